@@ -1,0 +1,101 @@
+"""The command; imports nothing heavy before it knows what is asked."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from alps import __version__
+from alps.errors import AlpsError
+
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="alps")
+def cli() -> None:
+    r"""Evaluate how LLM assistants extract, update, retrieve and use memories.
+
+    \b
+    Try it offline:
+      alps run task=extraction model=rules data=samples
+    """
+
+
+@cli.command()
+@click.argument("settings", nargs=-1, metavar="KEY=VALUE…")
+def run(settings: tuple[str, ...]) -> None:
+    r"""Run a system on a task, judge it, and show its scores.
+
+    The same command again resumes a run that was interrupted.
+
+    \b
+      alps run task=extraction model=rules data=samples
+      alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
+      alps run task=extraction model=openai/my-model api_base=http://localhost:8000/v1
+    """
+    from alps.run.start import run as carry_out
+    from alps.settings import RunSettings, parse_words
+
+    _show(carry_out(parse_words(settings, RunSettings)))
+
+
+@cli.command()
+@click.argument("run_folder", metavar="RUN")
+@click.argument("settings", nargs=-1, metavar="judge=…")
+def score(run_folder: str, settings: tuple[str, ...]) -> None:
+    r"""Judge the finished predictions of a run again, with another judge.
+
+    \b
+      alps score runs/extraction-rules-samples-lexical-1a2b3c4d judge=openai/gpt-4.1
+    """
+    from pathlib import Path
+
+    from alps.run.start import score_again
+    from alps.settings import JudgeSettings, parse_words
+
+    parsed = parse_words(settings, JudgeSettings)
+    given = {word.partition("=")[0]: getattr(parsed, word.partition("=")[0]) for word in settings}
+    _show(score_again(Path(run_folder), given))
+
+
+def _show(finished: Any) -> None:
+    from alps.report.tables import show_run
+    from alps.tasks import TASKS, load_task
+
+    tasks = [load_task(name) for name in TASKS]
+    show_run(finished.summary, {task.track: task.metrics for task in tasks}, folder=str(finished.folder))
+    if finished.too_many_unscored:
+        sys.exit(1)
+
+
+def main() -> NoReturn:
+    """Run the command; errors the user can mend are one line on stderr, without a traceback."""
+    sys.exit(_guarded(lambda: cli.main(standalone_mode=False)))
+
+
+def _guarded(command: Callable[[], object]) -> int:
+    try:
+        result = command()
+    except AlpsError as error:
+        click.echo(f"alps: {_one_line(str(error))}", err=True)
+        return error.exit_code
+    except click.UsageError as error:
+        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        click.echo(f"alps: {_one_line(error.format_message())}{hint}", err=True)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nalps: interrupted; what is finished is kept, the same command resumes it", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        click.echo(f"alps: {error.filename or 'disk'}: {error.strerror or error}", err=True)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

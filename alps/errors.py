@@ -1,0 +1,70 @@
+"""What can go wrong in a way that the user can mend.
+
+AlpsError                exit 2, one line: what, where, how to mend
+├── UsageError           a key, a value or an option that was typed
+├── DataError            a file that was given: names the file, the line and the field
+├── RunFolderError       a run folder that can't be used as asked
+├── CredentialError      a provider's key that is missing or was refused
+└── BudgetError          exit 3: the money or the tokens allowed are spent
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class AlpsError(Exception):
+    """A failure whose message is all that the user needs; the command prints it without a traceback."""
+
+    exit_code = 2
+
+
+class UsageError(AlpsError):
+    """Something typed on the command line, or in a config file, is not understood."""
+
+
+class DataError(AlpsError):
+    """A data file says something that can't be read.
+
+    Args:
+        message: What is wrong, and how to mend it.
+        path: The file.
+        line: The line, counted from 1.
+        field: The field, as a dotted path.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+    ) -> None:
+        place = [str(path)] if path is not None else []
+        if line is not None:
+            place.append(f"line {line}")
+        if field:
+            place.append(field)
+        super().__init__(f"{', '.join(place)}: {message}" if place else message)
+        self.path, self.line, self.field = path, line, field
+
+
+class RunFolderError(AlpsError):
+    """A run folder belongs to another run, is in use, or can't be written."""
+
+
+class CredentialError(AlpsError):
+    """A provider's key is missing or was refused."""
+
+
+class BudgetError(AlpsError):
+    """The run was stopped because what it may spend is spent."""
+
+    exit_code = 3
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """Return « — did you mean 'x'?» for the known word closest to `word`, or the empty string."""
+    matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" — did you mean '{matches[0]}'?" if matches else ""

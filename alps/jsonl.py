@@ -1,0 +1,99 @@
+"""Append-only files of one JSON object a line that survive a crash at any byte."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def dump(row: Row) -> bytes:
+    """Return `row` as one line: UTF-8, keys in their order, no NaN.
+
+    Lone surrogates, which broken escapes of models bring in, are written as escapes.
+    """
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(row, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def scan(path: Path) -> Iterator[tuple[int, int, Row | None]]:
+    """Yield `(offset, length, row)` of every line; `row` is None where a line can't be read.
+
+    A torn last line is yielded like any other unreadable one.
+    """
+    if not path.exists():
+        return
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            yield offset, len(line), _parse(line)
+            offset += len(line)
+
+
+def _parse(line: bytes) -> Row | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+class Appender:
+    """Appends rows durably: each is on disk when `append` returns.
+
+    A torn last line, left by a crash, is cut off on opening. `size` is the length of the file in bytes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self.size = self._cut_torn_line()
+
+    def append(self, row: Row) -> None:
+        """Write `row` and flush it to disk.
+
+        A write that fails half-way (a full disk) is undone, so that the file never holds a torn line.
+
+        Raises:
+            OSError: If the disk is full or the file can't be written.
+        """
+        line, offset = dump(row), self.size
+        try:
+            written = os.write(self._file, line)
+            if written < len(line):
+                os.write(self._file, line[written:])
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, offset)
+            raise
+        self.size += len(line)
+
+    def read(self, offset: int, length: int) -> Row:
+        """Return the row at `offset`."""
+        row: Row = json.loads(os.pread(self._file, length, offset))
+        return row
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _cut_torn_line(self) -> int:
+        size = os.fstat(self._file).st_size
+        end = size
+        while end > 0:
+            start = max(0, end - 65_536)
+            newline = os.pread(self._file, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end < size:
+            os.ftruncate(self._file, end)
+        return end

@@ -1,0 +1,86 @@
+"""Replies of models, kept across runs, so that the same question is paid for once."""
+
+import hashlib
+import json
+import os
+import sqlite3
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from alps.errors import UsageError
+from alps.llm.types import Reply, Request
+
+_TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
+
+
+def cache_key(request: Request[Any]) -> str:
+    """Return the sha256 of everything in `request` that can change its answer."""
+    parts = {
+        "model": request.model,
+        "api_base": request.api_base,
+        "messages": [dict(message) for message in request.messages],
+        "sampling": dict(request.sampling),
+        "schema": request.answer.schema.model_json_schema() if request.answer is not None else None,
+        "repeat": request.repeat,
+    }
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def default_path() -> Path | None:
+    """Return where the cache lies: `ALPS_CACHE` (`off` for none), else the user's cache folder."""
+    chosen = os.environ.get("ALPS_CACHE", "")
+    if chosen == "off":
+        return None
+    if chosen:
+        return Path(chosen) / "replies.sqlite"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("alps") / "replies.sqlite"
+
+
+class Cache:
+    """Replies by key in SQLite, in WAL mode so that several runs can share it.
+
+    A file that is not a database is put aside as `….broken` and a new one begun; `rebuilt` tells so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rebuilt = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise UsageError(f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off") from error
+            self.rebuilt = True
+            path.replace(path.with_suffix(".broken"))
+            for suffix in ("-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    path.with_name(path.name + suffix).unlink()
+            self._open()
+        except OSError as error:
+            reason = error.strerror or "can't be opened"
+            raise UsageError(f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off") from error
+
+    def _open(self) -> None:
+        self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute(_TABLE)
+
+    def get(self, key: str) -> Reply | None:
+        """Return the reply stored under `key`."""
+        row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+        return Reply(**json.loads(row[0])) if row else None
+
+    def put(self, key: str, reply: Reply) -> None:
+        """Store `reply` under `key`; the first one stored stays."""
+        self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps(asdict(reply))))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()

@@ -1,0 +1,65 @@
+"""What was asked, and what it cost: one row per HTTP attempt."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alps.jsonl import Appender, scan
+
+
+@dataclass(frozen=True)
+class Call:
+    """One HTTP attempt. `cost` is in US dollars, None where the model's price is unknown."""
+
+    key: str
+    purpose: str
+    about: str
+    model: str
+    ask: int
+    attempt: int
+    outcome: str
+    status: int | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost: float | None
+    seconds: float
+    error: str | None = None
+
+
+@dataclass
+class Totals:
+    """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown."""
+
+    calls: int = 0
+    cached: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def add(self, call: Call) -> None:
+        """Count `call`."""
+        self.calls += 1
+        self.prompt_tokens += call.prompt_tokens or 0
+        self.completion_tokens += call.completion_tokens or 0
+        self.cost += call.cost or 0.0
+        self.unpriced += call.cost is None and call.completion_tokens is not None
+
+
+class Ledger:
+    """Appends calls to `calls.jsonl` and keeps their totals, earlier sessions of the run included."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = Appender(path)
+        self.totals = Totals()
+        for _, _, row in scan(path):
+            if row is not None:
+                self.totals.add(Call(**row))
+
+    def record(self, call: Call) -> None:
+        """Write `call` durably."""
+        self._file.append(call.__dict__)
+        self.totals.add(call)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

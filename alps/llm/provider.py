@@ -1,0 +1,149 @@
+"""One HTTP attempt through litellm and instructor; the only module that imports either.
+
+Importing litellm takes seconds and 168 MB, so it happens inside the first call. Retries are the client's: litellm and
+instructor are told to make exactly one request.
+"""
+
+import functools
+import importlib
+import logging
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from alps.errors import CredentialError, UsageError
+from alps.llm.secrets import redact
+from alps.llm.types import Reply, Request, TransportError
+
+_PLACEHOLDER_KEY = "not-needed"
+
+
+@functools.cache
+def _libraries() -> SimpleNamespace:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    for name in ("instructor", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx"):
+        logger = logging.getLogger(name)
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+        logger.setLevel(logging.CRITICAL)
+    litellm: Any = importlib.import_module("litellm")
+    instructor: Any = importlib.import_module("instructor")
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    once = functools.partial(litellm.acompletion, max_retries=0)
+    return SimpleNamespace(
+        litellm=litellm,
+        plain=once,
+        typed=instructor.from_litellm(once, mode=instructor.Mode.JSON_SCHEMA),
+        incomplete=importlib.import_module("instructor.core.exceptions").IncompleteOutputException,
+        exhausted=importlib.import_module("instructor.core.exceptions").InstructorRetryException,
+    )
+
+
+def check_model(model: str, *, api_base: str | None) -> None:
+    """Check that litellm knows where to send `model` and that its key is set, without a request.
+
+    Raises:
+        UsageError: If no provider can be told from the name.
+        CredentialError: If an environment variable is missing; the message names it.
+    """
+    litellm = _libraries().litellm
+    try:
+        provider = litellm.get_llm_provider(model)[1]
+    except litellm.exceptions.BadRequestError as error:
+        raise UsageError(
+            f"model '{model}': no provider is known by that name; write provider/model, as in openai/gpt-4.1-mini"
+        ) from error
+    missing = litellm.validate_environment(model)["missing_keys"]
+    if missing and api_base is None:
+        names = " and ".join(missing)
+        raise CredentialError(f"model '{model}': set {names} in the environment (the key of {provider})")
+
+
+async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+    """Make one HTTP request and return what came back, well-formed or not.
+
+    Raises:
+        TransportError: If no answer came.
+        CredentialError: If the provider refused the key: no later call can go through.
+    """
+    libraries = _libraries()
+    options: dict[str, Any] = {"model": request.model, "messages": messages, **request.sampling}
+    if request.api_base is not None:
+        options["api_base"] = request.api_base
+        if libraries.litellm.validate_environment(request.model)["missing_keys"]:
+            options["api_key"] = _PLACEHOLDER_KEY
+    try:
+        return _reply(await _request(libraries, request, options))
+    except Exception as error:  # whatever a provider's client raises, no answer was heard
+        raise _transport_error(libraries.litellm.exceptions, error, request.model) from error
+
+
+async def _request(libraries: SimpleNamespace, request: Request[Any], options: dict[str, Any]) -> Any:
+    """Return litellm's response; the text is read by our own parser, so what instructor rejects is not an error."""
+    if request.answer is None:
+        return await libraries.plain(**options)
+    try:
+        _, response = await libraries.typed.chat.completions.create_with_completion(
+            response_model=request.answer.schema, max_retries=0, strict=False, **options
+        )
+    except (libraries.incomplete, libraries.exhausted) as error:
+        if error.last_completion is None:
+            raise (error.__cause__ or error) from None
+        return error.last_completion
+    return response
+
+
+def _reply(response: Any) -> Reply:
+    if not response.choices:
+        return Reply(text=None)
+    choice = response.choices[0]
+    usage = getattr(response, "usage", None)
+    return Reply(
+        text=choice.message.content,
+        finish_reason=choice.finish_reason,
+        refusal=getattr(choice.message, "refusal", None),
+        prompt_tokens=getattr(usage, "prompt_tokens", None),
+        completion_tokens=getattr(usage, "completion_tokens", None),
+        cost=response._hidden_params.get("response_cost"),
+    )
+
+
+def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
+    status = getattr(error, "status_code", None)
+    message = redact(f"{type(error).__name__}: {error}").splitlines()[0][:300]
+    if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
+        raise CredentialError(f"model '{model}': the provider refused the key ({message})") from error
+    if isinstance(error, kinds.NotFoundError):
+        raise UsageError(f"model '{model}': the endpoint does not have it ({message})") from error
+    transient = isinstance(
+        error,
+        (
+            kinds.RateLimitError,
+            kinds.InternalServerError,
+            kinds.ServiceUnavailableError,
+            kinds.BadGatewayError,
+            kinds.Timeout,
+            kinds.APIConnectionError,
+        ),
+    ) or (isinstance(status, int) and (status >= 500 or status in (408, 409, 425)))
+    return TransportError(
+        message,
+        transient=transient,
+        status=status,
+        retry_after=_retry_after(error),
+        refused=isinstance(error, kinds.ContentPolicyViolationError),
+    )
+
+
+def _retry_after(error: Any) -> float | None:
+    response = getattr(error, "response", None)
+    for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
+        value = (headers or {}).get("retry-after")
+        if value is not None:
+            try:
+                return max(0.0, float(value))
+            except ValueError:
+                return None
+    return None

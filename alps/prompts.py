@@ -1,0 +1,30 @@
+"""Prompts and rubrics are Markdown files with an id; what was sent is known by its hash."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt file: its id, its text without the id line, and the sha256 of the whole file."""
+
+    id: str
+    text: str
+    sha256: str
+
+
+@cache
+def load_prompt(package: str, folder: str, name: str) -> Prompt:
+    """Read `<package>/<folder>/<name>.md`, whose first line is `<!-- id: NAME/VERSION -->`.
+
+    Raises:
+        ValueError: If the first line is not an id line.
+    """
+    raw = (files(package) / folder / f"{name}.md").read_text(encoding="utf-8")
+    head, _, body = raw.partition("\n")
+    if not (head.startswith("<!-- id: ") and head.endswith(" -->")):
+        raise ValueError(f"{package}/{folder}/{name}.md must start with '<!-- id: NAME/VERSION -->', got {head!r}")
+    digest = hashlib.sha256(raw.encode()).hexdigest()
+    return Prompt(id=head[len("<!-- id: ") : -len(" -->")], text=body.strip(), sha256=digest)

@@ -1,0 +1,104 @@
+"""Collects the scores of one row of a table, and turns them into figures with intervals."""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from alps.schema import FAILURES
+from alps.stats.bootstrap import Estimate, Floats, clustered_mean, clustered_ratio
+from alps.tasks import Metric, Scored
+
+
+class Board:
+    """Scores of every record of one system under one judge; columns of numbers, so that memory stays small."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.metrics = metrics
+        self._place = array("q")
+        self._cluster = array("q")
+        self._codes: dict[str, int] = {}
+        self._columns: dict[str, array[float]] = {}
+        self.failed_predictions: Counter[str] = Counter()
+        self.failed_judgements: Counter[str] = Counter()
+        self.unscored = 0
+
+    def add(self, place: int, session_id: str, scored: Scored) -> None:
+        """Add a scored record; `place` is its position in the data."""
+        self._place.append(place)
+        self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
+        for name, value in {**scored.scores, **scored.counts}.items():
+            column = self._columns.setdefault(name, array("d"))
+            column.extend([math.nan] * (len(self._place) - 1 - len(column)))
+            column.append(value)
+
+    def add_unscored(self) -> None:
+        """Count a record that could not be scored."""
+        self.unscored += 1
+
+    @property
+    def scored(self) -> int:
+        """How many records were scored."""
+        return len(self._place)
+
+    def total(self, name: str) -> int:
+        """Return the sum of a count over the scored records."""
+        return int(np.nansum(self._column(name))) if name in self._columns else 0
+
+    def estimate(self, metric: Metric, *, seed: int) -> Estimate:
+        """Estimate one metric over the records for which it is defined."""
+        if metric.numerator is not None and metric.denominator is not None:
+            above, below = self._weighted(metric.numerator), self._weighted(metric.denominator)
+            return clustered_ratio(above, below, self._clusters(), seed=seed)
+        values = self._column(metric.name)
+        defined = ~np.isnan(values)
+        clusters = [c for c, keep in zip(self._clusters(), defined, strict=True) if keep]
+        return clustered_mean(values[defined], clusters, seed=seed)
+
+    def difference(self, other: "Board", metric: Metric, *, seed: int) -> Estimate:
+        """Estimate the paired difference of a mean metric to `other`, over the records both have."""
+        mine, theirs = self._by_place(metric.name), other._by_place(metric.name)
+        shared = sorted(mine.keys() & theirs.keys())
+        values = np.array([mine[place][0] - theirs[place][0] for place in shared])
+        return clustered_mean(values, [mine[place][1] for place in shared], seed=seed)
+
+    def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
+        """Return the metric's value if every unscored record had scored worst, and best, in [0, 1]."""
+        if estimate.value is None or metric.numerator is not None or metric.lower_is_better:
+            return None
+        whole = estimate.n + self.unscored
+        return estimate.value * estimate.n / whole, (estimate.value * estimate.n + self.unscored) / whole
+
+    def _order(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.argsort(np.frombuffer(self._place, dtype=np.int64), kind="stable")
+
+    def _clusters(self) -> list[int]:
+        return [int(self._cluster[n]) for n in self._order()]
+
+    def _column(self, name: str) -> Floats:
+        values = np.full(len(self._place), np.nan)
+        column = self._columns.get(name)
+        if column is not None:
+            values[: len(column)] = column
+        ordered: Floats = values[self._order()]
+        return ordered
+
+    def _weighted(self, weights: Mapping[str, float]) -> Floats:
+        total = np.zeros(len(self._place))
+        for name, weight in weights.items():
+            total += weight * np.nan_to_num(self._column(name))
+        return total
+
+    def _by_place(self, name: str) -> dict[int, tuple[float, int]]:
+        column = self._columns.get(name, array("d"))
+        return {self._place[n]: (value, self._cluster[n]) for n, value in enumerate(column) if not math.isnan(value)}
+
+
+def count_failure(board: Board, outcome: str) -> None:
+    """Count a failed prediction by its kind; kinds that were not heard are unscored."""
+    board.failed_predictions[outcome] += 1
+    if outcome not in FAILURES:
+        board.add_unscored()

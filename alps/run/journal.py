@@ -1,0 +1,71 @@
+"""A journal: one row a record, on disk before the next stage begins, found again on resume."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from alps.jsonl import Appender, Row, dump, scan
+
+
+class Journal:
+    """Rows of one stage, by `benchmark_id`; the last row of a record counts.
+
+    Opening it cuts off a torn last line and leaves out lines that can't be read: their records are done again.
+    `unreadable` counts the latter.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = Appender(path)
+        self._places: dict[str, tuple[int, int]] = {}
+        self.unreadable = 0
+        for offset, length, row in scan(path):
+            if row is None or "benchmark_id" not in row:
+                self.unreadable += 1
+            else:
+                self._places[row["benchmark_id"]] = offset, length
+
+    def append(self, row: Row) -> None:
+        """Write `row` durably; it replaces an earlier row of the same record."""
+        before = self._file.size
+        self._file.append(row)
+        self._places[row["benchmark_id"]] = before, self._file.size - before
+
+    def get(self, name: str) -> Row | None:
+        """Return the row of the record `name`."""
+        place = self._places.get(name)
+        return self._file.read(*place) if place is not None else None
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def settle(self, order: Iterable[str]) -> None:
+        """Rewrite the file with exactly one row a record, in `order`, in one atomic step.
+
+        The file of a finished run does not depend on which record was finished first.
+        """
+        wanted = [name for name in order if name in self._places]
+        if [self._places[name][0] for name in wanted] == self._offsets_in_file():
+            return
+        temporary = self.path.with_name(self.path.name + ".tmp")
+        places: dict[str, tuple[int, int]] = {}
+        offset = 0
+        with temporary.open("wb") as file:
+            for name in wanted:
+                line = dump(self._file.read(*self._places[name]))
+                file.write(line)
+                places[name] = offset, len(line)
+                offset += len(line)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path)
+        self._file.close()
+        self._file = Appender(self.path)
+        self._places = places
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _offsets_in_file(self) -> list[int]:
+        return [offset for offset, _, _ in scan(self.path)]

@@ -1,0 +1,42 @@
+"""One process at a time in a run folder."""
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from alps.errors import RunFolderError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock; the run then goes unguarded
+    _guarded = False
+else:
+    _guarded = True
+
+
+class FolderLock:
+    """Holds `<folder>/.lock` for the life of the process; the system lets go of it even after `kill -9`.
+
+    Raises:
+        RunFolderError: If another process holds it; the message names that process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        if not _guarded:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(self._file, 200).decode(errors="replace").strip() or "another process"
+            os.close(self._file)
+            raise RunFolderError(f"{folder}: in use by {holder}; wait for it, or choose another out=") from error
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+
+    def release(self) -> None:
+        """Let go of the folder."""
+        with suppress(OSError):
+            os.ftruncate(self._file, 0)
+        os.close(self._file)

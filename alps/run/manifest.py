@@ -1,0 +1,92 @@
+"""What a run folder says of the run in it; a folder belongs to one experiment."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from alps import __version__
+from alps.errors import RunFolderError
+from alps.jsonl import dump
+
+_LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
+_COMPARED = ("alps", "settings", "system", "data", "prompts", "judge")
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that can change a result."""
+    versions = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+def build_manifest(
+    *,
+    settings: Mapping[str, Any],
+    system: Mapping[str, Any],
+    data: Mapping[str, Any],
+    prompts: Mapping[str, str],
+    judge: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the manifest of a run; nothing in it depends on when or where it runs."""
+    return {
+        "alps": __version__,
+        "settings": dict(settings),
+        "system": dict(system),
+        "data": dict(data),
+        "prompts": dict(prompts),
+        "judge": dict(judge),
+        "versions": library_versions(),
+    }
+
+
+def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    """Write `manifest` into a new folder, or check it against the one that is there; return whether it was there.
+
+    Raises:
+        RunFolderError: If the folder holds another run; the message names the first field that differs.
+    """
+    path = folder / "manifest.json"
+    if not path.exists():
+        write_json(path, manifest)
+        return False
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunFolderError(f"{path}: not JSON; choose another out=, or remove the folder") from error
+    for name in _COMPARED:
+        if difference := _difference(there.get(name), _as_json(manifest[name]), name):
+            raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
+    return True
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write `value` to `path` in one atomic step, indented for people."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        dump(dict(value))  # refuses what is not finite
+        file.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _difference(there: Any, here: Any, name: str) -> str:
+    """Say where two JSON values differ first, or nothing."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in [*there, *(key for key in here if key not in there)]:
+            if difference := _difference(there.get(key), here.get(key), f"{name}.{key}"):
+                return difference
+        return ""
+    return "" if there == here else f"{name} is {json.dumps(there)} there, {json.dumps(here)} here"

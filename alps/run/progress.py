@@ -1,0 +1,44 @@
+"""A progress line that stays in its place; silent where nobody watches."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from alps.llm.ledger import Totals
+
+
+@contextmanager
+def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[bool], None]]:
+    """Show done, failed, cost and the time left on one line of the terminal; yields what to call per sample."""
+    if not sys.stderr.isatty():
+        yield lambda scored: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[failed]} unscored"),
+        TextColumn("{task.fields[cost]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total, failed=0, cost="")
+        failed = 0
+
+        def advance(scored: bool) -> None:
+            nonlocal failed
+            failed += not scored
+            bar.update(task, advance=1, failed=failed, cost=spent(totals))
+
+        yield advance
+
+
+def spent(totals: Totals) -> str:
+    """Say what was spent: `$0.0123`, with `+?` where some calls have no known price, `–` where none has."""
+    answered = totals.unpriced and totals.cost == 0
+    if answered:
+        return "$–"
+    return f"${totals.cost:.4f}" + ("+?" if totals.unpriced else "")

@@ -1,0 +1,287 @@
+"""The shape of everything that is stored, shown to a model, and judged.
+
+`Memory` is one schema for four uses: the response model that a system under test is held to, the file format, the
+payload of the judge, and what the tasks score. It is strict. Predictions of real models are not, so `read_memories`
+reads them tolerantly: what can be understood is kept and normalised, and every liberty taken is reported.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CANONICAL_LABELS = (
+    "Personal_Background/Identity",
+    "Personal_Background/Education",
+    "Personal_Background/Occupation",
+    "Personal_Background/Location",
+    "States_Experiences/Physical_State",
+    "States_Experiences/Mental_State",
+    "States_Experiences/Past_Experience",
+    "Possessions/Important_Items",
+    "Possessions/Pet",
+    "Possessions/House",
+    "Possessions/Car",
+    "Preferences/Food",
+    "Preferences/Entertainment",
+    "Preferences/Sports",
+    "Preferences/Reading",
+    "Preferences/Music",
+    "Preferences/Travel_Mode",
+    "Preferences/Shopping",
+    "Preferences/Interaction_Preferences",
+    "Thoughts/Opinions/Positive",
+    "Thoughts/Opinions/Negative",
+    "Thoughts/Curiosity",
+    "Thoughts/Goals/Short_Term",
+    "Thoughts/Goals/Long_Term",
+    "Plans/Schedule",
+    "Plans/Commitments",
+    "Social_Relationships/Family",
+    "Social_Relationships/Friends",
+    "Social_Relationships/Colleagues",
+    "Social_Relationships/Partners",
+    "Social_Relationships/Adversarial",
+    "Constraints_and_Boundaries/Disliked_Topics",
+    "Constraints_and_Boundaries/Sensitive_Topics",
+    "Constraints_and_Boundaries/Do_Not_Remember",
+)
+UNMAPPED = "UNMAPPED"
+
+UNHEARD = ("transport", "budget")
+"""Outcomes of a system or judge that was not heard: unscored."""
+FAILURES = ("refused", "truncated", "unparsable", "invalid", "empty")
+"""Outcomes of a system that was heard and failed: the scale's minimum."""
+Outcome = Literal["ok", "transport", "budget", "refused", "truncated", "unparsable", "invalid", "empty"]
+
+_LIST_KEYS = ("memory_items", "memories", "updated_memories", "existing_memories", "items", "answer")
+
+
+class Record(BaseModel):
+    """A frozen row: unknown fields and numbers that are not finite are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Turn(Record):
+    """One utterance of a dialogue."""
+
+    role: Literal["user", "assistant", "system"]
+    text: str
+
+
+class Evidence(Record):
+    """Where in a dialogue a memory was said."""
+
+    session_id: str | None
+    utterance_index: Annotated[int, Field(ge=0)] | None
+    text: str
+
+
+class Memory(Record):
+    """One memory of a user: twelve fields, all of them written, some of them null.
+
+    `label` is a path of the taxonomy (`CANONICAL_LABELS`), any other path, or `UNMAPPED` with a `label_suggestion`.
+    `time_scope`, `emotion` and `preference_attitude` are open vocabularies.
+    """
+
+    memory_id: str
+    type: Literal["direct", "indirect"] | None
+    label: str
+    label_suggestion: str | None
+    value: Annotated[str, Field(min_length=1)]
+    reasoning: str | None
+    evidence: Evidence | None
+    confidence: Annotated[float, Field(ge=0, le=1)] | None
+    time_scope: str | None
+    emotion: str | None
+    preference_attitude: str | None
+    updated_at: str | None
+
+
+class MemoryList(Record):
+    """What a system answers in extraction and update."""
+
+    memory_items: tuple[Memory, ...]
+
+
+class ExtractionSample(Record):
+    """One dialogue to extract memories from; `gold` is None where the reference is withheld."""
+
+    benchmark_id: str
+    session_id: str
+    dialogue: tuple[Turn, ...]
+    gold: tuple[Memory, ...] | None
+
+
+class Prediction(Record):
+    """What one system gave for one sample.
+
+    `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`), None unless the
+    outcome is `ok`. `raw` is the text as it came. `notes` say what was mended or normalised to read it.
+    """
+
+    benchmark_id: str
+    track: str
+    outcome: Outcome
+    repaired: bool = False
+    truncated: bool = False
+    prediction: dict[str, Any] | None = None
+    raw: str | None = None
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ReadMemories:
+    """Memories that were read tolerantly, with a note for every liberty taken."""
+
+    memories: tuple[Memory, ...]
+    notes: tuple[str, ...]
+
+
+def read_memories(node: object) -> ReadMemories:
+    """Read memories out of parsed JSON as real models write it.
+
+    Accepts a list, a list under one of the usual keys, or a single memory. Unknown types become null, objects in
+    place of a text are flattened, missing fields become null, duplicate ids are renamed; each is noted.
+
+    Raises:
+        ValueError: If nothing in `node` can be a list of memories.
+    """
+    items, notes = _find_list(node)
+    counts: Counter[str] = Counter()
+    memories: list[Memory] = []
+    taken: set[str] = set()
+    for position, item in enumerate(items, start=1):
+        memory = _read_memory(item, position=position, taken=taken, notes=counts)
+        if memory is not None:
+            memories.append(memory)
+            taken.add(memory.memory_id)
+    if items and not memories:
+        raise ValueError(f"none of the {len(items)} items has a value: each memory needs a non-empty `value`")
+    notes += [f"{count} × {note}" if count > 1 else note for note, count in counts.items()]
+    return ReadMemories(tuple(memories), tuple(notes))
+
+
+def _find_list(node: object) -> tuple[list[object], list[str]]:
+    if isinstance(node, list):
+        return node, ["a bare list"]
+    if not isinstance(node, dict):
+        raise ValueError(f"expected an object with `memory_items`, got {type(node).__name__}")
+    for key in _LIST_KEYS:
+        if isinstance(node.get(key), list):
+            return node[key], [] if key == "memory_items" else [f"the list was under `{key}`"]
+    if "value" in node:
+        return [node], ["a single memory without a list"]
+    lists = {key: value for key, value in node.items() if isinstance(value, list)}
+    if len(lists) == 1:
+        key, items = next(iter(lists.items()))
+        if all(isinstance(item, dict) and "value" in item for item in items):
+            return items, [f"the list was under `{key}`"]
+    inner = [value for value in node.values() if isinstance(value, dict)]
+    if len(node) == 1 and inner:
+        found, notes = _find_list(inner[0])
+        return found, [*notes, f"wrapped in `{next(iter(node))}`"]
+    raise ValueError("no list of memories found: answer with an object whose `memory_items` is a list")
+
+
+def _read_memory(item: object, *, position: int, taken: set[str], notes: Counter[str]) -> Memory | None:
+    if isinstance(item, str):
+        notes["a plain text instead of an object"] += 1
+        item = {"value": item}
+    if not isinstance(item, dict):
+        notes[f"left out: an item that is {type(item).__name__}, not an object"] += 1
+        return None
+    value = _text(item.get("value"), "value", notes)
+    if not value:
+        notes["left out: an item without a value"] += 1
+        return None
+    return Memory(
+        memory_id=_memory_id(item, position, taken, notes),
+        type=_type(item.get("type"), notes),
+        label=_text(item.get("label"), "label", notes) or UNMAPPED,
+        label_suggestion=_text(item.get("label_suggestion"), "label_suggestion", notes),
+        value=value,
+        reasoning=_text(item.get("reasoning"), "reasoning", notes),
+        evidence=_evidence(item, notes),
+        confidence=_confidence(item.get("confidence"), notes),
+        time_scope=_text(item.get("time_scope"), "time_scope", notes),
+        emotion=_text(item.get("emotion"), "emotion", notes),
+        preference_attitude=_text(item.get("preference_attitude"), "preference_attitude", notes),
+        updated_at=_text(item.get("updated_at"), "updated_at", notes),
+    )
+
+
+def _memory_id(item: Mapping[str, object], position: int, taken: set[str], notes: Counter[str]) -> str:
+    given = item.get("memory_id", item.get("id"))
+    name = str(given) if isinstance(given, (str, int)) and str(given) else f"p{position}"
+    if name not in taken:
+        return name
+    notes[f"duplicate id '{name}' renamed"] += 1
+    return next(new for n in range(2, position + 2) if (new := f"{name}~{n}") not in taken)
+
+
+def _type(given: object, notes: Counter[str]) -> Literal["direct", "indirect"] | None:
+    folded = given.strip().casefold() if isinstance(given, str) else given
+    if folded == "direct":
+        return "direct"
+    if folded == "indirect":
+        return "indirect"
+    notes["missing type" if given is None else f"unknown type {_short(given)} read as null"] += 1
+    return None
+
+
+def _confidence(given: object, notes: Counter[str]) -> float | None:
+    if given is None:
+        notes["missing confidence"] += 1
+        return None
+    try:
+        number = float(str(given).rstrip("%")) / (100 if str(given).endswith("%") else 1)
+    except ValueError:
+        number = math.nan
+    if isinstance(given, bool) or not 0 <= number <= 1:
+        notes[f"confidence {_short(given)} read as null"] += 1
+        return None
+    return number
+
+
+def _text(given: object, field: str, notes: Counter[str]) -> str | None:
+    """Return text as it is, other things flattened to text, and None for nothing."""
+    if given is None or isinstance(given, str):
+        return (given or "").strip() or None
+    notes[f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read as text"] += 1
+    if isinstance(given, dict):
+        return "; ".join(f"{key}: {_flat(value)}" for key, value in given.items()) or None
+    return _flat(given) or None
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _evidence(item: Mapping[str, object], notes: Counter[str]) -> Evidence | None:
+    given = item.get("evidence", item.get("evidence_text"))
+    if isinstance(given, dict):
+        index, session = given.get("utterance_index"), given.get("session_id")
+        usable = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+        return Evidence(
+            session_id=str(session) if session is not None else None,
+            utterance_index=index if usable else None,
+            text=_text(given.get("text"), "evidence.text", notes) or "",
+        )
+    text = _text(given, "evidence", notes)
+    return Evidence(session_id=None, utterance_index=None, text=text) if text else None
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "…'"

@@ -1,0 +1,121 @@
+"""`key=value` words and config files become typed settings; a typo names the closest key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from alps.errors import UsageError, closest
+from alps.llm.secrets import redact_url
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort")
+OPERATIONAL = ("out", "concurrency", "max_failures", "timeout")
+"""Keys that change how a run is carried out but not what it measures; they may differ when it is resumed."""
+
+
+def _share(value: object) -> object:
+    """Read `5%` as 0.05."""
+    if isinstance(value, str) and value.endswith("%"):
+        try:
+            return float(value[:-1]) / 100
+        except ValueError:
+            return value
+    return value
+
+
+Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
+
+
+class JudgeSettings(BaseModel):
+    """Who judges, and how."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    judge: Annotated[str, Field(description="lexical, or a litellm model")] = "lexical"
+    judge_api_base: Annotated[str | None, Field(description="endpoint of the judge")] = None
+    judge_temperature: Annotated[float | None, Field(ge=0, description="of the judge; 0 unless given")] = None
+    judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
+    judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
+    out: Annotated[str | None, Field(description="the run folder")] = None
+    seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
+    concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at once")] = 16
+    timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
+    max_failures: Annotated[Share, Field(description="exit 1 when a larger share is unscored")] = 0.05
+
+    def judge_sampling(self) -> dict[str, Any]:
+        """Return the decoding settings of the judge that were given."""
+        given = {name: getattr(self, f"judge_{name}") for name in ("temperature", "max_tokens", "reasoning_effort")}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class RunSettings(JudgeSettings):
+    """Everything `alps run` can be told."""
+
+    task: Annotated[str, Field(description="extraction")]
+    model: Annotated[str, Field(description="a litellm model, rules, floor/…, oracle, predictions:FILE")]
+    data: Annotated[str, Field(description="samples, or a folder in the release layout")] = "samples"
+    split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
+    limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
+    api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
+    temperature: Annotated[float | None, Field(ge=0)] = None
+    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
+    max_tokens: Annotated[int | None, Field(ge=1)] = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    reasoning_effort: str | None = None
+
+    def sampling(self) -> dict[str, Any]:
+        """Return the sampling settings of the model that were given."""
+        return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
+
+    def experiment(self) -> dict[str, Any]:
+        """Return what the run measures: every setting that is not operational, with secrets left out of addresses."""
+        settings = self.model_dump(exclude=set(OPERATIONAL))
+        for name in ("api_base", "judge_api_base"):
+            if settings[name] is not None:
+                settings[name] = redact_url(settings[name])
+        return settings
+
+
+def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
+    """Read `key=value` words into `model`.
+
+    Raises:
+        UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does not fit.
+    """
+    pairs: dict[str, str] = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator:
+            raise UsageError(f"'{word}': expected key=value{closest(word, model.model_fields)}")
+        if key in pairs:
+            raise UsageError(f"{key}: given twice")
+        pairs[key] = value
+    return parse_settings(pairs, model)
+
+
+def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> SettingsT:
+    """Validate `values` against `model`.
+
+    Raises:
+        UsageError: If a key is unknown or missing, or a value does not fit; one line, with the closest key.
+    """
+    known = model.model_fields
+    for key in values:
+        if key not in known:
+            raise UsageError(f"unknown key '{key}'{closest(key, known)} (known: {', '.join(sorted(known))})")
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        if first["type"] == "missing":
+            raise UsageError(f"{key}= is missing ({known[key].description})") from error
+        given = f"{key}={values[key]}"
+        raise UsageError(f"{given}: {_lower_first(first['msg'])}") from error
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,50 @@
+"""Any litellm model as the system under test."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from alps.llm import Client, Request
+from alps.llm.secrets import redact_url
+from alps.schema import Prediction
+from alps.tasks import Task
+
+
+class LlmSystem:
+    """Asks a model what the task asks."""
+
+    def __init__(
+        self, model: str, *, task: Task, client: Client, api_base: str | None, sampling: Mapping[str, Any]
+    ) -> None:
+        self.name = model
+        self.settings: Mapping[str, Any] = {
+            "sampling": dict(sampling),
+            "api_base": redact_url(api_base) if api_base else None,
+        }
+        self._task = task
+        self._client = client
+        self._api_base = api_base
+        self._sampling = sampling
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Ask the model about `sample`."""
+        request = Request(
+            model=self.name,
+            messages=self._task.messages(sample),
+            answer=self._task.answer,
+            sampling=self._sampling,
+            api_base=self._api_base,
+            about=sample.benchmark_id,
+        )
+        completion = await self._client.complete(request)
+        heard = completion.outcome == "ok"
+        return Prediction(
+            benchmark_id=sample.benchmark_id,
+            track=self._task.track,
+            outcome=completion.outcome,
+            repaired=completion.repaired,
+            truncated=completion.truncated,
+            prediction=self._task.to_prediction(completion.value) if heard else None,
+            raw=completion.raw,
+            notes=completion.notes,
+            error=completion.error,
+        )

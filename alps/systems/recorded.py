@@ -1,0 +1,80 @@
+"""Predictions that were made elsewhere, read from a file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from alps.errors import DataError, UsageError
+from alps.jsonl import Row, scan
+from alps.schema import Prediction
+from alps.tasks import Task
+
+
+class RecordedPredictions:
+    """Answers with the rows of a JSON Lines file, joined on `benchmark_id`.
+
+    A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), or a row of a run's
+    `predictions.jsonl`. A record without a row is an empty answer: it was not predicted.
+
+    Raises:
+        UsageError: If the file does not exist.
+        DataError: If a row can't be read, or an id stands twice.
+    """
+
+    def __init__(self, path: Path, *, task: Task) -> None:
+        if not path.is_file():
+            raise UsageError(f"model=predictions:{path}: no such file")
+        self.name = f"predictions:{path.name}"
+        self._path = path
+        self._task = task
+        self._lines, digest = _index(path)
+        self.settings: Mapping[str, Any] = {"sha256": digest}
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Return the recorded answer to `sample`."""
+        place = self._lines.get(sample.benchmark_id)
+        if place is None:
+            return self._failed(sample, f"no row for it in {self._path.name}")
+        line, row = place
+        if "outcome" in row:
+            try:
+                return Prediction.model_validate({**row, "track": self._task.track})
+            except ValidationError as error:
+                first = error.errors()[0]
+                field = ".".join(str(part) for part in first["loc"])
+                raise DataError(first["msg"], path=self._path, line=line, field=field) from error
+        try:
+            read = self._task.answer.read({k: v for k, v in row.items() if k != "benchmark_id"})
+        except ValueError as error:
+            raise DataError(str(error), path=self._path, line=line) from error
+        return Prediction(
+            benchmark_id=sample.benchmark_id,
+            track=self._task.track,
+            outcome="ok",
+            prediction=self._task.to_prediction(read.value),
+            notes=read.notes,
+        )
+
+    def _failed(self, sample: Any, error: str) -> Prediction:
+        return Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error)
+
+
+def _index(path: Path) -> tuple[dict[str, tuple[int, Row]], str]:
+    import hashlib
+
+    rows: dict[str, tuple[int, Row]] = {}
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        raise DataError("the last line has no line end: is the file complete?", path=path, line=data.count(b"\n") + 1)
+    for line, (_, _, row) in enumerate(scan(path), start=1):
+        if row is None:
+            raise DataError("not a JSON object", path=path, line=line)
+        name = row.get("benchmark_id")
+        if not isinstance(name, str):
+            raise DataError("must be a string", path=path, line=line, field="benchmark_id")
+        if name in rows:
+            raise DataError(f"'{name}' stands twice", path=path, line=line, field="benchmark_id")
+        rows[name] = line, row
+    return rows, hashlib.sha256(data).hexdigest()

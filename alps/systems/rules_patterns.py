@@ -1,0 +1,333 @@
+"""The patterns of the rule-based extractor: how statements about oneself open, in ten languages.
+
+General linguistic patterns; nothing in here is specific to a data set.
+"""
+
+import re
+
+IDENTITY = "Personal_Background/Identity"
+EDUCATION = "Personal_Background/Education"
+OCCUPATION = "Personal_Background/Occupation"
+LOCATION = "Personal_Background/Location"
+BODY = "States_Experiences/Physical_State"
+MIND = "States_Experiences/Mental_State"
+PAST = "States_Experiences/Past_Experience"
+GOAL = "Thoughts/Goals/Short_Term"
+CURIOSITY = "Thoughts/Curiosity"
+INTERACTION = "Preferences/Interaction_Preferences"
+FORGET = "Constraints_and_Boundaries/Do_Not_Remember"
+# No labels: the topic of the clause chooses one (see TOPICS).
+TASTE, MINE = "taste", "mine"
+
+
+_JOBS = (
+    r"(?:teacher|engineer|developer|programmer|nurse|doctor|lawyer|designer|manager|writer|author|artist|musician"
+    r"|driver|chef|accountant|consultant|scientist|researcher|freelancer|entrepreneur|analyst|journalist|director"
+    r"|photographer|therapist|owner|founder|translator|technician|editor|electrician|professor)\b"
+)
+_PARTNERS = r"(?:wife|husband|girlfriend|boyfriend|fianc[eé]e?|partner)\b"
+_FAMILY = (
+    r"(?:sons?|daughters?|kids?|child|children|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
+    r"|grandpa|grand(?:mother|father|parents)|uncle|aunt|cousin|nephew|niece)(?:-in-law)?\b"
+)
+_KIN = rf"(?:{_PARTNERS}|{_FAMILY}|(?:best )?friends?\b|boss\b|coworkers?\b|colleagues?\b|roommate\b)"
+_PETS, _CARS = (
+    r"(?:dogs?|cats?|puppy|kitten|parrot|hamster|rabbit|horse)\b",
+    r"(?:car|truck|motor(?:cycle|bike))\b",
+)
+_THINGS = rf"(?:{_PETS}|{_CARS}|(?:house|apartment|garden|laptop|phone|camera|guitar|piano|bike|business|shop)\b)"
+_MOODS = r"(?:sad|depressed|anxious|lonely|stressed|afraid|scared|worried|tired|happy|excited|overwhelmed|upset)"
+_ILLS = r"(?:asthma|diabetes|adhd|autism|anxiety|depression|cancer|arthritis|insomnia|migraines?|epilepsy)\b"
+_OFTEN = (
+    r"(?:(?:really|also|just|currently|usually|often|actually|now|still|personally|mostly|mainly|recently|generally"
+    r"|always|absolutely|truly|strongly|permanently|do) )*"
+)
+_I, _AM, _HAVE = rf"i {_OFTEN}", rf"i(?: a|')?m {_OFTEN}", rf"i(?: ha|')ve {_OFTEN}"
+# «I want to know», «I have a question» open a request and say nothing about the user.
+_NO_TASK = (
+    r"(?!(?:know|ask|see|hear|say|make sure|understand|get|have|be able|add|change|use|write|create|find|show)\b)"
+)
+_NO_THING = r"(?!(?:\w+ )?(?:question|problem|issue|task|list|text|doubt|look|code|table|file|few|lot|error|idea)s?\b)"
+_DO_NOT = r"(?:please )?(?:don'?t|do not|never) "
+
+# Opening of a clause, label, confidence, lead: the value reads lead + what follows the opening (lookaheads keep a
+# word in it). The first match wins, so special rows stand above general ones.
+ENGLISH: tuple[tuple[str, str, float, str], ...] = (
+    (r"my (?:first |full )?name(?: is|'s) ", IDENTITY, 0.95, "Name is "),
+    (rf"{_AM}(?=\d\d(?: ?years?| ?y/?o)?\b)", IDENTITY, 0.95, "Age "),
+    (rf"{_AM}(?:originally )?from ", LOCATION, 0.95, "From "),
+    (rf"(?:{_AM}living|{_I}(?:live|reside)) (?=in |on |with |near |at )", LOCATION, 0.95, "Lives "),
+    (rf"(?:{_I}|{_HAVE})(?=(?:was born|grew up|moved) (?:in|on|near|to|from) )", LOCATION, 0.95, ""),
+    (rf"(?:{_AM}working|{_I}work) (?=as |at |for |in )", OCCUPATION, 0.95, "Works "),
+    (rf"{_AM}(?:an? |the )(?=(?:[\w-]+ ){{0,3}}?{_JOBS})", OCCUPATION, 0.95, ""),
+    (rf"{_AM}an? (?=(?:[\w-]+ ){{0,4}}?student\b)", EDUCATION, 0.95, ""),
+    (
+        rf"(?:{_I}|{_HAVE}|{_AM})(?=(?:graduated|majored|studying|(?:started )?learning)\b)",
+        EDUCATION,
+        0.80,
+        "",
+    ),
+    (rf"{_AM}(?=allergic to |vegan|vegetarian|diabetic|pregnant)", BODY, 0.95, ""),
+    (rf"{_I}(?:suffer from |have (?=(?:\w+ )?{_ILLS}))|{_AM}suffering from ", BODY, 0.95, "Has "),
+    (
+        rf"(?:{_I}feel|{_AM}feeling) (?!like |free|that\b)(?=\w+ \w)|{_AM}(?=(?:very |so )?{_MOODS} \w)",
+        MIND,
+        0.80,
+        "Feels ",
+    ),
+    (
+        rf"{_I}(?:can'?t stand|hate|despise|(?:do|did)(?:n'?t| not) {_OFTEN}(?:like|enjoy)) ",
+        TASTE,
+        0.95,
+        "Dislikes ",
+    ),
+    (rf"{_I}(?:prefer|enjoy) |i(?:'d| would) (?:rather|prefer) (?!if )", TASTE, 0.95, "Prefers "),
+    (rf"(?:{_I}|{_HAVE})(?:loved?|adore|like) (?!how |what )", TASTE, 0.80, "Likes "),
+    (rf"{_AM}(?:an? )?(?:(?:big|huge) )?(?:fan of|fond of|into|passionate about) ", TASTE, 0.95, "Likes "),
+    (r"my favou?rite (?=[\w ]{2,30} (?:is|are) )", TASTE, 0.95, "Favorite "),
+    (rf"{_AM}(?:interested in|curious about) ", CURIOSITY, 0.80, "Curious about "),
+    (rf"{_I}(?:fully )?(?:support|agree with) ", "Thoughts/Opinions/Positive", 0.80, "Supports "),
+    (rf"(?:{_I}(?:have|own)|i'?ve got) (?=(?:[\w'-]+ ){{0,4}}?(?:{_KIN}|{_THINGS}))", MINE, 0.95, "Has "),
+    (rf"{_I}(?=(?:bought|adopted|own|run) (?:an?|my|two) )", MINE, 0.80, ""),
+    (rf"{_I}have an? {_NO_THING}", MINE, 0.65, "Has a "),
+    (rf"(?:{_I}use|{_AM}using|{_HAVE}been using) ", MINE, 0.80, "Uses "),
+    (rf"my (?={_KIN} (?!said|told|asked)|{_THINGS} (?:is|has|was|keeps|needs)\b)", MINE, 0.80, ""),
+    (rf"(?:{_AM}planning|we(?:'re| are) planning|{_I}plan) (?=to |on )", GOAL, 0.95, "Plans "),
+    (rf"{_AM}(?:going to |gonna )(?!give|ask|send|show|tell|provide)", "Plans/Schedule", 0.65, "Plans to "),
+    (r"i(?:'ll| will) be (?=(?:on|in|at|away|starting|moving) )", "Plans/Schedule", 0.80, "Will be "),
+    (r"my (?:\w+ )?(?:dream|goal|ambition) is to ", "Thoughts/Goals/Long_Term", 0.95, "Wants to "),
+    (rf"{_AM}(?=(?:working on|building|developing|preparing|starting|looking for) )", GOAL, 0.80, ""),
+    (rf"(?:{_I}want to|i wanna|i'd like to|{_AM}(?:trying|hoping) to) {_NO_TASK}", GOAL, 0.50, "Wants to "),
+    (rf"(?:{_I}|{_HAVE})(?=(?:used to|once|worked|studied|played|lost|quit|won|visited) )", PAST, 0.80, ""),
+    (
+        rf"{_I}(?=(?:eat|drink|play|go to|commute|speak|teach|run|watch|read|collect|drive|cook|train) \w)",
+        TASTE,
+        0.65,
+        "",
+    ),
+    (rf"{_AM}an? (?!(?:bit|little|lot)\b)", IDENTITY, 0.65, ""),
+    (
+        r"(?:please )?(?:(?:from now on|in future),? (?!i\b)|(?=always [a-z]+ ))",
+        INTERACTION,
+        0.95,
+        "Prefers the assistant to ",
+    ),
+    (
+        rf"(?:{_DO_NOT}(?:remember|store)|(?:please )?forget) (?:that |(?=what |my ))",
+        FORGET,
+        0.95,
+        "Do not remember ",
+    ),
+    (rf"{_DO_NOT}(?:mention|bring up) ", "Constraints_and_Boundaries/Disliked_Topics", 0.80, "No talk of "),
+    (
+        rf"{_DO_NOT}(?=(?:use|say|call me|add|repeat|explain) (?!it\b))",
+        INTERACTION,
+        0.65,
+        "Prefers the assistant not to ",
+    ),
+    (rf".*?\bmy (?={_KIN}|{_THINGS})", MINE, 0.50, "Has a "),
+)
+# Other languages keep the whole clause as the value.
+OTHERS: tuple[tuple[str, str, str, float], ...] = (
+    (
+        "latin",
+        r"(?:me llamo|mi nombre es|me chamo|mi chiamo|je m'appelle|ich heiße|mein name ist) ",
+        IDENTITY,
+        0.95,
+    ),
+    (
+        "latin",
+        r"de ahora en adelante|a partir de (?:ahora|agora)|d'ora in poi|désormais|ab jetzt|von nun an",
+        INTERACTION,
+        0.95,
+    ),
+    (
+        "latin",
+        r"no (?:recuerdes|guardes) |não (?:lembre|guarde) |ne retiens pas |merk dir nicht ",
+        FORGET,
+        0.95,
+    ),
+    (
+        "latin",
+        r"(?:yo |eu |io )?(?:(?:vivo|resido|moro|abito) (?:en|em|no|na|a|in)|so[yu] d[eoa]) ",
+        LOCATION,
+        0.95,
+    ),
+    (
+        "latin",
+        r"(?:yo |eu |io )?(?:trabajo|trabalho|lavoro) (?:como|come|en|em|in|de|para|per) ",
+        OCCUPATION,
+        0.95,
+    ),
+    (
+        "latin",
+        r"(?:no )?me (?:gusta|encanta|molesta)n? |(?:non )?mi piac\w+ |(?:eu )?(?:não )?gosto d\w+ ",
+        TASTE,
+        0.80,
+    ),
+    ("latin", r"(?:yo |eu |io )?(?:prefiero|prefiro|preferisco|odio|odeio|detesto|adoro) ", TASTE, 0.80),
+    (
+        "es",
+        r"mi (?=espos|marido|mujer|novi|hij|m?p?a[dm][ráe]|herman|abuel|amig|jefe)|uso |utilizo |tengo una? (?=perr|gat|coche|hij)",
+        MINE,
+        0.80,
+    ),
+    (
+        "pt",
+        r"(?:o |a )?(?:meu|minha) (?=espos|marido|namorad|filh|mãe|pai|irmã|amig)|(?:eu )?uso ",
+        MINE,
+        0.80,
+    ),
+    (
+        "it",
+        r"(?:il |la )?mi[oa] (?=moglie|marito|figli|madre|padre|fratello|sorella|ragazz|amic)",
+        MINE,
+        0.80,
+    ),
+    ("fr", r"(?:j'habite|je vis (?:à|en|au|avec)|je viens d[eu']) ?", LOCATION, 0.95),
+    ("fr", r"je travaille (?:comme|dans|chez|à|pour|en) |j'étudie |je suis étudiant", OCCUPATION, 0.95),
+    (
+        "latin",
+        r"soy alérgic|padezco |sufro de |sou alérgic|sono allergic|je suis allergique|ich bin allergisch|ich leide ",
+        BODY,
+        0.95,
+    ),
+    ("fr", r"(?:j'(?:aime|adore)|je (?:n'aime pas|déteste|préfère(?! que))) ", TASTE, 0.80),
+    (
+        "fr",
+        r"(?:mon|ma|mes) (?=mari|femme|fil|enfant|mère|père|frère|sœur|copine|ami|chien)|j'utilise ",
+        MINE,
+        0.80,
+    ),
+    ("de", r"ich (?:wohne|lebe|komme aus) ", LOCATION, 0.95),
+    ("de", r"ich (?:arbeite (?:als|bei|in|im|für)|studiere|lerne) ", OCCUPATION, 0.95),
+    ("de", r"ich (?:mag|liebe|hasse|bevorzuge|(?:esse|höre|spiele|lese) gern\w*) ", TASTE, 0.80),
+    (
+        "de",
+        r"meine? (?=frau|mann|freund|sohn|tochter|kind|mutter|vater|hund)|ich (?:benutze|nutze) ",
+        MINE,
+        0.80,
+    ),
+    ("zh", r"我叫|我的名字|我是(?=一[个名位]|.{0,10}学生)", IDENTITY, 0.80),
+    ("zh", r"我(?:现在|目前)?(?:住在|来自|定居)", LOCATION, 0.95),
+    (
+        "zh",
+        r"我(?:现在|目前)?(?:在.{1,15}(?:工作|上班|读书|上学)|从事|就读|毕业于)|我的(?:工作|职业)是",
+        OCCUPATION,
+        0.95,
+    ),
+    ("zh", r"我(?:对.{1,12}过敏|得了|患有|怀孕)", BODY, 0.95),
+    ("zh", r"我(?:很|非常|真的|有点|感到|觉得)+(?=难过|焦虑|抑郁|伤心|害怕|孤独|开心|紧张|担心)", MIND, 0.80),
+    (
+        "zh",
+        r"我(?:很|非常|最|特别|比较|更|也|真的|不)*(?:讨厌|受不了|喜欢|热爱|爱[吃看听])(?!你)",
+        TASTE,
+        0.95,
+    ),
+    (
+        "zh",
+        r"我[的家]?(?=[老妻丈夫][婆公子夫]|[男女]朋友|儿子|女儿|孩子|妈妈|爸爸|父亲|母亲|朋友|同事|老板)",
+        MINE,
+        0.80,
+    ),
+    (
+        "zh",
+        r"我(?:有|养了?)[一两三几]?[只条辆台套]|我(?:现在|目前|一直)?(?:在用|用的是|使用的?是)",
+        MINE,
+        0.80,
+    ),
+    ("zh", r"我(?:打算|计划|正在准备|想要?(?=学|去|成为))|我的(?:梦想|目标)是", GOAL, 0.80),
+    ("zh", r"请?(?:以后|今后|从现在开始|不要再|别再)请?", INTERACTION, 0.80),
+    ("xx", r"(?:меня зовут|(?:[أا]نا )?اسمي|שמי|קוראים לי) ", IDENTITY, 0.95),
+    ("xx", r"с этого момента |впредь |отныне |من الآن فصاعدا|מעכשיו |מהיום ", INTERACTION, 0.95),
+    ("ru", r"я (?:живу|из|родил(?:ся|ась)) ", LOCATION, 0.95),
+    ("ru", r"я (?:работаю|по профессии|учусь|студент|изучаю)", OCCUPATION, 0.95),
+    ("ru", r"у меня (?:аллергия|диабет|болит)|мне (?:очень )?(?:грустно|страшно|плохо)", BODY, 0.80),
+    (
+        "ru",
+        r"(?:я (?:очень )?(?:не )?(?:люблю|ненавижу|предпочитаю)|мне (?:очень )?(?:не )?нрав\w+) ",
+        TASTE,
+        0.80,
+    ),
+    (
+        "ru",
+        r"мо[йяи] (?=(?:жена|муж|сын|дочь|мама|папа|отец|брат|сестра|друг|дети)\b)|я использую ",
+        MINE,
+        0.80,
+    ),
+    ("ar", r"(?:[أا]نا )?(?:[أا]عيش|[أا]سكن) ", LOCATION, 0.95),
+    ("ar", r"(?:[أا]نا )?(?:[أا]عمل|[أا]درس|طالبة?) ", OCCUPATION, 0.95),
+    ("ar", r"(?:[أا]نا )?(?:لا )?(?:[أا]حب|[أا]كره|[أا]فضل) ", TASTE, 0.80),
+    (
+        "ar",
+        r"(?=(?:زوجتي|زوجي|ابني|ابنتي|[أا]مي|[أا]بي|صديقي|صديقتي) )|(?:عندي|لدي) (?=كلب|قط|سيارة|بيت)",
+        MINE,
+        0.80,
+    ),
+    ("he", r"אני (?:גרה?|מתגוררת?) ", LOCATION, 0.95),
+    ("he", r"אני (?:עובדת?|לומדת?|סטודנט|סטודנטית) ", OCCUPATION, 0.95),
+    ("he", r"אני (?:מאוד )?(?:לא )?(?:אוהבת?|שונאת?|מעדיפה?) ", TASTE, 0.80),
+    ("he", r"(?=(?:אשתי|בעלי|אמא שלי|אבא שלי|הבן שלי|הבת שלי) )|יש לי (?=כלב|חתול|רכב|דירה)", MINE, 0.80),
+)
+
+# The words of a clause that choose its label; the last row of a group is the default.
+TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
+    TASTE: (
+        (
+            r"\b(?:eat|food|cook|drink|coffee|tea|meat|fruit|spicy|comer|comida|manger|essen)|[吃喝菜]|есть",
+            "Preferences/Food",
+        ),
+        (r"\b(?:music|songs?|sing|jazz|rock|música|musique|musik)\b|音乐|歌|музык", "Preferences/Music"),
+        (
+            r"\b(?:read|reading|books?|novels?|leer|libros?|lire|livres?|lese\w*)\b|书|小说|читать",
+            "Preferences/Reading",
+        ),
+        (
+            r"\b(?:sports?|football|soccer|tennis|gym|running|swim\w*|hik\w+|fútbol)\b|运动|球|спорт",
+            "Preferences/Sports",
+        ),
+        (
+            r"\b(?:travel\w*|flights?|trips?|viajar|vuelos|voli|reisen)\b|旅|путешеств",
+            "Preferences/Travel_Mode",
+        ),
+        (r"", "Preferences/Entertainment"),
+    ),
+    MINE: (
+        (
+            rf"\b(?:{_PETS}|perr|gat[oa]|cachorr|cane|chien|chat|hund|katze|соба|кош|кот)|[狗猫]|كلب|قط|כלב|חתול",
+            "Possessions/Pet",
+        ),
+        (rf"\b(?:{_CARS}|coche|carro|macchina|voiture|auto)\b|车|машин|سيارة|רכב", "Possessions/Car"),
+        (r"\b(?:house|apartment|garden|casa|maison|haus)\b|房|квартир|بيت|דירה", "Possessions/House"),
+        (
+            rf"\b(?:{_PARTNERS}|espos|marido|mujer|novi|namorad|moglie|marito|mari|femme|copine|frau|mann|жена|муж)"
+            r"|[妻夫]|老[婆公]|[男女]朋友|زوج|אשתי|בעלי",
+            "Social_Relationships/Partners",
+        ),
+        (
+            r"\b(?:friends?|roommate|amig\w+|amis?|amic\w|freund|друг)\b|朋友|صديق|חבר",
+            "Social_Relationships/Friends",
+        ),
+        (
+            r"\b(?:boss|coworkers?|colleagues?|jefe|chefe?|patron)\b|同事|老板",
+            "Social_Relationships/Colleagues",
+        ),
+        (
+            rf"\b(?:{_FAMILY}|hij|filh|figli|fils|fille|enfant|kind|sohn|tochter|madre|padre|m[ãè]e|pai|mère|père|irmã"
+            r"|mutter|vater|сын|дочь|мама|папа|отец|брат|сестра|дети)|子|女|妈|爸|亲|[أا]مي|[أا]بي|ابن|שלי",
+            "Social_Relationships/Family",
+        ),
+        (r"", "Possessions/Important_Items"),
+    ),
+}
+
+
+_ROWS = [*(("en", *row) for row in ENGLISH), *((*row, "") for row in OTHERS)]
+BY_SCRIPT = {
+    latin: [
+        (language, re.compile(pattern, re.IGNORECASE), label, confidence, lead)
+        for language, pattern, label, confidence, lead in _ROWS
+        if (language in {"en", "latin", "es", "pt", "it", "fr", "de"}) is latin
+    ]
+    for latin in (True, False)
+}

@@ -1,0 +1,1 @@
+"""Reading and writing the public release layout, and the project's own samples."""

@@ -1,0 +1,211 @@
+"""The public release layout: `<root>/<split>/<track>/{model_input,reference_output}.jsonl`, joined on `benchmark_id`.
+
+Input rows stream; of the gold rows only their places are kept in memory.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from alps.errors import DataError, UsageError, closest
+from alps.jsonl import dump
+
+INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowPair:
+    """An input row with its gold row (None where the gold is withheld), and the lines they stand on."""
+
+    input: Row
+    gold: Row | None
+    line: int
+    gold_line: int | None
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a data set on disk."""
+
+    name: str
+    folder: Path
+
+    def track(self, track: str) -> Path:
+        """Return the folder of `track`.
+
+        Raises:
+            UsageError: If the split does not have it.
+        """
+        folder = self.folder / track
+        if not (folder / INPUT).is_file():
+            raise UsageError(f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release layout")
+        return folder
+
+
+def open_split(data: str, split: str | None) -> Split:
+    """Find a split: `data` is `samples`, a data set's folder, or the folder of one split.
+
+    Raises:
+        UsageError: If there is no such folder or split, or the split must be named.
+    """
+    if data == "samples":
+        root = Path(str(files("alps.data") / "samples"))
+    else:
+        root = Path(data).expanduser()
+        if not root.is_dir():
+            raise UsageError(f"data={data}: no such folder{closest(data, ('samples', 'hub'))}")
+    if (root / "benchmark_data").is_dir():
+        root /= "benchmark_data"
+    splits = sorted(path.name for path in root.iterdir() if _is_split(path))
+    if not splits and _is_split(root):
+        return Split(split or root.name, root)
+    if split is None:
+        if len(splits) != 1:
+            found = ", ".join(splits) or "none"
+            raise UsageError(f"data={data}: name a split with split= (found: {found})")
+        split = splits[0]
+    if split not in splits:
+        raise UsageError(f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits) or 'none'})")
+    return Split(split, root / split)
+
+
+def _is_split(folder: Path) -> bool:
+    return (folder.is_dir() and any(folder.glob(f"task*/{INPUT}"))) or any(folder.glob(f"task*/*/{INPUT}"))
+
+
+def read_track(folder: Path) -> Iterator[RowPair]:
+    """Yield the joined rows of one track in the order of the input file.
+
+    Raises:
+        DataError: If a line is not a JSON object, an id is missing or stands twice, or a gold row has no input row.
+    """
+    places = _gold_places(folder / GOLD)
+    seen: set[str] = set()
+    gold_file = (folder / GOLD).open("rb") if places else None
+    try:
+        for line, row in _rows(folder / INPUT):
+            name = _benchmark_id(row, folder / INPUT, line)
+            if name in seen:
+                raise DataError(f"'{name}' stands twice", path=folder / INPUT, line=line, field="benchmark_id")
+            seen.add(name)
+            gold = None
+            if gold_file is not None and name in places:
+                gold_file.seek(places[name][0])
+                gold = json.loads(gold_file.readline())
+            yield RowPair(row, gold, line, places[name][1] if name in places else None)
+    finally:
+        if gold_file is not None:
+            gold_file.close()
+    if orphan := next((name for name in places if name not in seen), None):
+        message = f"'{orphan}' has no row in {INPUT}"
+        raise DataError(message, path=folder / GOLD, line=places[orphan][1], field="benchmark_id")
+
+
+def read_samples(folder: Path, read: Any) -> Iterator[Any]:
+    """Yield what `read(input_row, gold_row)` makes of every row of a track.
+
+    Raises:
+        DataError: If a row can't be read; names the file, the line and the field.
+    """
+    for pair in read_track(folder):
+        try:
+            yield read(pair.input, pair.gold)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _row_error(error, folder, pair, read) from error
+
+
+def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> DataError:
+    """Say what is wrong with a row, and in which of the two files: a row that reads without its gold has bad gold."""
+    path, line = folder / INPUT, pair.line
+    if pair.gold is not None:
+        try:
+            read(pair.input, None)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            pass
+        else:
+            path, line = folder / GOLD, pair.gold_line or 0
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return DataError(first["msg"], path=path, line=line, field=".".join(str(part) for part in first["loc"]) or None)
+    if isinstance(error, KeyError):
+        return DataError("missing field", path=path, line=line, field=str(error.args[0]))
+    return DataError(str(error), path=path, line=line)
+
+
+def track_hash(folder: Path) -> str:
+    """Return the sha256 over the files of a track."""
+    digest = hashlib.sha256()
+    for name in (INPUT, GOLD):
+        if (folder / name).is_file():
+            digest.update(f"{name}\n".encode())
+            with (folder / name).open("rb") as file:
+                while chunk := file.read(1 << 20):
+                    digest.update(chunk)
+    return digest.hexdigest()
+
+
+def write_track(folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> int:
+    """Write input and gold rows of one track in the release layout; return how many.
+
+    No gold file is written where no row has gold.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with (folder / INPUT).open("wb") as inputs, (folder / GOLD).open("wb") as golds:
+        for row, gold in pairs:
+            inputs.write(dump(dict(row)))
+            if gold is not None:
+                golds.write(dump(dict(gold)))
+            count += 1
+        withheld = golds.tell() == 0
+    if withheld:
+        (folder / GOLD).unlink()
+    return count
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, start=1):
+            if raw.strip():
+                yield line, _parse(raw, path, line)
+
+
+def _parse(raw: bytes, path: Path, line: int) -> Row:
+    try:
+        row = json.loads(raw)
+    except ValueError as error:
+        raise DataError(f"not JSON ({error})", path=path, line=line) from error
+    if not isinstance(row, dict):
+        raise DataError(f"expected a JSON object, got {type(row).__name__}", path=path, line=line)
+    return row
+
+
+def _benchmark_id(row: Row, path: Path, line: int) -> str:
+    name = row.get("benchmark_id")
+    if not isinstance(name, str) or not name:
+        raise DataError("must be a non-empty string", path=path, line=line, field="benchmark_id")
+    return name
+
+
+def _gold_places(path: Path) -> dict[str, tuple[int, int]]:
+    """Return the offset and the line of every gold row by its id."""
+    if not path.is_file():
+        return {}
+    places: dict[str, tuple[int, int]] = {}
+    offset = 0
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, start=1):
+            if raw.strip():
+                name = _benchmark_id(_parse(raw, path, line), path, line)
+                if name in places:
+                    raise DataError(f"'{name}' stands twice", path=path, line=line, field="benchmark_id")
+                places[name] = offset, line
+            offset += len(raw)
+    return places

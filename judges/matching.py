@@ -1,0 +1,174 @@
+"""One-to-one matching of predicted memories to gold memories, by meaning.
+
+A judge names the relation of pairs of memories. Identical values pair without asking it. Out of the named relations the
+best one-to-one set is picked; which relations count as a match is a policy, declared and reported.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from alps.schema import Memory, Outcome
+from alps.text import fold
+
+Relation = Literal["same", "narrower", "broader", "conflicting", "related"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+POLICIES: dict[str, dict[Relation, float]] = {
+    "lenient": {"same": 1.0, "narrower": 0.9},
+    "strict": {"same": 1.0},
+}
+"""Which relations count as a match, and which of them is preferred where a memory could match two others."""
+
+BLOCK = 30
+"""The most memories a side in one call to a judge."""
+
+_REJECTED = re.compile(r"\s*\[ERROR:[^\]]*\]?\s*\Z")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A memory as a judge sees it: an id local to the call, and what it says."""
+
+    id: str
+    value: str
+    type: str | None
+    label: str
+    evidence: str | None
+
+    def payload(self) -> dict[str, str]:
+        """Return the item as it stands in the payload of a judge."""
+        shown = {"id": self.id, "value": self.value, "type": self.type or "", "label": self.label}
+        return {**shown, "evidence": self.evidence} if self.evidence else shown
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a judge says of one gold and one predicted memory, by their positions."""
+
+    gold: int
+    predicted: int
+    relation: Relation
+    reason: str
+    strength: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The relations a judge named. Pairs not named are unrelated; unless `ok`, nothing may be concluded."""
+
+    outcome: Outcome
+    pairs: tuple[Pair, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+    raw: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Match:
+    """One accepted pair, by positions in the gold and the predicted list."""
+
+    gold: int
+    predicted: int
+    relation: Relation
+
+
+def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
+    """Show memories to a judge: ids `<prefix>1…`, and values without the mark of a rejected gold item."""
+    return [
+        Item(f"{prefix}{n}", shown_value(m.value), m.type, m.label, m.evidence.text if m.evidence else None)
+        for n, m in enumerate(memories, start=1)
+    ]
+
+
+def shown_value(value: str) -> str:
+    """Return `value` without the trailing `[ERROR: …]` that marks gold its annotators rejected."""
+    return _REJECTED.sub("", value) or value
+
+
+def is_rejected(value: str) -> bool:
+    """Tell whether a gold value carries the mark of rejection."""
+    return _REJECTED.search(value) is not None
+
+
+def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:
+    """Pair memories whose values are the same after folding, each at most once, in their order."""
+    waiting: dict[str, list[int]] = {}
+    for position, item in enumerate(predicted):
+        waiting.setdefault(fold(item.value), []).append(position)
+    pairs = []
+    for position, item in enumerate(gold):
+        if twins := waiting.get(fold(item.value)):
+            pairs.append(Pair(position, twins.pop(0), "same", "identical values", strength=1.0))
+    return pairs
+
+
+def left_over(count: int, taken: Iterable[int]) -> list[int]:
+    """Return the positions below `count` that are not in `taken`."""
+    used = set(taken)
+    return [position for position in range(count) if position not in used]
+
+
+def blocks(gold: Sequence[int], predicted: Sequence[int], size: int = BLOCK) -> list[tuple[list[int], list[int]]]:
+    """Cut long lists into calls of at most `size` a side, so that every pair stands together in exactly one call."""
+    return [
+        (list(gold[row : row + size]), list(predicted[column : column + size]))
+        for row in range(0, len(gold), size)
+        for column in range(0, len(predicted), size)
+    ]
+
+
+def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
+    """Pick the best one-to-one set out of `pairs` under `policy`; leaving a memory unmatched is always allowed.
+
+    The number of matches counts first, then the preference among relations, then the strength the judge gave.
+    The assignment is `scipy.optimize.linear_sum_assignment`.
+    """
+    counted = POLICIES[policy]
+    usable = [pair for pair in pairs if pair.relation in counted]
+    rows, columns = Counter(p.gold for p in usable), Counter(p.predicted for p in usable)
+    free = [p for p in usable if rows[p.gold] == 1 and columns[p.predicted] == 1]
+    contested = [p for p in usable if rows[p.gold] > 1 or columns[p.predicted] > 1]
+    chosen = free + (_solve(contested, lambda p: 10 + counted[p.relation] + 0.01 * p.strength) if contested else [])
+    return [Match(p.gold, p.predicted, p.relation) for p in sorted(chosen, key=lambda p: (p.gold, p.predicted))]
+
+
+def _solve(pairs: Sequence[Pair], weight: Callable[[Pair], float]) -> list[Pair]:
+    """Solve the assignment among contested pairs; the uncontested ones are in every best set."""
+    import numpy as np
+    from scipy.optimize import linear_sum_assignment
+
+    rows = {gold: n for n, gold in enumerate(sorted({p.gold for p in pairs}))}
+    columns = {predicted: n for n, predicted in enumerate(sorted({p.predicted for p in pairs}))}
+    weights = np.zeros((len(rows), len(columns)))
+    at: dict[tuple[int, int], Pair] = {}
+    for pair in pairs:
+        place = rows[pair.gold], columns[pair.predicted]
+        if weight(pair) > weights[place]:
+            weights[place], at[place] = weight(pair), pair
+    chosen = zip(*linear_sum_assignment(weights, maximize=True), strict=True)
+    return [at[place] for row, column in chosen if (place := (int(row), int(column))) in at]
+
+
+def pairs_as_rows(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    """Return `pairs` as they are written to a file, with the ids a judge saw."""
+    return [
+        {
+            "gold": f"g{p.gold + 1}",
+            "predicted": f"p{p.predicted + 1}",
+            "relation": p.relation,
+            "reason": p.reason,
+            "strength": round(p.strength, 4),
+        }
+        for p in pairs
+    ]
+
+
+def pairs_from_rows(rows: Sequence[dict[str, Any]]) -> list[Pair]:
+    """Read back what `pairs_as_rows` wrote."""
+    return [
+        Pair(int(r["gold"][1:]) - 1, int(r["predicted"][1:]) - 1, r["relation"], r["reason"], r["strength"])
+        for r in rows
+    ]

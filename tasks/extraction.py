@@ -1,0 +1,206 @@
+"""Extraction: a whole dialogue in, the user's memories out, scored by one-to-one matching with the gold memories."""
+
+import json
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from alps.judges.base import Judge, fingerprint_id, match_memories
+from alps.judges.matching import (
+    POLICIES,
+    Match,
+    assign,
+    is_rejected,
+    left_over,
+    pairs_as_rows,
+    pairs_from_rows,
+)
+from alps.llm.types import AnswerType, Read
+from alps.prompts import load_prompt
+from alps.schema import (
+    CANONICAL_LABELS,
+    UNMAPPED,
+    ExtractionSample,
+    Memory,
+    MemoryList,
+    Prediction,
+    read_memories,
+)
+from alps.tasks.base import Metric, Row, Scored, Task
+
+PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
+
+_STRICT = frozenset({"narrower"})
+METRICS = (
+    Metric("f1", "F1 (macro)", headline=True),
+    Metric("precision", "precision"),
+    Metric("recall", "recall"),
+    Metric("f1_strict", "F1, strict policy", relations=_STRICT),
+    Metric("recall_direct", "recall, direct memories"),
+    Metric("recall_indirect", "recall, indirect memories"),
+    Metric("f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1}),
+    Metric("precision_micro", "precision (micro)", numerator={"matched": 1}, denominator={"predicted": 1}),
+    Metric("recall_micro", "recall (micro)", numerator={"matched": 1}, denominator={"gold": 1}),
+    Metric("label_similarity", "label-path similarity of matches"),
+    Metric("type_accuracy", "type accuracy of matches"),
+    Metric("confidence_error", "confidence error of matches", lower_is_better=True),
+)
+
+
+def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
+    """Build a sample from rows of `task1` in the release layout; only the dialogue is ever shown to a system."""
+    return ExtractionSample.model_validate(
+        {
+            "benchmark_id": row["benchmark_id"],
+            "session_id": row.get("session_id") or row["benchmark_id"],
+            "dialogue": row["input"]["dialogue"],
+            "gold": read_memories(gold["gold"]["memory_items"]).memories if gold is not None else None,
+        }
+    )
+
+
+def messages(sample: ExtractionSample) -> tuple[Mapping[str, str], ...]:
+    """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
+    labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
+    turns = [{"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)]
+    return (
+        {"role": "system", "content": PROMPT.text.replace("{labels}", labels)},
+        {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
+    )
+
+
+def read_answer(node: object) -> Read[tuple[Memory, ...]]:
+    """Read a system's answer tolerantly.
+
+    Raises:
+        ValueError: If there is no list of memories in it.
+    """
+    read = read_memories(node)
+    return Read(read.memories, read.notes)
+
+
+def to_prediction(memories: Sequence[Memory]) -> dict[str, Any]:
+    """Return the release's form of a prediction."""
+    return {"memory_items": [memory.model_dump() for memory in memories]}
+
+
+def predicted_memories(prediction: Prediction) -> tuple[Memory, ...]:
+    """Return the memories of a prediction that was heard; none for a failed one."""
+    if prediction.prediction is None:
+        return ()
+    return tuple(Memory.model_validate(item) for item in prediction.prediction["memory_items"])
+
+
+async def judge_prediction(sample: ExtractionSample, prediction: Prediction, judge: Judge) -> dict[str, Any]:
+    """Relate the predicted to the gold memories."""
+    judged = await match_memories(
+        sample.gold or (), predicted_memories(prediction), judge=judge, about=sample.benchmark_id
+    )
+    return {
+        "outcome": judged.outcome,
+        "judge": fingerprint_id(judge.fingerprint),
+        "pairs": pairs_as_rows(judged.pairs),
+        "notes": list(judged.notes),
+        "error": judged.error,
+        "raw": list(judged.raw),
+    }
+
+
+def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+    """Score one record; a failed prediction (no verdict) gets the scale's minimum."""
+    gold, predicted = sample.gold or (), predicted_memories(prediction)
+    pairs = pairs_from_rows(verdict["pairs"]) if verdict is not None else []
+    matches = {policy: assign(pairs, policy) for policy in POLICIES}
+    lenient = matches["lenient"]
+    failed = verdict is None
+    scores = precision_recall_f1(len(lenient), gold=len(gold), predicted=len(predicted), failed=failed)
+    if judge.relations >= _STRICT:
+        strict = precision_recall_f1(len(matches["strict"]), gold=len(gold), predicted=len(predicted), failed=failed)
+        scores["f1_strict"] = strict["f1"]
+    found = {match.gold for match in lenient}
+    for kind in ("direct", "indirect"):
+        of_kind = [n for n, memory in enumerate(gold) if memory.type == kind]
+        if of_kind:
+            scores[f"recall_{kind}"] = sum(n in found for n in of_kind) / len(of_kind)
+    scores |= _field_scores(gold, predicted, lenient)
+    counts = {
+        "matched": len(lenient),
+        "gold": len(gold),
+        "predicted": len(predicted),
+        "empty_vs_empty": int(not gold and not predicted and not failed),
+        "rejected_gold": sum(is_rejected(memory.value) for memory in gold),
+    }
+    return Scored(scores, counts, _details(gold, predicted, lenient))
+
+
+def precision_recall_f1(matched: int, *, gold: int, predicted: int, failed: bool = False) -> dict[str, float]:
+    """Return precision, recall and F1 of one record.
+
+    Nothing predicted where there is nothing to find is 1. Nothing predicted otherwise has precision 0. Without gold,
+    recall is not defined and left out; F1 is then 0. A failed prediction has 0 everywhere.
+    """
+    if failed:
+        return {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+    if not gold and not predicted:
+        return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
+    scores = {"f1": 2 * matched / (gold + predicted), "precision": matched / predicted if predicted else 0.0}
+    return {**scores, "recall": matched / gold} if gold else scores
+
+
+def label_similarity(one: Memory, other: Memory) -> float:
+    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1]; unmapped ones by their suggestion."""
+    first, second = _label_path(one), _label_path(other)
+    shared = 0
+    for left, right in zip(first, second, strict=False):
+        if left != right:
+            break
+        shared += 1
+    return 2 * shared / (len(first) + len(second))
+
+
+def _label_path(memory: Memory) -> list[str]:
+    label = memory.label
+    if label == UNMAPPED and memory.label_suggestion:
+        label = memory.label_suggestion
+    return [part.casefold() for part in label.split("/") if part] or [UNMAPPED.casefold()]
+
+
+def _field_scores(gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match]) -> dict[str, float]:
+    """Score label, type and confidence over the matched pairs; a field nobody gave is left out."""
+    matched = [(gold[match.gold], predicted[match.predicted]) for match in matches]
+    errors = [
+        abs(g.confidence - p.confidence) for g, p in matched if g.confidence is not None and p.confidence is not None
+    ]
+    scores = {}
+    if matched:
+        scores["label_similarity"] = fmean(label_similarity(g, p) for g, p in matched)
+    if typed := [(g, p) for g, p in matched if g.type is not None]:
+        scores["type_accuracy"] = fmean(g.type == p.type for g, p in typed)
+    if errors:
+        scores["confidence_error"] = fmean(errors)
+    return scores
+
+
+def _details(gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match]) -> dict[str, Any]:
+    missed = left_over(len(gold), (match.gold for match in matches))
+    extra = left_over(len(predicted), (match.predicted for match in matches))
+    return {
+        "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches],
+        "missed": [{"id": f"g{n + 1}", "value": gold[n].value} for n in missed],
+        "extra": [{"id": f"p{n + 1}", "value": predicted[n].value} for n in extra],
+    }
+
+
+TASK = Task(
+    name="extraction",
+    track="task1",
+    prompt=PROMPT,
+    answer=AnswerType(schema=MemoryList, read=read_answer, partial=True),
+    read_sample=read_sample,
+    messages=messages,
+    to_prediction=to_prediction,
+    has_gold=lambda sample: sample.gold is not None,
+    judge=judge_prediction,
+    score=score,
+    metrics=METRICS,
+)
