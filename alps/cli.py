@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import click
 
 from alps import __version__
-from alps.errors import AlpsError
+from alps.errors import AlpsError, BudgetError
 
 INTERRUPTED = 130
 
@@ -35,10 +35,17 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
       alps run task=extraction model=openai/my-model api_base=http://localhost:8000/v1
     """
+    from alps.run.start import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings, parse_words
 
-    _show(carry_out(parse_words(settings, RunSettings)))
+    parsed = parse_words(settings, RunSettings)
+    if parsed.dry_run:
+        from alps.report.tables import show_estimate
+
+        show_estimate(dry_run(parsed), max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens)
+    else:
+        _show(carry_out(parsed))
 
 
 @cli.command()
@@ -60,12 +67,75 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     _show(score_again(Path(run_folder), given))
 
 
+@cli.command()
+@click.argument("run_folder", metavar="RUN")
+@click.argument("record", metavar="ID")
+@click.option("--full", is_flag=True, help="Show long turns whole.")
+def show(run_folder: str, record: str, full: bool) -> None:
+    """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
+
+    ID is a benchmark id, the unique beginning of one, or a number in the order of the data.
+    """
+    from alps.report.runs import find_run
+    from alps.report.show import show_record
+
+    show_record(find_run(run_folder), record, _console(), full=full)
+
+
+@cli.command()
+@click.argument("folder", default="runs")
+def ls(folder: str) -> None:
+    """List the runs in a folder, the newest first."""
+    from pathlib import Path
+
+    from alps.report.listing import list_runs
+
+    list_runs(Path(folder), _console())
+
+
+@cli.command()
+@click.argument("words", nargs=-1, required=True, metavar="RUN… [out=FILE]")
+def report(words: tuple[str, ...]) -> None:
+    r"""Write one self-contained HTML page about one or several runs.
+
+    \b
+      alps report runs/extraction-rules-samples-lexical-1a2b3c4d out=report.html
+    """
+    from pathlib import Path
+
+    from alps.report.html import write_report
+    from alps.report.runs import find_run
+
+    out = [word.partition("=")[2] for word in words if word.startswith("out=")]
+    folders = [find_run(word) for word in words if not word.startswith("out=")]
+    if not folders:
+        raise click.UsageError("name at least one run")
+    path = write_report(folders, Path(out[-1]) if out else folders[0] / "report.html")
+    click.echo(f"wrote {path}")
+
+
+@cli.command()
+def doctor() -> None:
+    """Check versions, keys, cache, links and samples."""
+    from alps.report.doctor import examine
+
+    sys.exit(examine(_console()))
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=80, highlight=False)
+
+
 def _show(finished: Any) -> None:
     from alps.report.tables import show_run
     from alps.tasks import TASKS, load_task
 
     tasks = [load_task(name) for name in TASKS]
     show_run(finished.summary, {task.track: task.metrics for task in tasks}, folder=str(finished.folder))
+    if finished.budget_spent:
+        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
     if finished.too_many_unscored:
         sys.exit(1)
 

@@ -40,7 +40,7 @@ def _parse(line: bytes) -> Row | None:
         return None
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
 

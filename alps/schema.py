@@ -7,6 +7,7 @@ reads them tolerantly: what can be understood is kept and normalised, and every 
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ FAILURES = ("refused", "truncated", "unparsable", "invalid", "empty")
 """Outcomes of a system that was heard and failed: the scale's minimum."""
 Outcome = Literal["ok", "transport", "budget", "refused", "truncated", "unparsable", "invalid", "empty"]
 
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LIST_KEYS = ("memory_items", "memories", "updated_memories", "existing_memories", "items", "answer")
 
 
@@ -119,7 +121,7 @@ class ExtractionSample(Record):
 
 
 class Prediction(Record):
-    """What one system gave for one sample.
+    """What one system gave for one sample; `repeat` tells several answers to the same sample apart.
 
     `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`), None unless the
     outcome is `ok`. `raw` is the text as it came. `notes` say what was mended or normalised to read it.
@@ -127,6 +129,7 @@ class Prediction(Record):
 
     benchmark_id: str
     track: str
+    repeat: Annotated[int, Field(ge=0)] = 0
     outcome: Outcome
     repaired: bool = False
     truncated: bool = False
@@ -134,6 +137,9 @@ class Prediction(Record):
     raw: str | None = None
     notes: tuple[str, ...] = ()
     error: str | None = None
+
+
+_KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text"}
 
 
 @dataclass(frozen=True)
@@ -148,12 +154,18 @@ def read_memories(node: object) -> ReadMemories:
     """Read memories out of parsed JSON as real models write it.
 
     Accepts a list, a list under one of the usual keys, or a single memory. Unknown types become null, objects in
-    place of a text are flattened, missing fields become null, duplicate ids are renamed; each is noted.
+    place of a text are flattened, duplicate ids are renamed, what can't be kept is left out; each is noted.
 
     Raises:
         ValueError: If nothing in `node` can be a list of memories.
     """
-    items, notes = _find_list(node)
+    try:
+        return _read_all(*_find_list(node))
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+
+
+def _read_all(items: Sequence[object], notes: list[str]) -> ReadMemories:
     counts: Counter[str] = Counter()
     memories: list[Memory] = []
     taken: set[str] = set()
@@ -168,6 +180,19 @@ def read_memories(node: object) -> ReadMemories:
     return ReadMemories(tuple(memories), tuple(notes))
 
 
+def read_gold(node: object) -> tuple[Memory, ...]:
+    """Read gold memories: their fields as tolerantly as any, but none of them may be lost.
+
+    Raises:
+        ValueError: If an item can't be read.
+    """
+    read = read_memories(node)
+    lost = next((note for note in read.notes if "left out: an item" in note), None)
+    if lost is not None:
+        raise ValueError(f"gold.memory_items: {lost.partition('left out: ')[2]}")
+    return read.memories
+
+
 def _find_list(node: object) -> tuple[list[object], list[str]]:
     if isinstance(node, list):
         return node, ["a bare list"]
@@ -175,7 +200,10 @@ def _find_list(node: object) -> tuple[list[object], list[str]]:
         raise ValueError(f"expected an object with `memory_items`, got {type(node).__name__}")
     for key in _LIST_KEYS:
         if isinstance(node.get(key), list):
-            return node[key], [] if key == "memory_items" else [f"the list was under `{key}`"]
+            others = [
+                f"left out: a second list under `{k}`" for k, v in node.items() if isinstance(v, list) and k != key
+            ]
+            return node[key], others + ([] if key == "memory_items" else [f"the list was under `{key}`"])
     if "value" in node:
         return [node], ["a single memory without a list"]
     lists = {key: value for key, value in node.items() if isinstance(value, list)}
@@ -201,6 +229,8 @@ def _read_memory(item: object, *, position: int, taken: set[str], notes: Counter
     if not value:
         notes["left out: an item without a value"] += 1
         return None
+    for name in item.keys() - _KNOWN_KEYS:
+        notes[f"left out: the unknown field {_short(name)}"] += 1
     return Memory(
         memory_id=_memory_id(item, position, taken, notes),
         type=_type(item.get("type"), notes),
@@ -252,30 +282,37 @@ def _confidence(given: object, notes: Counter[str]) -> float | None:
 
 def _text(given: object, field: str, notes: Counter[str]) -> str | None:
     """Return text as it is, other things flattened to text, and None for nothing."""
-    if given is None or isinstance(given, str):
-        return (given or "").strip() or None
-    notes[f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read as text"] += 1
-    if isinstance(given, dict):
-        return "; ".join(f"{key}: {_flat(value)}" for key, value in given.items()) or None
-    return _flat(given) or None
+    if given is None:
+        return None
+    text = given if isinstance(given, str) else _flat(given)
+    if not isinstance(given, str):
+        notes[f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read as text"] += 1
+    if _LONE_SURROGATE.search(text):
+        notes[f"{field} has half a character, read as \ufffd"] += 1
+        text = _LONE_SURROGATE.sub("\ufffd", text)
+    return text.strip() or None
 
 
 def _flat(value: object) -> str:
     if isinstance(value, str):
         return value
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_flat(part)}" for key, part in value.items())
     if isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
         return ", ".join(value)
     return json.dumps(value, ensure_ascii=False)
 
 
 def _evidence(item: Mapping[str, object], notes: Counter[str]) -> Evidence | None:
-    given = item.get("evidence", item.get("evidence_text"))
+    given = item.get("evidence") or item.get("evidence_text")
     if isinstance(given, dict):
         index, session = given.get("utterance_index"), given.get("session_id")
         usable = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+        if index is not None and not usable:
+            notes[f"evidence.utterance_index {_short(index)} read as null"] += 1
         return Evidence(
-            session_id=str(session) if session is not None else None,
-            utterance_index=index if usable else None,
+            session_id=_text(session, "evidence.session_id", notes),
+            utterance_index=index if isinstance(index, int) and usable else None,
             text=_text(given.get("text"), "evidence.text", notes) or "",
         )
     text = _text(given, "evidence", notes)

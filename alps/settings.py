@@ -1,17 +1,19 @@
 """`key=value` words and config files become typed settings; a typo names the closest key."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from alps.errors import UsageError, closest
+from alps.errors import DataError, UsageError, closest
 from alps.llm.secrets import redact_url
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort")
-OPERATIONAL = ("out", "concurrency", "max_failures", "timeout")
+OPERATIONAL = ("out", "concurrency", "max_failures", "timeout", "max_cost", "max_total_tokens", "dry_run", "config")
 """Keys that change how a run is carried out but not what it measures; they may differ when it is resumed."""
 
 
@@ -33,16 +35,20 @@ class JudgeSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    judge: Annotated[str, Field(description="lexical, or a litellm model")] = "lexical"
+    judge: Annotated[str, Field(description="lexical, a litellm model, or recorded:FILE")] = "lexical"
     judge_api_base: Annotated[str | None, Field(description="endpoint of the judge")] = None
     judge_temperature: Annotated[float | None, Field(ge=0, description="of the judge; 0 unless given")] = None
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
+    judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
+    extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
     out: Annotated[str | None, Field(description="the run folder")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
     concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at once")] = 16
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
     max_failures: Annotated[Share, Field(description="exit 1 when a larger share is unscored")] = 0.05
+    max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = None
+    max_total_tokens: Annotated[int | None, Field(ge=0, description="prompt and completion tokens together")] = None
 
     def judge_sampling(self) -> dict[str, Any]:
         """Return the decoding settings of the judge that were given."""
@@ -54,10 +60,18 @@ class RunSettings(JudgeSettings):
     """Everything `alps run` can be told."""
 
     task: Annotated[str, Field(description="extraction")]
-    model: Annotated[str, Field(description="a litellm model, rules, floor/…, oracle, predictions:FILE")]
-    data: Annotated[str, Field(description="samples, or a folder in the release layout")] = "samples"
+    model: Annotated[
+        str,
+        Field(
+            description="a litellm model, rules, floor/…, oracle, predictions:FILE, program:CMD, python:MODULE:CLASS"
+        ),
+    ]
+    data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
     split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
     limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
+    repeats: Annotated[int, Field(ge=1, le=100, description="ask the system so often")] = 1
+    dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
+    config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
     api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
     temperature: Annotated[float | None, Field(ge=0)] = None
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
@@ -69,6 +83,15 @@ class RunSettings(JudgeSettings):
     def sampling(self) -> dict[str, Any]:
         """Return the sampling settings of the model that were given."""
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
+
+    @field_validator("api_base", "judge_api_base")
+    @classmethod
+    def _readable(cls, address: str | None) -> str | None:
+        if address is not None:
+            redact_url(address)  # raises where the address can't be read
+            if not address.startswith(("http://", "https://")):
+                raise ValueError("an address starts with http:// or https://")
+        return address
 
     def experiment(self) -> dict[str, Any]:
         """Return what the run measures: every setting that is not operational, with secrets left out of addresses."""
@@ -93,7 +116,27 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
         if key in pairs:
             raise UsageError(f"{key}: given twice")
         pairs[key] = value
-    return parse_settings(pairs, model)
+    config = read_config(Path(pairs["config"]), model) if "config" in pairs and "config" in model.model_fields else {}
+    return parse_settings({**config, **pairs}, model)
+
+
+def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
+    """Read a TOML file of settings; its keys are those of the command line.
+
+    Raises:
+        UsageError: If the file is not there.
+        DataError: If it is not TOML, or has a key that is not known.
+    """
+    try:
+        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"not TOML ({error})", path=path) from error
+    for key in values:
+        if key not in model.model_fields:
+            raise DataError(f"unknown key{closest(key, model.model_fields)}", path=path, field=key)
+    return values
 
 
 def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> SettingsT:
@@ -113,7 +156,8 @@ def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> Setting
         key = str(first["loc"][0])
         if first["type"] == "missing":
             raise UsageError(f"{key}= is missing ({known[key].description})") from error
-        given = f"{key}={values[key]}"
+        shown = values[key] if not key.endswith("api_base") else "…"
+        given = f"{key}={shown}"
         raise UsageError(f"{given}: {_lower_first(first['msg'])}") from error
 
 

@@ -12,7 +12,9 @@ def fold(text: str) -> str:
 
     Two values that differ only in Unicode form, letter case or white space fold to the same string.
     """
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    # Folding case can undo the normal form, so it is made twice.
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.split())
 
 
 def fold_loosely(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from alps.data.hub import HUB, HubSplit, open_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import dump
 
@@ -49,12 +50,14 @@ class Split:
         return folder
 
 
-def open_split(data: str, split: str | None) -> Split:
-    """Find a split: `data` is `samples`, a data set's folder, or the folder of one split.
+def open_split(data: str, split: str | None) -> Split | HubSplit:
+    """Find a split: `data` is `samples`, `hub`, `hub@COMMIT`, a data set's folder, or the folder of one split.
 
     Raises:
         UsageError: If there is no such folder or split, or the split must be named.
     """
+    if data == HUB or data.startswith(f"{HUB}@"):
+        return open_hub(data, split)
     if data == "samples":
         root = Path(str(files("alps.data") / "samples"))
     else:
@@ -65,7 +68,9 @@ def open_split(data: str, split: str | None) -> Split:
         root /= "benchmark_data"
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))
     if not splits and _is_split(root):
-        return Split(split or root.name, root)
+        if split not in (None, root.name):
+            raise UsageError(f"split={split}: {root} is itself one split, '{root.name}'")
+        return Split(root.name, root)
     if split is None:
         if len(splits) != 1:
             found = ", ".join(splits) or "none"

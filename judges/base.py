@@ -3,10 +3,12 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from alps.judges.matching import Item, Judgement, Relation, identical_pairs, items, left_over
+from alps.judges.matching import Item, Judgement, Pair, Relation, identical_pairs, items, left_over
+from alps.judges.support import Dialogue, SupportJudgement
+from alps.llm.types import Request
 from alps.schema import Memory
 
 
@@ -18,16 +20,48 @@ class Judge(Protocol):
         fingerprint: Everything its verdicts depend on: model, prompt and rubric hashes, decoding, parser version.
         relations: The relations it can tell apart; what needs another one is unscored.
         comparable: Whether its scores may stand beside those of LLM judges.
+        supports: Whether it can say if a dialogue supports a memory.
     """
 
     name: str
     fingerprint: Mapping[str, Any]
     relations: frozenset[Relation]
     comparable: bool
+    supports: bool
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Name the relations between `gold` and `predicted`; neither is empty. `about` is for the ledger."""
         ...
+
+    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
+        """Say of each item whether `dialogue` supports it. Only asked where `supports` is true."""
+        ...
+
+    def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls that `match` makes; none for an embedded judge."""
+        ...
+
+    def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls that `support` makes; none for an embedded judge."""
+        ...
+
+
+class Embedded:
+    """What embedded judges share: they make no calls, and what they can't tell they fail to, rather than guess."""
+
+    supports = False
+
+    def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+        """Return no calls."""
+        return ()
+
+    def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+        """Return no calls."""
+        return ()
+
+    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
+        """Fail: this judge does not read dialogues."""
+        return SupportJudgement("invalid", {}, error="this judge does not read dialogues")
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
@@ -36,14 +70,38 @@ def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str) -> Judgement:
-    """Relate two lists of memories: identical values pair without a call, the judge is asked about the rest."""
+@dataclass(frozen=True)
+class Question:
+    """What is left to ask of a judge once identical values are paired: positions in the gold and predicted lists."""
+
+    gold: list[Item]
+    predicted: list[Item]
+    rows: list[int]
+    columns: list[int]
+    identical: list[Pair]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left to ask."""
+        return not self.rows or not self.columns
+
+
+def question(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Question:
+    """Pair identical values, and return what a judge must be asked about the rest."""
     gold_items, predicted_items = items(gold, "g"), items(predicted, "p")
     identical = identical_pairs(gold_items, predicted_items)
     rows = left_over(len(gold), (pair.gold for pair in identical))
     columns = left_over(len(predicted), (pair.predicted for pair in identical))
-    if not rows or not columns:
-        return Judgement("ok", tuple(identical))
-    judged = await judge.match([gold_items[g] for g in rows], [predicted_items[p] for p in columns], about=about)
-    placed = (replace(pair, gold=rows[pair.gold], predicted=columns[pair.predicted]) for pair in judged.pairs)
-    return replace(judged, pairs=(*identical, *placed))
+    return Question([gold_items[g] for g in rows], [predicted_items[p] for p in columns], rows, columns, identical)
+
+
+async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str) -> Judgement:
+    """Relate two lists of memories: identical values pair without a call, the judge is asked about the rest."""
+    asked = question(gold, predicted)
+    if asked.empty:
+        return Judgement("ok", tuple(asked.identical))
+    judged = await judge.match(asked.gold, asked.predicted, about=about)
+    placed = (
+        replace(pair, gold=asked.rows[pair.gold], predicted=asked.columns[pair.predicted]) for pair in judged.pairs
+    )
+    return replace(judged, pairs=(*asked.identical, *placed))

@@ -4,7 +4,6 @@ A judge names the relation of pairs of memories. Identical values pair without a
 best one-to-one set is picked; which relations count as a match is a policy, declared and reported.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,18 +24,19 @@ POLICIES: dict[str, dict[Relation, float]] = {
 BLOCK = 30
 """The most memories a side in one call to a judge."""
 
-_REJECTED = re.compile(r"\s*\[ERROR:[^\]]*\]?\s*\Z")
+_REJECTED = "[ERROR:"
 
 
 @dataclass(frozen=True)
 class Item:
-    """A memory as a judge sees it: an id local to the call, and what it says."""
+    """A memory as a judge sees it: an id local to the call, and what it says. `memory_id` is never shown."""
 
     id: str
     value: str
     type: str | None
     label: str
     evidence: str | None
+    memory_id: str = ""
 
     def payload(self) -> dict[str, str]:
         """Return the item as it stands in the payload of a judge."""
@@ -57,13 +57,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The relations a judge named. Pairs not named are unrelated; unless `ok`, nothing may be concluded."""
+    """The relations a judge named. Pairs not named are unrelated; unless `ok`, nothing may be concluded.
+
+    `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1].
+    """
 
     outcome: Outcome
     pairs: tuple[Pair, ...] = ()
     notes: tuple[str, ...] = ()
     error: str | None = None
     raw: tuple[str, ...] = ()
+    agreement: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,19 +82,33 @@ class Match:
 def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
     """Show memories to a judge: ids `<prefix>1…`, and values without the mark of a rejected gold item."""
     return [
-        Item(f"{prefix}{n}", shown_value(m.value), m.type, m.label, m.evidence.text if m.evidence else None)
+        Item(
+            id=f"{prefix}{n}",
+            value=shown_value(m.value),
+            type=m.type,
+            label=m.label,
+            evidence=m.evidence.text if m.evidence else None,
+            memory_id=m.memory_id,
+        )
         for n, m in enumerate(memories, start=1)
     ]
 
 
 def shown_value(value: str) -> str:
     """Return `value` without the trailing `[ERROR: …]` that marks gold its annotators rejected."""
-    return _REJECTED.sub("", value) or value
+    return value[: _mark(value)].rstrip() or value
 
 
 def is_rejected(value: str) -> bool:
     """Tell whether a gold value carries the mark of rejection."""
-    return _REJECTED.search(value) is not None
+    return _mark(value) < len(value)
+
+
+def _mark(value: str) -> int:
+    """Return where the mark of rejection begins: the last `[ERROR:` that runs to the end of the value."""
+    start = value.find(_REJECTED)
+    tail = value[start:].rstrip() if start >= 0 else ""
+    return start if tail and (tail.endswith("]") or "]" not in tail) else len(value)
 
 
 def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:
@@ -131,12 +149,15 @@ def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
     rows, columns = Counter(p.gold for p in usable), Counter(p.predicted for p in usable)
     free = [p for p in usable if rows[p.gold] == 1 and columns[p.predicted] == 1]
     contested = [p for p in usable if rows[p.gold] > 1 or columns[p.predicted] > 1]
-    chosen = free + (_solve(contested, lambda p: 10 + counted[p.relation] + 0.01 * p.strength) if contested else [])
+    one_match = 2.0 * len(usable)  # outweighs every preference, so that the number of matches counts first
+    chosen = free + _solve(contested, lambda p: one_match + counted[p.relation] + 0.01 * p.strength)
     return [Match(p.gold, p.predicted, p.relation) for p in sorted(chosen, key=lambda p: (p.gold, p.predicted))]
 
 
 def _solve(pairs: Sequence[Pair], weight: Callable[[Pair], float]) -> list[Pair]:
     """Solve the assignment among contested pairs; the uncontested ones are in every best set."""
+    if not pairs:
+        return []
     import numpy as np
     from scipy.optimize import linear_sum_assignment
 

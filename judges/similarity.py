@@ -42,6 +42,7 @@ _TOKEN = re.compile(
 )
 
 _NEGATING_WORDS = """
+dislike dislikes disliked disliking hate hates hated hating
 no not never none neither nor without cannot cant dont doesnt didnt isnt wasnt wont
 nunca jamás ni sin tampoco não nem sem ne pas jamais sans aucun aucune mai senza
 nicht kein keine keinen keiner nie niemals ohne не нет ни без никогда nie bez nigdy değil yok
@@ -173,7 +174,7 @@ def _compare(first: Features, second: Features) -> float:
     shared = BOILERPLATE_WEIGHT * len(first.boilerplate & second.boilerplate)
     # The order of a set differs from run to run; `fsum` does not depend on it.
     shared += math.fsum(min(first.content[piece], second.content[piece]) for piece in common)
-    dice = 2.0 * shared / (first.total + second.total)
+    dice = min(1.0, 2.0 * shared / (first.total + second.total))
     return CONFLICT_FACTOR * dice if _conflict(first, second) else dice
 
 

@@ -1,11 +1,11 @@
 """What a task is to the engine: plain functions over its own samples, predictions and verdicts."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from alps.judges.base import Judge
-from alps.llm.types import AnswerType
+from alps.llm.types import AnswerType, Request
 from alps.prompts import Prompt
 from alps.schema import Prediction
 
@@ -31,7 +31,8 @@ class Metric:
     """One figure of a task.
 
     A metric is the mean of its per-record values, or, with `numerator` and `denominator` given, the ratio of sums of
-    per-record counts (micro).
+    per-record counts (micro). It needs a judge that tells `relations` apart, and one that can say what a dialogue
+    supports where `support` is set. `optional` metrics are left out where no record has them.
     """
 
     name: str
@@ -41,7 +42,19 @@ class Metric:
     failed: float = 0.0
     headline: bool = False
     relations: frozenset[str] = frozenset()
+    support: bool = False
+    optional: bool = False
     lower_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class JudgingOptions:
+    """What is asked beyond the score: `extras` asks whether the dialogue supports what matched no gold."""
+
+    extras: bool = False
+
+
+JUST_THE_SCORE = JudgingOptions()
 
 
 @dataclass(frozen=True)
@@ -68,9 +81,12 @@ class Task:
         read_sample: Builds a sample from an input row and a gold row; the gold row may be None.
         messages: Renders what an LLM is asked.
         answer: The typed answer of a system.
+        input_row: The row that an external program is given: what a system may see, and nothing else.
         to_prediction: Turns the typed answer into the release's form of a prediction.
         has_gold: Whether the sample can be scored.
         judge: Asks the judge about one prediction; returns the verdict row without ids.
+        judge_requests: The calls that judging a prediction takes; for one that does not exist yet, the calls that the
+            likeliest one takes.
         score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
         metrics: What is reported, in this order.
     """
@@ -81,9 +97,11 @@ class Task:
     answer: AnswerType[Any]
     read_sample: Callable[[Row, Row | None], Any]
     messages: Callable[[Any], tuple[Mapping[str, str], ...]]
+    input_row: Callable[[Any], dict[str, Any]]
     to_prediction: Callable[[Any], dict[str, Any]]
     has_gold: Callable[[Any], bool]
-    judge: Callable[[Any, Prediction, Judge], Awaitable[dict[str, Any]]]
+    judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]]
+    judge_requests: Callable[[Any, Prediction | None, Judge, JudgingOptions], Sequence[Request[Any]]]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
     prompts: tuple[Prompt, ...] = ()

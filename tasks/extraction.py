@@ -1,21 +1,24 @@
 """Extraction: a whole dialogue in, the user's memories out, scored by one-to-one matching with the gold memories."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from alps.judges.base import Judge, fingerprint_id, match_memories
+from alps.judges.base import Judge, fingerprint_id, match_memories, question
 from alps.judges.matching import (
     POLICIES,
     Match,
     assign,
     is_rejected,
+    items,
     left_over,
     pairs_as_rows,
     pairs_from_rows,
 )
-from alps.llm.types import AnswerType, Read
+from alps.judges.support import SUPPORTS, SupportJudgement
+from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
 from alps.schema import (
     CANONICAL_LABELS,
@@ -24,13 +27,16 @@ from alps.schema import (
     Memory,
     MemoryList,
     Prediction,
+    read_gold,
     read_memories,
 )
-from alps.tasks.base import Metric, Row, Scored, Task
+from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored, Task
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
 
 _STRICT = frozenset({"narrower"})
+_UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
+_EXTRAS: dict[str, Any] = {**_UNANNOTATED, "lower_is_better": True}
 METRICS = (
     Metric("f1", "F1 (macro)", headline=True),
     Metric("precision", "precision"),
@@ -44,17 +50,30 @@ METRICS = (
     Metric("label_similarity", "label-path similarity of matches"),
     Metric("type_accuracy", "type accuracy of matches"),
     Metric("confidence_error", "confidence error of matches", lower_is_better=True),
+    Metric("judge_agreement", "judge's agreement with itself", optional=True),
+    Metric("hallucination_rate", "hallucinated share", {"unsupported": 1}, {"predicted": 1}, **_EXTRAS),
+    Metric("misattribution_rate", "share about somebody else", {"not_about_user": 1}, {"predicted": 1}, **_EXTRAS),
+    Metric("unannotated_share", "supported share of the extras", {"supported": 1}, {"extras": 1}, **_UNANNOTATED),
+    Metric(
+        "precision_supported",
+        "precision, supported extras right",
+        {"matched": 1, "supported": 1},
+        {"predicted": 1},
+        **_UNANNOTATED,
+    ),
 )
 
 
 def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
     """Build a sample from rows of `task1` in the release layout; only the dialogue is ever shown to a system."""
+    if not isinstance(row["input"], dict):
+        raise ValueError(f"input must be an object, got {type(row['input']).__name__}")
     return ExtractionSample.model_validate(
         {
             "benchmark_id": row["benchmark_id"],
             "session_id": row.get("session_id") or row["benchmark_id"],
             "dialogue": row["input"]["dialogue"],
-            "gold": read_memories(gold["gold"]["memory_items"]).memories if gold is not None else None,
+            "gold": read_gold(gold["gold"]["memory_items"]) if gold is not None else None,
         }
     )
 
@@ -67,6 +86,12 @@ def messages(sample: ExtractionSample) -> tuple[Mapping[str, str], ...]:
         {"role": "system", "content": PROMPT.text.replace("{labels}", labels)},
         {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
     )
+
+
+def input_row(sample: ExtractionSample) -> dict[str, Any]:
+    """Return what an external program is given: the dialogue in the release layout, nothing that gives gold away."""
+    dialogue = [turn.model_dump() for turn in sample.dialogue]
+    return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": {"dialogue": dialogue}}
 
 
 def read_answer(node: object) -> Read[tuple[Memory, ...]]:
@@ -91,12 +116,13 @@ def predicted_memories(prediction: Prediction) -> tuple[Memory, ...]:
     return tuple(Memory.model_validate(item) for item in prediction.prediction["memory_items"])
 
 
-async def judge_prediction(sample: ExtractionSample, prediction: Prediction, judge: Judge) -> dict[str, Any]:
-    """Relate the predicted to the gold memories."""
-    judged = await match_memories(
-        sample.gold or (), predicted_memories(prediction), judge=judge, about=sample.benchmark_id
-    )
-    return {
+async def judge_prediction(
+    sample: ExtractionSample, prediction: Prediction, judge: Judge, options: JudgingOptions = JUST_THE_SCORE
+) -> dict[str, Any]:
+    """Relate the predicted to the gold memories and, with `extras`, check what is left over against the dialogue."""
+    gold, predicted = sample.gold or (), predicted_memories(prediction)
+    judged = await match_memories(gold, predicted, judge=judge, about=sample.benchmark_id)
+    verdict: dict[str, Any] = {
         "outcome": judged.outcome,
         "judge": fingerprint_id(judge.fingerprint),
         "pairs": pairs_as_rows(judged.pairs),
@@ -104,6 +130,34 @@ async def judge_prediction(sample: ExtractionSample, prediction: Prediction, jud
         "error": judged.error,
         "raw": list(judged.raw),
     }
+    if judged.agreement is not None:
+        verdict["agreement"] = judged.agreement
+    if options.extras and judge.supports and judged.outcome == "ok":
+        matched = (match.predicted for match in assign(judged.pairs, "lenient"))
+        shown = items(predicted, "p")
+        extra = [shown[n] for n in left_over(len(predicted), matched)]
+        said = SupportJudgement("ok", {})
+        if extra:
+            said = await judge.support(sample.dialogue, extra, about=sample.benchmark_id)
+        verdict["support"] = said.row()
+    return verdict
+
+
+def judge_requests(
+    sample: ExtractionSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
+) -> list[Request[Any]]:
+    """Return the calls that judging takes; the gold stands in for a prediction that does not exist yet."""
+    gold, about = sample.gold or (), sample.benchmark_id
+    if prediction is None:
+        stand_in = items(gold, "p")
+        calls = list(judge.match_requests(items(gold, "g"), stand_in, about=about)) if gold else []
+        return [*calls, *(judge.support_requests(sample.dialogue, stand_in, about=about) if options.extras else ())]
+    predicted = predicted_memories(prediction)
+    asked = question(gold, predicted)
+    calls = [] if asked.empty else list(judge.match_requests(asked.gold, asked.predicted, about=about))
+    if options.extras and asked.predicted:
+        calls += judge.support_requests(sample.dialogue, asked.predicted, about=about)
+    return calls
 
 
 def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
@@ -123,14 +177,17 @@ def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None,
         if of_kind:
             scores[f"recall_{kind}"] = sum(n in found for n in of_kind) / len(of_kind)
     scores |= _field_scores(gold, predicted, lenient)
+    if verdict is not None and verdict.get("agreement") is not None:
+        scores["judge_agreement"] = verdict["agreement"]
     counts = {
         "matched": len(lenient),
         "gold": len(gold),
         "predicted": len(predicted),
         "empty_vs_empty": int(not gold and not predicted and not failed),
         "rejected_gold": sum(is_rejected(memory.value) for memory in gold),
+        **_support_counts(verdict),
     }
-    return Scored(scores, counts, _details(gold, predicted, lenient))
+    return Scored(scores, counts, _details(gold, predicted, lenient, verdict))
 
 
 def precision_recall_f1(matched: int, *, gold: int, predicted: int, failed: bool = False) -> dict[str, float]:
@@ -181,13 +238,26 @@ def _field_scores(gold: Sequence[Memory], predicted: Sequence[Memory], matches: 
     return scores
 
 
-def _details(gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match]) -> dict[str, Any]:
+def _support_counts(verdict: Row | None) -> dict[str, float]:
+    """Count what the judge said of the unmatched predictions; nothing where it was not asked, or failed."""
+    said = verdict.get("support") if verdict is not None else None
+    if said is None or said["outcome"] != "ok":
+        return {}
+    counts = Counter(item["support"] for item in said["items"])
+    return {**{name: counts[name] for name in SUPPORTS}, "extras": len(said["items"])}
+
+
+def _details(
+    gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match], verdict: Row | None
+) -> dict[str, Any]:
     missed = left_over(len(gold), (match.gold for match in matches))
     extra = left_over(len(predicted), (match.predicted for match in matches))
+    said = (verdict.get("support") or {"items": []}) if verdict is not None else {"items": []}
+    support = {item["id"]: {"support": item["support"]} for item in said["items"]}
     return {
         "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches],
         "missed": [{"id": f"g{n + 1}", "value": gold[n].value} for n in missed],
-        "extra": [{"id": f"p{n + 1}", "value": predicted[n].value} for n in extra],
+        "extra": [{"id": f"p{n + 1}", "value": predicted[n].value, **support.get(f"p{n + 1}", {})} for n in extra],
     }
 
 
@@ -198,9 +268,11 @@ TASK = Task(
     answer=AnswerType(schema=MemoryList, read=read_answer, partial=True),
     read_sample=read_sample,
     messages=messages,
+    input_row=input_row,
     to_prediction=to_prediction,
     has_gold=lambda sample: sample.gold is not None,
     judge=judge_prediction,
+    judge_requests=judge_requests,
     score=score,
     metrics=METRICS,
 )

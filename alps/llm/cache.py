@@ -12,6 +12,7 @@ from typing import Any
 from alps.errors import UsageError
 from alps.llm.types import Reply, Request
 
+_STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
 
 
@@ -56,12 +57,7 @@ class Cache:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise UsageError(f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off") from error
-            self.rebuilt = True
-            path.replace(path.with_suffix(".broken"))
-            for suffix in ("-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    path.with_name(path.name + suffix).unlink()
-            self._open()
+            self._rebuild()
         except OSError as error:
             reason = error.strerror or "can't be opened"
             raise UsageError(f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off") from error
@@ -72,14 +68,37 @@ class Cache:
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(_TABLE)
 
+    def _rebuild(self) -> None:
+        """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't be lost."""
+        self.rebuilt = True
+        if hasattr(self, "_db"):
+            self._db.close()
+        self.path.replace(self.path.with_suffix(".broken"))
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                self.path.with_name(self.path.name + suffix).unlink()
+        self._open()
+
     def get(self, key: str) -> Reply | None:
         """Return the reply stored under `key`."""
-        row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        return Reply(**json.loads(row[0])) if row else None
+        try:
+            row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+        except sqlite3.DatabaseError:
+            self._rebuild()
+            return None
+        try:
+            return Reply(**json.loads(row[0])) if row else None
+        except (ValueError, TypeError):  # written by another version
+            return None
 
     def put(self, key: str, reply: Reply) -> None:
-        """Store `reply` under `key`; the first one stored stays."""
-        self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps(asdict(reply))))
+        """Store `reply` under `key`."""
+        row = key, json.dumps(asdict(reply))
+        try:
+            self._db.execute(_STORE, row)
+        except sqlite3.DatabaseError:
+            self._rebuild()
+            self._db.execute(_STORE, row)
 
     def close(self) -> None:
         """Close the database."""

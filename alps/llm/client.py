@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,11 +15,12 @@ from tenacity import (
 )
 
 from alps.llm import provider
+from alps.llm.budget import Budget, may_be_billed, spending_of
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import Limiter
-from alps.llm.repair import looks_like_refusal, readings
-from alps.llm.types import AnswerType, Completion, Reply, Request, TransportError
+from alps.llm.repair import Reading, looks_like_refusal, readings
+from alps.llm.types import AnswerType, Completion, Read, Reply, Request, TransportError
 from alps.prompts import load_prompt
 from alps.schema import Outcome
 
@@ -31,6 +32,11 @@ _RE_ASKS = 2
 _QUOTED = 8_000
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=30)
 REASK = load_prompt("alps.llm", "prompts", "reask")
+REASK_TEXT = load_prompt("alps.llm", "prompts", "reask_text")
+
+
+class _BudgetSpent(Exception):
+    """The next call does not fit into the budget any more."""
 
 
 class Client:
@@ -41,6 +47,7 @@ class Client:
         ledger: Where every HTTP attempt is written.
         cache: Replies of earlier runs, None for none.
         timeout: Seconds after which a request counts as unanswered.
+        budget: What the whole run may spend, None for no cap.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
     """
 
@@ -51,12 +58,14 @@ class Client:
         ledger: Ledger,
         cache: Cache | None,
         timeout: float = 120.0,
+        budget: Budget | None = None,
         send: Send = provider.send,
     ) -> None:
         self._limiter = Limiter(concurrency)
         self._ledger = ledger
         self._cache = cache
         self._timeout = timeout
+        self._budget = budget
         self._send = send
         self._flights: dict[str, asyncio.Task[Completion[Any]]] = {}
 
@@ -77,22 +86,30 @@ class Client:
 
     async def _answer(self, request: Request[T], key: str) -> Completion[T]:
         if self._cache is not None and (stored := self._cache.get(key)) is not None:
-            self._ledger.totals.cached += 1
-            return understand(stored, request.answer)
+            completion = understand(stored, request.answer)
+            if completion.outcome == "ok":
+                self._ledger.totals.cached += 1
+                return completion
         messages = [dict(message) for message in request.messages]
+        heard: Completion[T] | None = None
         for ask in range(1 + _RE_ASKS):
             try:
                 reply, completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
-                return Completion(outcome="refused" if error.refused else "transport", error=str(error))
-            if completion.outcome == "ok":
-                if self._cache is not None:
-                    self._cache.put(key, reply)
-                break
-            if completion.outcome == "refused":
+                if error.fatal is not None:
+                    raise error.fatal from error
+                outcome: Outcome = "refused" if error.refused else "transport"
+                return heard or Completion(outcome, error=str(error))
+            except _BudgetSpent:
+                return heard or Completion("budget", error="what the run may spend is spent")
+            heard = replace(completion, notes=(*completion.notes, f"after {ask} re-asks")) if ask else completion
+            if heard.outcome == "ok" and self._cache is not None:
+                self._cache.put(key, reply)
+            if heard.outcome in ("ok", "refused"):
                 break
             messages = _with_problem(request, completion)
-        return replace(completion, notes=(*completion.notes, f"after {ask} re-asks")) if ask else completion
+        assert heard is not None
+        return heard
 
     async def _ask(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
@@ -113,33 +130,52 @@ class Client:
     async def _attempt(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int, attempt: int
     ) -> tuple[Reply, Completion[T]]:
-        def record(outcome: str, **details: Any) -> None:
-            seconds = round(time.perf_counter() - started, 4)
-            empty = {"status": None, "prompt_tokens": None, "completion_tokens": None, "cost": None}
-            place = {"about": request.about, "model": request.model, "ask": ask, "attempt": attempt}
-            row = {**empty, **place, **details, "purpose": request.purpose, "outcome": outcome}
-            self._ledger.record(Call(key=key[:16], seconds=seconds, **row))
-
+        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger whatever comes of it."""
         async with self._limiter:
+            ticket = await self._budget.reserve(request, messages) if self._budget is not None else -1
+            if ticket is None:
+                raise _BudgetSpent
             started = time.perf_counter()
+            call = Call(
+                key=key[:16],
+                purpose=request.purpose,
+                about=request.about,
+                model=request.model,
+                ask=ask,
+                attempt=attempt,
+                outcome="transport",
+            )
             try:
                 reply = await self._send_in_time(request, messages)
             except TransportError as error:
                 if error.status == 429:
                     self._limiter.throttled(error.retry_after)
-                record("transport", status=error.status, error=str(error))
+                call = replace(call, status=error.status, error=str(error))
+                await self._record(call, started, ticket, billed=None if may_be_billed(error) else False)
                 raise
             self._limiter.succeeded()
         completion = understand(reply, request.answer)
-        record(
-            completion.outcome,
+        call = replace(
+            call,
+            outcome=completion.outcome,
             status=200,
             prompt_tokens=reply.prompt_tokens,
             completion_tokens=reply.completion_tokens,
             cost=reply.cost,
             error=completion.error,
         )
+        await self._record(call, started, ticket, billed=True)
         return reply, completion
+
+    async def _record(self, call: Call, started: float, ticket: int, *, billed: bool | None) -> None:
+        """Write `call` into the ledger and settle its budget; `billed` is None where nobody can know."""
+        call = replace(call, seconds=round(time.perf_counter() - started, 4))
+        if self._budget is not None:
+            known = spending_of(call) if billed is not None and (call.prompt_tokens or not billed) else None
+            counted = await self._budget.settle(ticket, known)
+            if known is None:
+                call = replace(call, assumed_tokens=counted.tokens, assumed_cost=counted.cost)
+        self._ledger.record(call)
 
     async def _send_in_time(self, request: Request[T], messages: list[dict[str, str]]) -> Reply:
         try:
@@ -152,32 +188,56 @@ class Client:
 def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     """Turn a reply into a typed answer, or into the kind of failure that it is."""
     text = reply.text
+    cut = reply.finish_reason == "length"
     if text is None or not text.strip():
         declined = reply.refusal is not None or reply.finish_reason == "content_filter"
-        outcome: Outcome = "refused" if declined else "truncated" if reply.finish_reason == "length" else "empty"
+        outcome: Outcome = "refused" if declined else "truncated" if cut else "empty"
         return Completion(outcome=outcome, raw=reply.refusal or text, error=f"the model gave no text ({outcome})")
-    cut = reply.finish_reason == "length"
     if answer is None:
         return Completion(outcome="ok", value=text, raw=text, truncated=cut)  # type: ignore[arg-type]
-    problem, found_json = "it holds no JSON", False
-    for reading in readings(text):
-        try:
-            read = answer.read(reading.node)
-        except ValueError as error:
-            problem, found_json = str(error), True
-            cut = cut or reading.truncated
+    return _understand_json(text, answer, cut=cut)
+
+
+def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completion[T]:
+    fitting, problem, found_json, broken_off = _fitting(text, answer)
+    cut = cut or broken_off
+    for reading, read in fitting:
+        if cut and not (answer.partial and read.value) and (reading.repaired or not read.value):
             continue
-        truncated = reading.truncated or (cut and not read.value)
-        if truncated and not (answer.partial and read.value):
-            cut = True
-            continue
+        if not answer.partial and reading.literal and _contradicted(reading, read, fitting):
+            return Completion("invalid", raw=text, error="it holds several different answers: give exactly one")
         notes = (*((reading.how,) if reading.how else ()), *read.notes)
         return Completion("ok", read.value, text, reading.repaired, reading.truncated, notes)
     if cut:
-        return Completion("truncated", raw=text, error="the answer was cut off before anything usable")
-    if looks_like_refusal(text) and not found_json:
-        return Completion("refused", raw=text, error="the model declined in prose")
-    return Completion("invalid" if found_json else "unparsable", raw=text, error=problem)
+        outcome: Outcome = "truncated"
+        problem = "the answer was cut off before anything usable"
+    elif looks_like_refusal(text) and not found_json:
+        outcome, problem = "refused", "the model declined in prose"
+    else:
+        outcome = "invalid" if found_json else "unparsable"
+    return Completion(outcome, raw=text, error=problem)
+
+
+def _fitting(text: str, answer: AnswerType[T]) -> tuple[list[tuple[Reading, Read[T]]], str, bool, bool]:
+    """Return the readings that have the shape of an answer, and of the others: what was wrong, if any was JSON, or cut.
+
+    Of readings that had to be mended, the first that fits is enough.
+    """
+    fitting: list[tuple[Reading, Read[T]]] = []
+    problem, found_json, broken_off = "it holds no JSON", False, False
+    for reading in readings(text):
+        if fitting and not reading.literal:
+            break
+        found_json, broken_off = True, broken_off or reading.truncated
+        try:
+            fitting.append((reading, answer.read(reading.node)))
+        except ValueError as error:
+            problem = str(error)
+    return fitting, problem, found_json, broken_off
+
+
+def _contradicted(reading: Reading, read: Read[T], fitting: Sequence[tuple[Reading, Read[T]]]) -> bool:
+    return any(other.literal and other is not reading and there.value != read.value for other, there in fitting)
 
 
 def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[dict[str, str]]:
@@ -185,7 +245,8 @@ def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[di
     if completion.raw:
         messages.append({"role": "assistant", "content": completion.raw[:_QUOTED]})
     problem = completion.error or completion.outcome
-    return [*messages, {"role": "user", "content": REASK.text.replace("{problem}", problem)}]
+    prompt = REASK if request.answer is not None else REASK_TEXT
+    return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]
 
 
 def _wait(state: RetryCallState) -> float:

@@ -1,6 +1,7 @@
 """What was asked, and what it cost: one row per HTTP attempt."""
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from alps.jsonl import Appender, scan
@@ -8,7 +9,11 @@ from alps.jsonl import Appender, scan
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP attempt. `cost` is in US dollars, None where the model's price is unknown."""
+    """One HTTP attempt.
+
+    `cost` is in US dollars, None where the model's price is unknown. `assumed_tokens` and `assumed_cost` stand for an
+    attempt that brought no answer but may have been billed; they count against a budget and nowhere else.
+    """
 
     key: str
     purpose: str
@@ -17,12 +22,14 @@ class Call:
     ask: int
     attempt: int
     outcome: str
-    status: int | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cost: float | None
-    seconds: float
+    status: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    seconds: float = 0.0
     error: str | None = None
+    assumed_tokens: int = 0
+    assumed_cost: float = 0.0
 
 
 @dataclass
@@ -35,6 +42,8 @@ class Totals:
     completion_tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    assumed_tokens: int = 0
+    assumed_cost: float = 0.0
 
     def add(self, call: Call) -> None:
         """Count `call`."""
@@ -42,6 +51,8 @@ class Totals:
         self.prompt_tokens += call.prompt_tokens or 0
         self.completion_tokens += call.completion_tokens or 0
         self.cost += call.cost or 0.0
+        self.assumed_tokens += call.assumed_tokens
+        self.assumed_cost += call.assumed_cost
         self.unpriced += call.cost is None and call.completion_tokens is not None
 
 
@@ -51,9 +62,10 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
         self.totals = Totals()
+        known = {field.name for field in fields(Call)}
         for _, _, row in scan(path):
-            if row is not None:
-                self.totals.add(Call(**row))
+            with suppress(TypeError):  # a row of another version counts as far as it is understood
+                self.totals.add(Call(**{name: value for name, value in (row or {}).items() if name in known}))
 
     def record(self, call: Call) -> None:
         """Write `call` durably."""

@@ -7,11 +7,16 @@ instructor are told to make exactly one request.
 import functools
 import importlib
 import logging
+import math
 import os
+import time
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
 from typing import Any
 
-from alps.errors import CredentialError, UsageError
+from alps.errors import AlpsError, CredentialError, UsageError
+from alps.llm.prices import has_own_price, price_of
 from alps.llm.secrets import redact
 from alps.llm.types import Reply, Request, TransportError
 
@@ -61,23 +66,46 @@ def check_model(model: str, *, api_base: str | None) -> None:
         raise CredentialError(f"model '{model}': set {names} in the environment (the key of {provider})")
 
 
+def model_facts(model: str) -> dict[str, Any]:
+    """Return what litellm's table says of `model`: `input` and `output` in US dollars a token, `max_output_tokens`.
+
+    What the table does not know is absent.
+    """
+    litellm = _libraries().litellm
+    try:
+        info = litellm.get_model_info(model)
+    except Exception:  # litellm raises a bare Exception for a model that it does not know
+        return {}
+    names = {
+        "input": "input_cost_per_token",
+        "output": "output_cost_per_token",
+        "max_output_tokens": "max_output_tokens",
+    }
+    return {short: info[name] for short, name in names.items() if info.get(name) is not None}
+
+
 async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
 
     Raises:
-        TransportError: If no answer came.
-        CredentialError: If the provider refused the key: no later call can go through.
+        TransportError: If no answer came; its `fatal` is set where the key was refused or the model is not there.
     """
     libraries = _libraries()
-    options: dict[str, Any] = {"model": request.model, "messages": messages, **request.sampling}
+    clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
+    options: dict[str, Any] = {"model": request.model, "messages": clean, **request.sampling}
     if request.api_base is not None:
         options["api_base"] = request.api_base
         if libraries.litellm.validate_environment(request.model)["missing_keys"]:
             options["api_key"] = _PLACEHOLDER_KEY
     try:
-        return _reply(await _request(libraries, request, options))
+        return _reply(await _request(libraries, request, options), request.model)
     except Exception as error:  # whatever a provider's client raises, no answer was heard
         raise _transport_error(libraries.litellm.exceptions, error, request.model) from error
+
+
+def _encodable(text: str) -> str:
+    """Replace halves of characters, which real texts hold and no HTTP client can send."""
+    return text.encode("utf-8", errors="replace").decode()
 
 
 async def _request(libraries: SimpleNamespace, request: Request[Any], options: dict[str, Any]) -> Any:
@@ -95,28 +123,34 @@ async def _request(libraries: SimpleNamespace, request: Request[Any], options: d
     return response
 
 
-def _reply(response: Any) -> Reply:
-    if not response.choices:
-        return Reply(text=None)
-    choice = response.choices[0]
+def _reply(response: Any, model: str) -> Reply:
     usage = getattr(response, "usage", None)
-    return Reply(
-        text=choice.message.content,
-        finish_reason=choice.finish_reason,
-        refusal=getattr(choice.message, "refusal", None),
-        prompt_tokens=getattr(usage, "prompt_tokens", None),
-        completion_tokens=getattr(usage, "completion_tokens", None),
-        cost=response._hidden_params.get("response_cost"),
-    )
+    used = {name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")}
+    cost = _cost(response, model, **used)
+    if not response.choices:
+        return Reply(text=None, cost=cost, **used)
+    choice = response.choices[0]
+    extra = getattr(choice.message, "provider_specific_fields", None) or {}
+    refusal = getattr(choice.message, "refusal", None) or extra.get("refusal")
+    return Reply(choice.message.content, choice.finish_reason, refusal, cost=cost, **used)
+
+
+def _cost(response: Any, model: str, *, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+    """Return the dollars of a reply: by the user's price file where it names the model, else by litellm's table."""
+    if has_own_price(model):
+        return price_of(model).cost(prompt_tokens or 0, completion_tokens or 0)
+    cost: float | None = response._hidden_params.get("response_cost")
+    return cost
 
 
 def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
     status = getattr(error, "status_code", None)
     message = redact(f"{type(error).__name__}: {error}").splitlines()[0][:300]
+    fatal: AlpsError | None = None
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
-        raise CredentialError(f"model '{model}': the provider refused the key ({message})") from error
-    if isinstance(error, kinds.NotFoundError):
-        raise UsageError(f"model '{model}': the endpoint does not have it ({message})") from error
+        fatal = CredentialError(f"model '{model}': the provider refused the key ({message})")
+    elif isinstance(error, kinds.NotFoundError):
+        fatal = UsageError(f"model '{model}': the endpoint does not have it ({message})")
     transient = isinstance(
         error,
         (
@@ -134,16 +168,24 @@ def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
         status=status,
         retry_after=_retry_after(error),
         refused=isinstance(error, kinds.ContentPolicyViolationError),
+        fatal=fatal,
     )
 
 
 def _retry_after(error: Any) -> float | None:
+    """Return the seconds that a Retry-After header asks for, given as seconds or as a date."""
     response = getattr(error, "response", None)
     for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
         value = (headers or {}).get("retry-after")
         if value is not None:
-            try:
-                return max(0.0, float(value))
-            except ValueError:
-                return None
+            return _seconds(value)
+    return None
+
+
+def _seconds(value: str) -> float | None:
+    with suppress(ValueError):
+        seconds = float(value)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    with suppress(ValueError, TypeError):
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return None

@@ -2,7 +2,7 @@
 
 Fences, prose around them, broken escapes, over-escaping, trailing brackets and truncation are met in practice.
 `readings` yields every way to read a text, the most literal first, so that the caller takes the first that has the
-shape it needs: an answer may quote some other JSON before its own.
+shape it needs: an answer may quote some other JSON before its own. What stands inside a string is never an answer.
 """
 
 import json
@@ -13,28 +13,47 @@ from dataclasses import dataclass
 PARSER_VERSION = "1"
 """Counts up with every change of what is read out of a text; part of a judge's fingerprint."""
 
-_FENCE = re.compile(r"```[ \t]*[\w-]*[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")
+_JSON_LIKE = re.compile(r"""\{\s*(?:["'\\}]|\w+"?\s*:)|\[\s*(?:["'\\{\[\]]|\Z)""")
+_CLOSING_FENCE = re.compile(r"\s*```[^\n]*\s*\Z")
 _BAD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\(u?)')
-_LENIENT_LIMIT = 60_000
-_MAX_STARTS = 20
-_REFUSAL = re.compile(
-    r"^\W*(?:i(?:['’]m| am) (?:very )?sorry|sorry|i apologi[sz]e|unfortunately|i can(?:no|['’])t|i won['’]t"
-    r"|i(?:['’]m| am) (?:unable|not able)|抱歉|对不起|對不起|很抱歉|我无法|我不能|lo siento|no puedo"
-    r"|je suis désolé|je ne peux pas|es tut mir leid|ich kann (?:das|dir|ihnen|leider)|desculpe|não posso"
-    r"|извините|я не могу|عذر|آسف|מצטער)",
-    re.IGNORECASE,
+_LENIENT_LIMIT, _LENIENT_DEPTH = 60_000, 50
+_MAX_STARTS = 200
+_TAIL = 12
+_REGRET = (
+    r"(?:i(?:['’]m| am) (?:very |so )?sorry|sorry|i apologi[sz]e|unfortunately)"
+    r"[*_,.;:—-]*\s+(?:but\s+)?"
 )
+_REFUSALS = (
+    rf"(?:{_REGRET})?(?:this )?(?:i|we)(?:['’]m| am|['’]re| are)?\s+"
+    r"(?:can(?:no|['’]?)t|won['’]t|unable to|not able to|must decline|decline)\b"
+    r"(?! wait| believe| imagine| help but| stop| thank| say| tell)",
+    rf"{_REGRET}(?:i|we)\s",
+    r"(?:抱歉|对不起|對不起|很抱歉)?\W*我?(?:无法|無法|不能|不可以)",
+    r"(?:lo siento\W+(?:pero )?)?no (?:puedo|podemos)\b",
+    r"(?:je suis désolée?\W+(?:mais )?)?je ne (?:peux|suis) pas\b",
+    r"es tut mir leid\W+(?:aber )?(?:\w+ )?kann ich|(?:das |dabei )?kann ich (?:dir |ihnen )?leider",
+    r"ich kann (?:dir|ihnen|das|dabei|leider)\b.{0,40}\bnicht\b",
+    r"(?:desculpe\W+(?:mas )?)?(?:eu )?não posso\b",
+    r"(?:извините\W+(?:но )?)?я не могу\b",
+    r"(?:عذر[اًا]*\W+|آسف\w*\W+)?(?:لكن )?لا (?:يمكنني|أستطيع)",
+    r"(?:מצטערת?\W+)?(?:אבל )?(?:אני )?לא (?:יכולה?|אוכל)",
+)
+_REFUSAL = re.compile(rf"\W*(?:{'|'.join(_REFUSALS)})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a text: the parsed node, and what it took to get there."""
+    """One way to read a text: the parsed node, and what it took to get there.
+
+    `literal` readings stand in the text as they are; the others had to be mended first.
+    """
 
     node: object
     repaired: bool
     truncated: bool
     how: str
+    literal: bool = True
 
 
 def readings(text: str) -> Iterator[Reading]:
@@ -44,12 +63,11 @@ def readings(text: str) -> Iterator[Reading]:
     if node is not None:
         yield Reading(node, repaired=False, truncated=False, how="")
         if isinstance(node, str):
-            yield from (Reading(r.node, True, r.truncated, "JSON inside a JSON string") for r in readings(node))
+            inner = "JSON inside a JSON string"
+            yield from (Reading(r.node, True, r.truncated, inner, r.literal) for r in readings(node))
         return
-    for source, where in _sources(stripped):
-        yield from _literal(source, where)
-    for source, where in _sources(stripped):
-        yield from _mended(source, where)
+    yield from (Reading(node, True, False, "text around the JSON") for node in _decoded(stripped))
+    yield from _mended(stripped)
 
 
 def looks_like_refusal(text: str) -> bool:
@@ -57,43 +75,69 @@ def looks_like_refusal(text: str) -> bool:
     return len(text) < 1_500 and _REFUSAL.match(text) is not None
 
 
-def _sources(text: str) -> Iterator[tuple[str, str]]:
-    for match in _FENCE.finditer(text):
-        yield match.group(1).strip(), "a code fence"
-    yield text, "prose around the JSON"
+def _decoded(source: str) -> Iterator[object]:
+    """Decode from each opening bracket that does not lie inside something already decoded, or inside broken JSON.
 
-
-def _literal(source: str, where: str) -> Iterator[Reading]:
-    """Decode from each opening bracket that does not lie inside something already decoded."""
-    decoder, at, starts = json.JSONDecoder(strict=False), 0, 0
-    while starts < _MAX_STARTS and (match := _OPENING.search(source, at)) is not None:
-        starts += 1
+    What stands inside broken JSON is a part of the answer, or a quotation in it, and never the answer.
+    """
+    decoder, at = json.JSONDecoder(strict=False), 0
+    for _ in range(_MAX_STARTS):
+        match = _OPENING.search(source, at)
+        if match is None:
+            return
         try:
-            node, end = decoder.raw_decode(source, match.start())
+            node, at = decoder.raw_decode(source, match.start())
         except (ValueError, RecursionError):
+            if _JSON_LIKE.match(source, match.start()):
+                return
             at = match.end()
             continue
-        if node:
-            yield Reading(node, repaired=True, truncated=False, how=where)
-        at = end
+        if node or not source[at:].strip("` \n"):  # an empty list amid prose is punctuation
+            yield node
 
 
-def _mended(source: str, where: str) -> Iterator[Reading]:
+def _mended(text: str) -> Iterator[Reading]:
     """Mend escapes, close what was cut off, and at last let a lenient parser guess."""
-    match = _OPENING.search(source)
+    match = next((m for m in _OPENING.finditer(text) if _JSON_LIKE.match(text, m.start())), None)
     if match is None:
         return
-    body = source[match.start() :]
-    unescaped = _BAD_ESCAPE.sub(lambda m: m.group(0) if m.group(1) is None else "\\\\" + m.group(1), body)
-    for candidate, how in ((unescaped, "broken escapes"), (body.replace('\\"', '"'), "escaped quotes")):
-        if candidate != body:
-            yield from (Reading(r.node, True, False, how) for r in _literal(candidate, where))
-    closed = close_truncated(unescaped)
-    if closed is not None and (node := _loads(closed)):
-        yield Reading(node, repaired=True, truncated=True, how="cut off: what was complete is kept")
-    guessed = closed if closed is not None else unescaped
-    if len(guessed) <= _LENIENT_LIMIT and (node := _lenient(guessed)):
-        yield Reading(node, repaired=True, truncated=closed is not None, how="malformed JSON")
+    body = _CLOSING_FENCE.sub("", text[match.start() :])
+    escaped = unescape_structure(body)
+    escaped = _BAD_ESCAPE.sub(lambda m: m.group(0) if m.group(1) is None else "\\\\" + m.group(1), escaped)
+    closed = close_truncated(escaped)
+    if closed is None:
+        if escaped != body:
+            yield from (Reading(node, True, False, "broken escapes", literal=False) for node in _decoded(escaped))
+    elif (node := _loads(closed)) is not None:
+        yield Reading(node, True, True, "cut off: what was complete is kept", literal=False)
+    if (node := _lenient(escaped if closed is None else closed, cut=closed is not None)) is not None:
+        yield Reading(node, True, closed is not None, "malformed JSON", literal=False)
+
+
+def unescape_structure(body: str) -> str:
+    """Take the backslashes off quotes that stand where a string must begin or end; inside strings nothing changes."""
+    parts: list[str] = []
+    at, size = 0, len(body)
+    while at < size:
+        if body[at] == '"':
+            end = at + 1
+            while end < size and body[end] != '"':
+                end += 2 if body[end] == "\\" else 1
+            parts.append(body[at : end + 1])
+            at = end + 1
+        elif body.startswith('\\"', at):
+            end = body.find('\\"', at + 2)
+            while end > 0 and body[end - 1] == "\\":
+                end = body.find('\\"', end + 2)
+            end = size if end < 0 else end
+            parts.append('"' + body[at + 2 : end].replace('\\\\\\"', '\\"') + ('"' if end < size else ""))
+            at = end + 2
+        elif body[at] == "\\":
+            at += 2 if body[at + 1 : at + 2] in ("n", "r", "t") else 1
+        else:
+            parts.append(body[at])
+            at += 1
+    return "".join(parts)
 
 
 def close_truncated(body: str) -> str | None:
@@ -103,28 +147,28 @@ def close_truncated(body: str) -> str | None:
     not break off.
     """
     stack: list[str] = []
-    end, closing = 0, ""  # the last place where the text may end, and what closes it there
+    end = 0  # the last place where the text may end; no bracket opens or closes between it and the end of the text
     in_string = escaped = after_colon = False
     for position, char in enumerate(body):
         if in_string:
             in_string = escaped or char != '"'
             escaped = not escaped and char == "\\"
             if not in_string and (after_colon or (stack and stack[-1] == "]")):
-                end, closing = position + 1, "".join(reversed(stack))
+                end = position + 1
         elif char == '"':
             in_string = True
         elif char == ":":
             after_colon = True
         elif char in "{[":
             stack.append("}" if char == "{" else "]")
-            end, closing, after_colon = position + 1, "".join(reversed(stack)), False
+            end, after_colon = position + 1, False
         elif char in "}]":
             if not stack or stack.pop() != char or not stack:
                 return None
-            end, closing, after_colon = position + 1, "".join(reversed(stack)), False
+            end, after_colon = position + 1, False
         elif char == ",":
-            end, closing, after_colon = position, "".join(reversed(stack)), False
-    return body[:end] + closing if stack else None
+            end, after_colon = position, False
+    return body[:end] + "".join(reversed(stack)) if stack else None
 
 
 def _loads(text: str) -> object | None:
@@ -135,11 +179,33 @@ def _loads(text: str) -> object | None:
     return node
 
 
-def _lenient(body: str) -> object | None:
+def _lenient(body: str, *, cut: bool) -> object | None:
+    """Let a lenient parser guess at malformed JSON; texts that would take it too long, or too deep, are left alone."""
+    depth = most = 0
+    for char in body:
+        depth += (char in "{[") - (char in "}]")
+        most = max(most, depth)
+    if len(body) > _LENIENT_LIMIT or most > _LENIENT_DEPTH:
+        return None
     from json_repair import repair_json
 
+    end = max(body.rfind("}"), body.rfind("]")) + 1
     try:
-        node = repair_json(body, return_objects=True, skip_json_loads=True)
+        node = repair_json(body[:end] if end else body, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):
         return None
-    return node if isinstance(node, (dict, list)) else None
+    follows = r"\s*[\"'”’]" if cut else r"\s*[\"'”’,}\]]"
+    return _said_in_full(node, body, follows) if isinstance(node, (dict, list)) and node else None
+
+
+def _said_in_full(node: object, body: str, follows: str) -> object:
+    """Leave out texts that `follows` does not follow anywhere in `body`: the parser closed them itself."""
+    if isinstance(node, dict):
+        kept = {key: _said_in_full(value, body, follows) for key, value in node.items()}
+        return {key: value for key, value in kept.items() if value is not None or node[key] is None}
+    if isinstance(node, list):
+        return [value for item in node if (value := _said_in_full(item, body, follows)) is not None]
+    if isinstance(node, str) and node:
+        tails = {node[-_TAIL:], json.dumps(node[-_TAIL:], ensure_ascii=False)[1:-1], json.dumps(node[-_TAIL:])[1:-1]}
+        return node if any(re.search(re.escape(tail) + follows, body) for tail in tails) else None
+    return node

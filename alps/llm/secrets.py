@@ -5,15 +5,15 @@ import re
 from urllib.parse import urlsplit, urlunsplit
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
-_SECRET_SHAPE = re.compile(r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:sk|pk|rk|hf|gsk|xai|AIza)[-_][\w-]{8,}")
+_SECRET_SHAPE = re.compile(r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}")
 _MASK = "[secret]"
 
 
 def redact(text: str) -> str:
     """Replace every value of a secret-looking environment variable, and every key-shaped word, in `text`."""
-    for name, value in os.environ.items():
-        if len(value) >= 8 and _SECRET_NAME.search(name):
-            text = text.replace(value, _MASK)
+    secrets = {value for name, value in os.environ.items() if len(value) >= 8 and _SECRET_NAME.search(name)}
+    for secret in sorted(secrets, key=len, reverse=True):  # a secret may begin like a shorter one
+        text = text.replace(secret, _MASK)
     return _SECRET_SHAPE.sub(_MASK, text)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from alps.errors import AlpsError
 from alps.schema import Outcome
 
 T = TypeVar("T")
@@ -95,6 +96,7 @@ class TransportError(Exception):
         status: The HTTP status, None where there was none.
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
+        fatal: What to end the run with, where no later call can go through either.
     """
 
     def __init__(
@@ -105,7 +107,8 @@ class TransportError(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         refused: bool = False,
+        fatal: AlpsError | None = None,
     ) -> None:
         super().__init__(message)
         self.transient, self.status = transient, status
-        self.retry_after, self.refused = retry_after, refused
+        self.retry_after, self.refused, self.fatal = retry_after, refused, fatal

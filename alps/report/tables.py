@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
+from alps.run.estimate import Stage
 from alps.tasks import Metric
 
 WIDTH = 80
@@ -19,10 +20,46 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
     console = Console(width=WIDTH, highlight=False)
     parts: list[RenderableType] = []
     for track, found in summary["tracks"].items():
-        parts += [_scores(summary, track, found, metrics[track]), _floors(found, summary["judge"])]
+        parts += [_scores(summary, track, found, metrics[track]), _floors(found)]
         parts += [Text(line) for line in _account(found)]
     parts += [Text(line) for line in _footer(summary, folder)]
     console.print(Group(*parts))
+
+
+def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> None:
+    """Print what a run would ask and cost."""
+    console = Console(width=WIDTH, highlight=False)
+    table = _table("What this run would ask, counted without a request")
+    for name in ("stage", "calls", "tokens", "cost"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    for stage in stages:
+        calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
+        most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
+        low, high = (_dollars(cost) for cost in (stage.least_cost, stage.most_cost))
+        table.add_row(f"{stage.name} ({stage.model})", calls, f"{stage.least_tokens:,} – {most}", f"{low} – {high}")
+    console.print(table)
+    console.print("\n".join(_estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)))
+
+
+def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> list[str]:
+    notes = ["The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top."]
+    for stage in stages:
+        if stage.unpriced:
+            notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
+        if stage.calls and stage.most_tokens is None:
+            notes.append(f"{stage.model}: how much it can answer is unknown; max_tokens= bounds it.")
+    costs, tokens = [stage.most_cost for stage in stages], [stage.most_tokens for stage in stages]
+    if max_cost is not None and None not in costs:
+        covers = "covers" if sum(filter(None, costs)) <= max_cost else "does not cover"
+        notes.append(f"max_cost={max_cost:g} {covers} the upper bound.")
+    if max_total_tokens is not None and None not in tokens:
+        covers = "covers" if sum(filter(None, tokens)) <= max_total_tokens else "does not cover"
+        notes.append(f"max_total_tokens={max_total_tokens:,} {covers} the upper bound.")
+    return notes
+
+
+def _dollars(cost: float | None) -> str:
+    return "–" if cost is None else f"${cost:.4f}"
 
 
 def interval(score: Mapping[str, Any]) -> str:
@@ -54,7 +91,9 @@ def _scores(
     if bounded:
         table.add_column("worst–best", justify="right")
     for metric in metrics:
-        score = found["scores"][metric.name]
+        score = found["scores"].get(metric.name)
+        if score is None:
+            continue
         row = [metric.title, number(score["value"]), interval(score), str(score["n"])]
         if bounded:
             has = "worst_case" in score
@@ -63,7 +102,7 @@ def _scores(
     return table
 
 
-def _floors(found: Mapping[str, Any], judge: str) -> RenderableType:
+def _floors(found: Mapping[str, Any]) -> RenderableType:
     judges = ", ".join(sorted({floor["judge"] for floor in found["floors"].values()}))
     table = _table(f"Floors: answers that deserve nothing, judged by {judges}")
     table.add_column("", no_wrap=True)
@@ -72,14 +111,21 @@ def _floors(found: Mapping[str, Any], judge: str) -> RenderableType:
     for name, floor in found["floors"].items():
         score = floor["scores"]["f1"]
         above = floor.get("above")
-        lead = f"{number(above['value'])} {interval(above)}" if above else f"not judged by {judge}"
+        lead = f"{number(above['value'])} {interval(above)}" if above else "(another judge)"
         table.add_row(name, number(score["value"]), interval(score), lead)
     return table
 
 
 def _account(found: Mapping[str, Any]) -> list[str]:
     """Say what became of every record."""
-    lines = [f"{found['n']} records: {found['scored']} scored, {found['unscored']} unscored."]
+    repeats = found.get("repeats", 1)
+    each = f" ({found['n'] // repeats} records, each answered {repeats} times)" if repeats > 1 else ""
+    answers = "answers" if repeats > 1 else "records"
+    lines = [f"{found['n']} {answers}{each}: {found['scored']} scored, {found['unscored']} unscored."]
+    lines += [
+        f"{name} of each repeat: {', '.join(number(value) for value in values)}."
+        for name, values in found.get("by_repeat", {}).items()
+    ]
     for stage, what in (("failed_predictions", "predictions"), ("failed_judgements", "judgements")):
         if found[stage]:
             kinds = ", ".join(f"{count} {kind}" for kind, count in found[stage].items())

@@ -19,6 +19,7 @@ class Board:
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = metrics
         self._place = array("q")
+        self._repeat = array("q")
         self._cluster = array("q")
         self._codes: dict[str, int] = {}
         self._columns: dict[str, array[float]] = {}
@@ -26,9 +27,10 @@ class Board:
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
 
-    def add(self, place: int, session_id: str, scored: Scored) -> None:
-        """Add a scored record; `place` is its position in the data."""
+    def add(self, place: int, session_id: str, scored: Scored, *, repeat: int = 0) -> None:
+        """Add a scored record; `place` is its position in the data, `repeat` which of its answers this is."""
         self._place.append(place)
+        self._repeat.append(repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
         for name, value in {**scored.scores, **scored.counts}.items():
             column = self._columns.setdefault(name, array("d"))
@@ -43,6 +45,10 @@ class Board:
     def scored(self) -> int:
         """How many records were scored."""
         return len(self._place)
+
+    def has(self, name: str) -> bool:
+        """Tell whether any record has the metric or count `name`."""
+        return name in self._columns
 
     def total(self, name: str) -> int:
         """Return the sum of a count over the scored records."""
@@ -62,8 +68,14 @@ class Board:
         """Estimate the paired difference of a mean metric to `other`, over the records both have."""
         mine, theirs = self._by_place(metric.name), other._by_place(metric.name)
         shared = sorted(mine.keys() & theirs.keys())
-        values = np.array([mine[place][0] - theirs[place][0] for place in shared])
-        return clustered_mean(values, [mine[place][1] for place in shared], seed=seed)
+        values = np.array([np.mean(mine[place]) - np.mean(theirs[place]) for place in shared])
+        cluster = dict(zip(self._place, self._cluster, strict=True))
+        return clustered_mean(values, [cluster[place] for place in shared], seed=seed)
+
+    def by_repeat(self, metric: Metric) -> list[float]:
+        """Return the mean of a metric in each repeat, in the order of the repeats."""
+        values, repeats = self._column(metric.name), np.array(self._repeat)[self._order()]
+        return [float(np.nanmean(values[repeats == repeat])) for repeat in np.unique(repeats)]
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best, in [0, 1]."""
@@ -73,7 +85,7 @@ class Board:
         return estimate.value * estimate.n / whole, (estimate.value * estimate.n + self.unscored) / whole
 
     def _order(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        return np.argsort(np.frombuffer(self._place, dtype=np.int64), kind="stable")
+        return np.lexsort((np.array(self._repeat, dtype=np.int64), np.array(self._place, dtype=np.int64)))
 
     def _clusters(self) -> list[int]:
         return [int(self._cluster[n]) for n in self._order()]
@@ -92,9 +104,13 @@ class Board:
             total += weight * np.nan_to_num(self._column(name))
         return total
 
-    def _by_place(self, name: str) -> dict[int, tuple[float, int]]:
-        column = self._columns.get(name, array("d"))
-        return {self._place[n]: (value, self._cluster[n]) for n, value in enumerate(column) if not math.isnan(value)}
+    def _by_place(self, name: str) -> dict[int, list[float]]:
+        """Return the values of each record, one a repeat."""
+        found: dict[int, list[float]] = {}
+        for n, value in enumerate(self._columns.get(name, array("d"))):
+            if not math.isnan(value):
+                found.setdefault(self._place[n], []).append(value)
+        return found
 
 
 def count_failure(board: Board, outcome: str) -> None:

@@ -7,8 +7,13 @@ from pathlib import Path
 from alps.jsonl import Appender, Row, dump, scan
 
 
+def journal_key(benchmark_id: str, repeat: int = 0) -> str:
+    """Return the key of a row: its `benchmark_id`, and which of several answers to the sample it is about."""
+    return f"{benchmark_id}\x00{repeat}" if repeat else benchmark_id
+
+
 class Journal:
-    """Rows of one stage, by `benchmark_id`; the last row of a record counts.
+    """Rows of one stage, by `journal_key`; the last row of a record counts.
 
     Opening it cuts off a torn last line and leaves out lines that can't be read: their records are done again.
     `unreadable` counts the latter.
@@ -23,16 +28,17 @@ class Journal:
             if row is None or "benchmark_id" not in row:
                 self.unreadable += 1
             else:
-                self._places[row["benchmark_id"]] = offset, length
+                self._places[journal_key(row["benchmark_id"], row.get("repeat", 0))] = offset, length
 
     def append(self, row: Row) -> None:
         """Write `row` durably; it replaces an earlier row of the same record."""
         before = self._file.size
         self._file.append(row)
-        self._places[row["benchmark_id"]] = before, self._file.size - before
+        key = journal_key(row["benchmark_id"], row.get("repeat", 0))
+        self._places[key] = before, self._file.size - before
 
     def get(self, name: str) -> Row | None:
-        """Return the row of the record `name`."""
+        """Return the row under the key `name`."""
         place = self._places.get(name)
         return self._file.read(*place) if place is not None else None
 

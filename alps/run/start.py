@@ -5,42 +5,42 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from alps.data.hub import commit_of
 from alps.data.release import open_split, read_samples, track_hash
-from alps.errors import RunFolderError, UsageError, closest
-from alps.judges.base import Judge, fingerprint_id
+from alps.errors import RunFolderError, UsageError
+from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
-from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.run.engine import Journals, Outcome, Plan, run_track
+from alps.run.estimate import Stage, estimate
+from alps.run.journal import Journal
 from alps.run.lock import FolderLock
 from alps.run.manifest import build_manifest, claim, write_json
 from alps.run.progress import progress_line
+from alps.run.services import Services, check_names, closing, open_services
 from alps.run.summary import summarise_run, summarise_track
-from alps.schema import Prediction
-from alps.settings import JudgeSettings, RunSettings, parse_settings
-from alps.systems import EMBEDDED, FLOORS, System, is_embedded, resolve_system
+from alps.settings import RunSettings
+from alps.systems import FLOORS, NO_SYSTEM, Unheard
 from alps.systems.embedded import Embedded
-from alps.tasks import Task, load_task
-
-if TYPE_CHECKING:
-    from alps.llm import Client
-    from alps.llm.cache import Cache
+from alps.tasks import JudgingOptions, Task, load_task
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run: its folder, its summary, and whether too many records are unscored."""
+    """A finished run: its folder and summary, and whether too many records are unscored or the budget is spent."""
 
     folder: Path
     summary: dict[str, Any]
     too_many_unscored: bool
+    budget_spent: bool
 
 
 def run(settings: RunSettings) -> Finished:
@@ -50,84 +50,150 @@ def run(settings: RunSettings) -> Finished:
         AlpsError: If the settings, the data or the folder can't be used.
     """
     task = load_task(settings.task)
-    _check_names(settings, task)
-    folder = Path(settings.out) if settings.out else Path("runs") / _folder_name(settings)
-    return _carry_out(settings, task, folder, predictions=None)
+    data = open_data(settings, task)
+    check_names(settings, task, generate=True)
+    return _carry_out(settings, task, data, run_folder(settings), predictions=None)
 
 
-def score_again(run_folder: Path, judging: dict[str, str]) -> Finished:
+def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     """Judge the finished predictions of a run with another judge, in a folder of its own.
 
     Nothing is generated: a record that was not heard then is not heard now.
 
+    Args:
+        source: The folder of the run.
+        judging: The judge settings that were given; the others stay as they were.
+
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    manifest_path = run_folder / "manifest.json"
+    manifest_path = source / "manifest.json"
     if not manifest_path.is_file():
-        raise UsageError(f"{run_folder}: no run here (manifest.json is missing)")
-    chosen = parse_settings(judging, JudgeSettings)
+        raise UsageError(f"{source}: no run here (manifest.json is missing)")
     then = json.loads(manifest_path.read_text(encoding="utf-8"))
-    judge_keys = {name: value for name, value in chosen if name in judging or name.startswith("judge")}
-    settings = RunSettings.model_validate({**then["settings"], **judge_keys})
+    kept = {name: value for name, value in then["settings"].items() if not name.startswith("judge")}
+    settings = RunSettings.model_validate({**kept, **judging})
     task = load_task(settings.task)
-    _check_judge(settings)
+    data = open_data(settings, task)
+    if then["data"] != data.description:
+        raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs")
+    check_names(settings, task, generate=False)
     slug = f"{_slug(settings.judge)}-{_digest(settings.experiment())}"
-    folder = Path(settings.out) if settings.out else run_folder.with_name(f"{run_folder.name}--{slug}")
-    if folder.resolve() == run_folder.resolve():
+    folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
+    if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
-    return _carry_out(settings, task, folder, predictions=run_folder, data_then=then["data"])
+    return _carry_out(settings, task, data, folder, predictions=source)
 
 
-def _carry_out(
-    settings: RunSettings,
-    task: Task,
-    folder: Path,
-    *,
-    predictions: Path | None,
-    data_then: dict[str, Any] | None = None,
-) -> Finished:
+def dry_run(settings: RunSettings) -> list[Stage]:
+    """Count the calls, tokens and dollars that a run would take, without one request and without a folder.
+
+    Raises:
+        AlpsError: If the settings or the data can't be used.
+    """
+    task = load_task(settings.task)
+    data = open_data(settings, task)
+    check_names(settings, task, generate=True)
+    folder = run_folder(settings)
+    begun = folder / "predictions.jsonl"
+    predictions = Journal(begun) if begun.exists() else None
+    with TemporaryDirectory() as scratch:
+        ledger = Ledger(Path(scratch) / "calls.jsonl")
+        services = open_services(settings, task, ledger, None)
+        options = JudgingOptions(extras=settings.extras == "judge")
+        stages = estimate(task, services, data.samples(), options=options, predictions=predictions)
+        asyncio.run(services.aclose())
+        ledger.close()
+    if predictions is not None:
+        predictions.close()
+    return stages
+
+
+def run_folder(settings: RunSettings) -> Path:
+    """Return the folder of a run: the one that was given, or one named after what the run measures."""
+    if settings.out:
+        return Path(settings.out)
+    data = settings.data if settings.data == "samples" else Path(settings.data).name
+    parts = (settings.task, _slug(settings.model), _slug(data), _slug(settings.judge), _digest(settings.experiment()))
+    return Path("runs") / "-".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Data:
+    """The records of one track that a run is about, checked from the first to the last."""
+
+    track: Path
+    task: Task
+    limit: int | None
+    n: int
+    description: dict[str, Any]
+
+    def samples(self) -> Iterator[Any]:
+        """Stream the samples."""
+        return islice(read_samples(self.track, self.task.read_sample), self.limit)
+
+
+def open_data(settings: RunSettings, task: Task) -> Data:
+    """Find the data and read them once, so that a bad row is named before anything is paid for.
+
+    Raises:
+        UsageError: If the data, the split or the track is not there.
+        DataError: If a row can't be read.
+    """
     split = open_split(settings.data, settings.split)
     track = split.track(task.track)
-    total = sum(1 for _ in _samples(track, task, settings.limit))  # names a bad row before anything is paid for
-    data = {"split": split.name, "tracks": {task.track: {"n": total, "sha256": track_hash(track)}}}
-    if data_then is not None and data_then != data:
-        raise RunFolderError(f"{settings.data}: not the data that {predictions} was made on; its hash differs")
-    with _claimed(folder) as ledger, _services(settings, task, ledger) as (system, judge):
+    n = sum(1 for _ in islice(read_samples(track, task.read_sample), settings.limit))
+    description: dict[str, Any] = {"split": split.name, "tracks": {task.track: {"n": n, "sha256": track_hash(track)}}}
+    if commit := commit_of(track):
+        description["commit"] = commit
+    return Data(track, task, settings.limit, n, description)
+
+
+def _carry_out(settings: RunSettings, task: Task, data: Data, folder: Path, *, predictions: Path | None) -> Finished:
+    """Claim the folder, run what is left, and summarise; with `predictions`, those of that run are judged."""
+    with _claimed(folder) as ledger:
+        services = open_services(settings, task, ledger, folder) if predictions is None else None
+        services = services or _judging_services(settings, task, ledger, predictions or folder, folder)
+        outcome, plan = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
+        found = {task.track: summarise_track(plan, outcome, seed=settings.seed)}
+        summary = summarise_run(model=settings.model, judge=services.judge, tracks=found, totals=ledger.totals)
+        write_json(folder / "summary.json", summary)
+    tracks = found.values()
+    unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))
+    spent = any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
+    return Finished(folder, summary, unscored > settings.max_failures * n, spent)
+
+
+async def _run(
+    settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger
+) -> tuple[Outcome, Plan]:
+    task, system, judge = data.task, services.systems[0], services.judge
+    async with closing(services):
         manifest = build_manifest(
             settings=settings.experiment(),
             system={"name": system.name, **system.settings},
-            data=data,
+            data=data.description,
             prompts={prompt.id: prompt.sha256 for prompt in (task.prompt, *task.prompts)},
             judge={"id": fingerprint_id(judge.fingerprint), **judge.fingerprint},
         )
         claim(folder, manifest)
-        asked = system if predictions is None else _frozen(system.name, task, predictions, folder)
         journals = Journals.open(folder)
         plan = Plan(
             task=task,
-            system=asked,
+            systems=services.systems,
             judge=judge,
+            options=JudgingOptions(extras=settings.extras == "judge"),
             floor_systems={name: Embedded(name, task.track, f) for name, f in FLOORS[task.name].items()},
             floor_judge=LexicalJudge(),
             journals=journals,
             workers=2 * settings.concurrency,
         )
         try:
+            total = data.n * settings.repeats
             with progress_line(f"{task.name} {system.name}", total, ledger.totals) as progress:
-                samples = _samples(track, task, settings.limit)
-                outcome: Outcome = asyncio.run(run_track(plan, samples, progress=progress))
+                return await run_track(plan, data.samples(), progress=progress), plan
         finally:
             journals.close()
-        found = {task.track: summarise_track(plan, outcome, seed=settings.seed)}
-        summary = summarise_run(model=settings.model, judge=judge, tracks=found, totals=ledger.totals)
-        write_json(folder / "summary.json", summary)
-    unscored = sum(track["unscored"] for track in found.values())
-    return Finished(folder, summary, unscored > settings.max_failures * total)
-
-
-def _samples(track: Path, task: Task, limit: int | None) -> Iterator[Any]:
-    return islice(read_samples(track, task.read_sample), limit)
 
 
 @contextmanager
@@ -148,106 +214,18 @@ def _claimed(folder: Path) -> Iterator[Ledger]:
         lock.release()
 
 
-@contextmanager
-def _services(settings: RunSettings, task: Task, ledger: Ledger) -> Iterator[tuple[System, Judge]]:
-    """Set up the system and the judge; litellm is only ever imported where one of them is an LLM."""
-    embedded = is_embedded(settings.model, task)
-    if embedded and is_embedded_judge(settings.judge):
-        yield resolve_system(settings.model, task), embedded_judge(settings.judge)
-        return
-    from alps.llm.cache import Cache, default_path
-
-    path = default_path()
-    cache = Cache(path) if path is not None else None
-    make_client = _client_maker(settings, ledger, cache)
-    system = resolve_system(settings.model, task) if embedded else _llm_system(settings, task, make_client())
-    judge = embedded_judge(settings.judge) if is_embedded_judge(settings.judge) else _llm_judge(settings, make_client())
-    try:
-        yield system, judge
-    finally:
-        if cache is not None:
-            cache.close()
-
-
-def _client_maker(settings: RunSettings, ledger: Ledger, cache: "Cache | None") -> Callable[[], "Client"]:
-    from alps.llm import Client
-
-    return lambda: Client(concurrency=settings.concurrency, ledger=ledger, cache=cache, timeout=settings.timeout)
-
-
-def _llm_system(settings: RunSettings, task: Task, client: "Client") -> System:
-    from alps.systems.llm import LlmSystem
-
-    return LlmSystem(settings.model, task=task, client=client, api_base=settings.api_base, sampling=settings.sampling())
-
-
-def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
-    from alps.judges.llm import LlmJudge
-
-    return LlmJudge(settings.judge, client=client, api_base=settings.judge_api_base, sampling=settings.judge_sampling())
-
-
-def _check_names(settings: RunSettings, task: Task) -> None:
-    """Refuse unknown systems and judges, and LLMs whose key is missing, before anything is written."""
-    if is_embedded(settings.model, task):
-        resolve_system(settings.model, task)
-    else:
-        _check_llm("model", settings.model, settings.api_base, EMBEDDED[task.name])
-    _check_judge(settings)
-
-
-def _check_judge(settings: JudgeSettings) -> None:
-    if not is_embedded_judge(settings.judge):
-        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
-
-
-def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str]) -> None:
-    guess = closest(name, embedded)
-    if guess and "/" not in name:
-        raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
-    from alps.llm.provider import check_model
-
-    try:
-        check_model(name, api_base=api_base)
-    except UsageError as error:
-        raise UsageError(f"{key}={name}: {error}{guess}") from error
-
-
-def _frozen(name: str, task: Task, run_folder: Path, folder: Path) -> System:
+def _judging_services(settings: RunSettings, task: Task, ledger: Ledger, source: Path, folder: Path) -> Services:
     """Bring the finished predictions of a run into a new folder; what is missing there stays unheard."""
-    source = run_folder / "predictions.jsonl"
-    if not source.is_file():
-        raise UsageError(f"{run_folder}: no predictions.jsonl to judge")
+    predictions = source / "predictions.jsonl"
+    if not predictions.is_file():
+        raise UsageError(f"{source}: no predictions.jsonl to judge")
     if not (folder / "predictions.jsonl").exists():
-        with suppress(FileNotFoundError):
-            shutil.copyfile(source, folder / "predictions.jsonl.tmp")
-            (folder / "predictions.jsonl.tmp").replace(folder / "predictions.jsonl")
-    return _Unheard(name, task.track)
-
-
-class _Unheard:
-    """A system that is not asked any more."""
-
-    def __init__(self, name: str, track: str) -> None:
-        self.name = name
-        self.settings: Mapping[str, Any] = {}
-        self._track = track
-
-    async def predict(self, sample: Any) -> Prediction:
-        error = "not predicted in the run that is judged again"
-        return Prediction(benchmark_id=sample.benchmark_id, track=self._track, outcome="transport", error=error)
-
-
-def _folder_name(settings: RunSettings) -> str:
-    data = settings.data if settings.data == "samples" else Path(settings.data).name
-    parts = (
-        settings.task,
-        _slug(settings.model),
-        _slug(data),
-        _slug(settings.judge),
-        _digest(settings.experiment()),
-    )
-    return "-".join(part for part in parts if part)
+        temporary = folder / "predictions.jsonl.tmp"
+        shutil.copyfile(predictions, temporary)
+        temporary.replace(folder / "predictions.jsonl")
+    judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), task, ledger, folder)
+    unheard = Unheard(settings.model, task.track)
+    return Services((unheard,) * settings.repeats, judging.judge, judging.cache)
 
 
 def _slug(text: str) -> str:

@@ -65,6 +65,8 @@ def clustered_ratio(
     sums: Floats = np.bincount(index, weights=numerators, minlength=len(codes)).astype(np.float64)
     weights: Floats = np.bincount(index, weights=denominators, minlength=len(codes)).astype(np.float64)
     drawn = _resample(sums, weights, seed=seed, draws=draws)
+    if not len(drawn):
+        return Estimate(value, None, None, count)
     tail = 100 * (1 - level) / 2
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return Estimate(value, float(low), float(high), count)

@@ -1,6 +1,7 @@
 """What is evaluated: any litellm model, the embedded systems, the floors, and predictions that were made elsewhere."""
 
 from alps.systems.base import System
-from alps.systems.resolve import EMBEDDED, FLOORS, is_embedded, resolve_system
+from alps.systems.embedded import Unheard
+from alps.systems.resolve import EMBEDDED, FLOORS, NO_SYSTEM, is_local, resolve_system
 
-__all__ = ["EMBEDDED", "FLOORS", "System", "is_embedded", "resolve_system"]
+__all__ = ["EMBEDDED", "FLOORS", "NO_SYSTEM", "System", "Unheard", "is_local", "resolve_system"]

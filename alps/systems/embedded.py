@@ -1,9 +1,23 @@
-"""Systems that are a plain function of the sample."""
+"""Systems that need neither a network nor a process: plain functions of the sample, and the one that is not asked."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from alps.schema import Prediction
+
+
+class Unheard:
+    """A system that is not asked any more: where a finished run is judged again, what is missing stays missing."""
+
+    def __init__(self, name: str, track: str) -> None:
+        self.name = name
+        self.settings: Mapping[str, Any] = {}
+        self._track = track
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Say that `sample` was not answered."""
+        error = "not predicted in the run that is judged again"
+        return Prediction(benchmark_id=sample.benchmark_id, track=self._track, outcome="transport", error=error)
 
 
 class Embedded:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from alps.errors import UsageError
 from alps.schema import ExtractionSample, Memory
 
 
@@ -28,10 +29,10 @@ def oracle(sample: ExtractionSample) -> dict[str, Any]:
     """Answer with the gold memories: what a perfect system would score.
 
     Raises:
-        ValueError: If the gold is withheld.
+        UsageError: If the gold is withheld.
     """
     if sample.gold is None:
-        raise ValueError("oracle needs gold, and this split withholds it")
+        raise UsageError("model=oracle: needs gold, and this split withholds it")
     return {"memory_items": [memory.model_dump() for memory in sample.gold]}
 
 

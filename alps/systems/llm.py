@@ -13,7 +13,14 @@ class LlmSystem:
     """Asks a model what the task asks."""
 
     def __init__(
-        self, model: str, *, task: Task, client: Client, api_base: str | None, sampling: Mapping[str, Any]
+        self,
+        model: str,
+        *,
+        task: Task,
+        client: Client,
+        api_base: str | None,
+        sampling: Mapping[str, Any],
+        repeat: int = 0,
     ) -> None:
         self.name = model
         self.settings: Mapping[str, Any] = {
@@ -24,18 +31,23 @@ class LlmSystem:
         self._client = client
         self._api_base = api_base
         self._sampling = sampling
+        self._repeat = repeat
 
-    async def predict(self, sample: Any) -> Prediction:
-        """Ask the model about `sample`."""
-        request = Request(
+    def request(self, sample: Any) -> Request[Any]:
+        """Return what the model is asked about `sample`."""
+        return Request(
             model=self.name,
             messages=self._task.messages(sample),
             answer=self._task.answer,
             sampling=self._sampling,
             api_base=self._api_base,
+            repeat=self._repeat,
             about=sample.benchmark_id,
         )
-        completion = await self._client.complete(request)
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Ask the model about `sample`."""
+        completion = await self._client.complete(self.request(sample))
         heard = completion.outcome == "ok"
         return Prediction(
             benchmark_id=sample.benchmark_id,

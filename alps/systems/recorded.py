@@ -38,24 +38,23 @@ class RecordedPredictions:
         if place is None:
             return self._failed(sample, f"no row for it in {self._path.name}")
         line, row = place
-        if "outcome" in row:
-            try:
-                return Prediction.model_validate({**row, "track": self._task.track})
-            except ValidationError as error:
-                first = error.errors()[0]
-                field = ".".join(str(part) for part in first["loc"])
-                raise DataError(first["msg"], path=self._path, line=line, field=field) from error
+        own = "outcome" in row  # a row of a run, not one that the release's tools exchange
+        given = {name: value for name, value in row.items() if name not in ("prediction", "track")} if own else {}
+        answer = row.get("prediction") if own else {k: v for k, v in row.items() if k != "benchmark_id"}
         try:
-            read = self._task.answer.read({k: v for k, v in row.items() if k != "benchmark_id"})
+            fields = {"outcome": "ok", "benchmark_id": sample.benchmark_id, **given, "track": self._task.track}
+            prediction = Prediction.model_validate(fields)
+            read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
+        except ValidationError as error:
+            first = error.errors()[0]
+            named = ".".join(str(part) for part in first["loc"])
+            raise DataError(first["msg"], path=self._path, line=line, field=named) from error
         except ValueError as error:
-            raise DataError(str(error), path=self._path, line=line) from error
-        return Prediction(
-            benchmark_id=sample.benchmark_id,
-            track=self._task.track,
-            outcome="ok",
-            prediction=self._task.to_prediction(read.value),
-            notes=read.notes,
-        )
+            raise DataError(str(error), path=self._path, line=line, field="prediction" if own else None) from error
+        if read is None:
+            return prediction
+        update = {"prediction": self._task.to_prediction(read.value), "notes": (*prediction.notes, *read.notes)}
+        return prediction.model_copy(update=update)
 
     def _failed(self, sample: Any, error: str) -> Prediction:
         return Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error)

@@ -1,0 +1,94 @@
+"""What a model costs and how much it can answer: the user's price file first, then litellm's table.
+
+The price file is TOML, one table a model, in US dollars per million tokens:
+
+    ["openai/my-model"]
+    input = 0.40
+    output = 1.60
+    max_output_tokens = 8192
+"""
+
+import os
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from alps.errors import DataError, UsageError
+
+_PER = 1_000_000
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per token, and the most tokens the model can answer; None where it is not known."""
+
+    input: float | None
+    output: float | None
+    max_output_tokens: int | None
+    source: str
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Return the dollars for so many tokens, or None where the price is not known."""
+        if self.input is None or self.output is None:
+            return None
+        return prompt_tokens * self.input + completion_tokens * self.output
+
+
+def price_file() -> Path:
+    """Return where the user's price file lies: `ALPS_PRICES`, else `prices.toml` in the user's config folder."""
+    if chosen := os.environ.get("ALPS_PRICES"):
+        return Path(chosen)
+    from platformdirs import user_config_path
+
+    return user_config_path("alps") / "prices.toml"
+
+
+@cache
+def price_of(model: str) -> Price:
+    """Return the price of `model`.
+
+    Raises:
+        UsageError: If `ALPS_PRICES` names a file that does not exist.
+        DataError: If the price file can't be read.
+    """
+    own = _own_prices(price_file()).get(model)
+    if own is not None:
+        return Price(own.input / _PER, own.output / _PER, own.max_output_tokens, "your price file")
+    from alps.llm.provider import model_facts
+
+    facts = model_facts(model)
+    source = f"litellm {version('litellm')}"
+    return Price(facts.get("input"), facts.get("output"), facts.get("max_output_tokens"), source)
+
+
+def has_own_price(model: str) -> bool:
+    """Tell whether the user's price file names `model`."""
+    return model in _own_prices(price_file())
+
+
+@cache
+def _own_prices(path: Path) -> dict[str, _Entry]:
+    if not path.is_file():
+        if os.environ.get("ALPS_PRICES"):
+            raise UsageError(f"ALPS_PRICES={path}: no such file")
+        return {}
+    try:
+        return TypeAdapter(dict[str, _Entry]).validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"not TOML ({error})", path=path) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(first["msg"], path=path, field=".".join(str(part) for part in first["loc"])) from error

@@ -1,0 +1,187 @@
+"""Where in a dialogue the quotes of gold memories stand, and excerpts that keep them in sight."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from alps.schema import Memory, Turn
+
+_ELLIPSIS = re.compile(r"\s*[\[(]?(?:\.{3,}|…)[\])]?\s*")
+_SHORTEST_PART = 6
+_ALIKE = 85.0
+_SMALLEST_GAP = 40
+_LONG_WORD = 20
+
+
+@dataclass(frozen=True)
+class Span:
+    """A quoted place in a turn, and the gold memories that quote it."""
+
+    start: int
+    end: int
+    gold: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of an excerpt: text, quoted by `gold`, or `left_out` characters that are not shown."""
+
+    text: str = ""
+    gold: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+@dataclass
+class Evidence:
+    """What gold points to: places by turn, and by turn the gold memories that point there."""
+
+    spans: dict[int, list[Span]] = field(default_factory=dict)
+    pointed: dict[int, list[str]] = field(default_factory=dict)
+
+
+def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
+    """Find the evidence of every gold memory, by its id, in the turn that it names or else in any other.
+
+    Annotators shorten and mistype quotes: the parts around an ellipsis are looked for apart, and in the named turn
+    also by likeness.
+    """
+    found = Evidence()
+    for name, memory in gold.items():
+        if memory.evidence is None:
+            continue
+        index = memory.evidence.utterance_index
+        named = index if index is not None and index < len(dialogue) else None
+        turns = [named] if named is not None else []
+        turns += [number for number in range(len(dialogue)) if number != named]
+        places = _places(memory.evidence.text, dialogue, turns, named)
+        for turn in dict.fromkeys([*([named] if named is not None else []), *(turn for turn, _, _ in places)]):
+            found.pointed.setdefault(turn, []).append(name)
+        for turn, start, end in places:
+            found.spans.setdefault(turn, []).append(Span(start, end, (name,)))
+    found.spans = {turn: _merged(spans) for turn, spans in found.spans.items()}
+    return found
+
+
+def excerpt(text: str, spans: Sequence[Span], *, limit: int, context: int = 120) -> list[Piece]:
+    """Cut `text` to about `limit` characters without losing a quoted place.
+
+    Args:
+        text: Of one turn.
+        spans: The quoted places, in order and apart from each other.
+        limit: Texts up to this length are kept whole.
+        context: Characters kept on either side of a quoted place.
+    """
+    if len(text) <= limit + _SMALLEST_GAP:
+        return _pieces(text, spans, 0, len(text))
+    windows = [(0, _word_end(text, limit if not spans else min(limit, context)))]
+    windows += [(_word_start(text, span.start - context), _word_end(text, span.end + context)) for span in spans]
+    pieces: list[Piece] = []
+    shown = 0
+    for start, end in _joined(windows, len(text)):
+        if start > shown:
+            pieces.append(Piece(left_out=start - shown))
+        pieces += _pieces(text, spans, start, end)
+        shown = end
+    if shown < len(text):
+        pieces.append(Piece(left_out=len(text) - shown))
+    return pieces
+
+
+def _places(
+    quote: str, dialogue: Sequence[Turn], turns: Iterable[int], named: int | None
+) -> list[tuple[int, int, int]]:
+    order = list(turns)
+    whole = _exact(quote, dialogue, order)
+    if whole is not None:
+        return [whole]
+    places = []
+    for part in _ELLIPSIS.split(quote):
+        if len(part) < _SHORTEST_PART:
+            continue
+        place = _exact(part, dialogue, order)
+        if place is None and named is not None:
+            place = _alike(part, dialogue[named].text, named)
+        if place is not None:
+            places.append(place)
+    return places
+
+
+def _exact(part: str, dialogue: Sequence[Turn], turns: Iterable[int]) -> tuple[int, int, int] | None:
+    words = part.strip(' \t\n"“”«»').split()
+    if not words:
+        return None
+    pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    for turn in turns:
+        if match := pattern.search(dialogue[turn].text):
+            return turn, match.start(), match.end()
+    return None
+
+
+def _alike(part: str, text: str, turn: int) -> tuple[int, int, int] | None:
+    from rapidfuzz.fuzz import partial_ratio_alignment, ratio
+
+    if len(part) > len(text):  # a correction of the whole turn, or of another one
+        return (turn, 0, len(text)) if ratio(part, text) >= _ALIKE else None
+    alignment = partial_ratio_alignment(part, text, score_cutoff=_ALIKE)
+    if alignment is None:
+        return None
+    found = text[alignment.dest_start : alignment.dest_end]
+    start = alignment.dest_start + len(found) - len(found.lstrip())
+    return turn, start, start + len(found.strip())
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """Join places that overlap; each keeps the names of all that quote it."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+        last = merged[-1] if merged else None
+        if last is not None and span.start < last.end:
+            names = (*last.gold, *(name for name in span.gold if name not in last.gold))
+            merged[-1] = Span(last.start, max(last.end, span.end), names)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _word_start(text: str, place: int) -> int:
+    """Return where the word after `place` begins, unless words are long or written without spaces."""
+    if place <= 0:
+        return 0
+    space = text.find(" ", place, place + _LONG_WORD)
+    return space + 1 if space >= 0 else place
+
+
+def _word_end(text: str, place: int) -> int:
+    """Return where the word before `place` ends, unless words are long or written without spaces."""
+    if place >= len(text):
+        return len(text)
+    space = text.rfind(" ", max(0, place - _LONG_WORD), place)
+    return space if space >= 0 else place
+
+
+def _joined(windows: Iterable[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """Join windows that nearly touch: leaving out a few characters would not save any room."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(windows):
+        if joined and start - joined[-1][1] < _SMALLEST_GAP:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    if joined and length - joined[-1][1] < _SMALLEST_GAP:
+        joined[-1] = joined[-1][0], length
+    return joined
+
+
+def _pieces(text: str, spans: Sequence[Span], start: int, end: int) -> list[Piece]:
+    pieces: list[Piece] = []
+    shown = start
+    for span in spans:
+        if span.end <= start or span.start >= end:
+            continue
+        if span.start > shown:
+            pieces.append(Piece(text[shown : span.start]))
+        pieces.append(Piece(text[max(span.start, start) : min(span.end, end)], span.gold))
+        shown = min(span.end, end)
+    if shown < end:
+        pieces.append(Piece(text[shown:end]))
+    return pieces

@@ -1,0 +1,144 @@
+"""The runs in a folder: what each one measured, what it found, and whether it is finished."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alps.errors import AlpsError, UsageError
+from alps.report.runs import MANIFEST, Run, open_run, visible
+from alps.report.tables import interval, number
+
+_JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
+_NAMED_AT_MOST = 10
+_MAKE_ONE = "alps run task=extraction model=rules data=samples"
+_AGES = ((60, 1, ""), (3_600, 60, "min"), (86_400, 3_600, "h"), (14 * 86_400, 86_400, "d"))
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A folder that looks like a run but can't be read, and why."""
+
+    folder: Path
+    reason: str
+
+
+def list_runs(root: Path, console: Console) -> None:
+    """Print the runs in `root`, the newest first; folders that can't be read are named at the end.
+
+    Raises:
+        UsageError: If there is no such folder.
+    """
+    if not root.is_dir():
+        if root != Path("runs"):
+            raise UsageError(f"{root}: no such folder")
+        console.print(Text(f"No runs yet: {root}/ is not there. Make one:\n  {_MAKE_ONE}"))
+        return
+    runs, unreadable, others = _examine(root)
+    lines: list[RenderableType] = []
+    if not runs:
+        lines.append(Text(f"No runs in {root}/. Make one:\n  {_MAKE_ONE}"))
+    for run in runs:
+        lines += [*_describe(run, console.width), Text()]
+    for broken in unreadable:
+        lines.append(Text(f"Unreadable: {visible(broken.reason)}", style="red"))
+    if others:
+        named = ", ".join(visible(name) for name in others[:_NAMED_AT_MOST])
+        rest = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
+        lines.append(Text(f"No run in: {named}{rest}", style="dim"))
+    console.print(Group(*lines[:-1] if runs and not unreadable and not others else lines), highlight=False)
+
+
+def age(seconds: float) -> str:
+    """Return how long ago something was, in words of at most eleven characters."""
+    for below, unit, name in _AGES:
+        if seconds < below:
+            return f"{int(seconds // unit)} {name} ago" if name else "just now"
+    days = seconds / 86_400
+    if days < 70:
+        return f"{int(days // 7)} weeks ago"
+    return f"{int(days // 30.44)} months ago" if days < 730 else f"{int(days // 365.25)} years ago"
+
+
+def _examine(root: Path) -> tuple[list[Run], list[Unreadable], list[str]]:
+    """Sort what lies in `root` into runs (newest first), unreadable ones, and folders of other things."""
+    runs: list[tuple[float, Run]] = []
+    unreadable: list[Unreadable] = []
+    others: list[str] = []
+    folders = [root] if (root / MANIFEST).exists() else sorted(path for path in root.iterdir() if path.is_dir())
+    for folder in folders:
+        if not (folder / MANIFEST).exists():
+            if any((folder / name).exists() for name in _JOURNALS):
+                unreadable.append(Unreadable(folder, f"{folder}: {MANIFEST} is missing"))
+            else:
+                others.append(folder.name)
+            continue
+        try:
+            run = open_run(folder)
+            _figures(run)
+        except (AlpsError, OSError) as error:
+            unreadable.append(Unreadable(folder, str(error)))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            unreadable.append(Unreadable(folder, f"{folder}: not a run of this alps ({error!r})"))
+        else:
+            runs.append((_changed(folder), run))
+    runs.sort(key=lambda pair: (-pair[0], pair[1].name))
+    return [run for _, run in runs], unreadable, others
+
+
+def _changed(folder: Path) -> float:
+    """Return when anything in a run was last written."""
+    return max(path.stat().st_mtime for path in folder.iterdir() if path.is_file())
+
+
+def _describe(run: Run, width: int) -> Iterator[RenderableType]:
+    """Say where a run is, what it measured and what it found, on three lines; its age stands where there is room."""
+    name = Text(visible(str(run.folder)), style="bold", overflow="fold")
+    who = Text(visible(f"  {run.model} · judged by {run.judge} · on {run.data}"), style="dim", overflow="fold")
+    when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
+    roomy = name.cell_len + when.cell_len + 2 <= width
+    yield _ending(name, when) if roomy else name
+    yield who if roomy else _ending(who, when)
+    yield _figures(run)
+
+
+def _ending(text: Text, end: Text) -> Table:
+    """Lay `end` at the right of the first line of `text`."""
+    grid = Table.grid(expand=True, padding=(0, 2))
+    grid.add_column(ratio=1, overflow="fold")
+    grid.add_column(no_wrap=True)
+    grid.add_row(text, end)
+    return grid
+
+
+def _figures(run: Run) -> Table:
+    """Lay the figures of a run in one line; the columns have the same places for every run."""
+    grid = Table.grid(padding=(0, 1))
+    for width in (33, 21, 11):
+        grid.add_column(min_width=width, no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right", min_width=9)
+    if run.summary is None:
+        done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
+        grid.add_row(f"  {done:,} of {run.total:,} scored", "", Text("unfinished", style="yellow"), "–")
+        return grid
+    tracks = list(run.summary["tracks"].values())
+    score = tracks[0]["scores"][run.headline.name]
+    value = Text(f"  {run.headline.title} ")
+    value.append(f"{number(score['value'])} {interval(score)}", style="bold")
+    counts = Text(f"n {sum(track['n'] for track in tracks):,}")
+    if unscored := sum(track["unscored"] for track in tracks):
+        counts.append(f", {unscored:,} unscored", style="yellow")
+    grid.add_row(value, counts, "finished", _cost(run.summary["calls"]))
+    return grid
+
+
+def _cost(calls: Mapping[str, Any]) -> str:
+    """Return what the calls cost; `–` where that is not known."""
+    if calls["cost"] is None:
+        return "–"
+    return f"${calls['cost']:.4f}" if calls["http"] or calls["cached"] else "no calls"

@@ -1,0 +1,231 @@
+"""A run folder as it is read for people: finished or not, with its data or without."""
+
+import json
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from alps.data.hub import HUB
+from alps.data.release import open_split, read_track, track_hash
+from alps.errors import AlpsError, RunFolderError, UsageError, closest
+from alps.jsonl import Row, scan
+from alps.tasks import Metric, Task, load_task
+
+MANIFEST, SUMMARY = "manifest.json", "summary.json"
+RUNS = Path("runs")
+
+MEANINGS = {
+    "transport": "no answer came: network, server or rate limit",
+    "budget": "not asked: what the run may spend was spent",
+    "refused": "the model, or its provider, declined to answer",
+    "truncated": "cut off before anything complete could be read",
+    "unparsable": "no JSON that can be read, even after mending",
+    "invalid": "JSON, but not in the form that was asked for",
+    "empty": "no text at all, which is not the same as an empty list",
+    "no_gold": "the reference is withheld",
+}
+"""What each kind of failure means, in words."""
+
+_IN_MANIFEST = ("settings", "data", "judge")
+_IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "calls")
+_BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class Key(NamedTuple):
+    """One answer of a run: the record, and which of several answers to it this is, counted from 0."""
+
+    id: str
+    repeat: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.id}#{self.repeat + 1}" if self.repeat else self.id
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder; `summary` is None while the run is not finished."""
+
+    folder: Path
+    manifest: Row
+    summary: Row | None
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.resolve().name
+
+    @property
+    def model(self) -> str:
+        """What was evaluated."""
+        return str(self.manifest["settings"].get("model", "?"))
+
+    @property
+    def judge(self) -> str:
+        """Who judged."""
+        return str(self.manifest["settings"].get("judge", "?"))
+
+    @property
+    def data(self) -> str:
+        """The data set and its split, in words."""
+        given = str(self.manifest["settings"].get("data", "?"))
+        return f"{Path(given).name or given} {self.manifest['data'].get('split', '')}".strip()
+
+    @property
+    def tracks(self) -> dict[str, Row]:
+        """The tracks of the run, with `n` and `sha256` of their data."""
+        tracks: dict[str, Row] = self.manifest["data"].get("tracks", {})
+        return tracks
+
+    @property
+    def repeats(self) -> int:
+        """How often each record is answered."""
+        return int(self.manifest["settings"].get("repeats") or 1)
+
+    @property
+    def total(self) -> int:
+        """How many answers were asked for."""
+        return self.repeats * sum(int(track["n"]) for track in self.tracks.values())
+
+    @cached_property
+    def task(self) -> Task:
+        """The task of the run."""
+        return load_task(str(self.manifest["settings"].get("task")))
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """What the task reports, in its order."""
+        return self.task.metrics
+
+    @property
+    def headline(self) -> Metric:
+        """The figure that stands for the run."""
+        return next(metric for metric in self.metrics if metric.headline)
+
+    def rows(self, stage: str) -> dict[Key, Row]:
+        """Return the last readable row of each answer in the journal `stage`."""
+        rows = (row for _, _, row in scan(self.folder / f"{stage}.jsonl") if row is not None)
+        return {Key(row["benchmark_id"], row.get("repeat", 0)): row for row in rows if "benchmark_id" in row}
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples found again in the data of a run; `problem` says in one line why there are none."""
+
+    by_id: dict[str, Any]
+    problem: str | None = None
+
+
+def open_run(folder: Path) -> Run:
+    """Read the manifest of a run, and its summary where it is finished.
+
+    Raises:
+        UsageError: If there is no run in `folder`.
+        RunFolderError: If its files can't be read.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
+    summary = folder / SUMMARY
+    return Run(
+        folder=folder,
+        manifest=_read_object(folder / MANIFEST, _IN_MANIFEST),
+        summary=_read_object(summary, _IN_SUMMARY) if summary.is_file() else None,
+    )
+
+
+def find_run(word: str) -> Path:
+    """Return the run folder that `word` names: a path, or the name of a folder in `runs/`.
+
+    Raises:
+        UsageError: If there is none; names the closest one in `runs/`.
+    """
+    for folder in (Path(word).expanduser(), RUNS / word):
+        if (folder / MANIFEST).is_file():
+            return folder
+    if Path(word).expanduser().is_dir():
+        raise UsageError(f"{word}: no run here ({MANIFEST} is missing)")
+    there = [path.name for path in RUNS.iterdir() if (path / MANIFEST).is_file()] if RUNS.is_dir() else []
+    raise UsageError(f"{word}: no such run folder{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)")
+
+
+def read_ids(run: Run) -> list[str]:
+    """Return the ids of a run's records in the order of the data, as far as they can be known."""
+    if run.summary is None:
+        try:
+            limit = run.manifest["settings"].get("limit")
+            return [
+                str(pair.input["benchmark_id"])
+                for track in run.tracks
+                for pair in islice(read_track(_track_folder(run, track)), limit)
+            ]
+        except (AlpsError, OSError):
+            pass
+    return list(dict.fromkeys(key.id for key in (*run.rows("scores"), *run.rows("predictions"))))
+
+
+def read_wanted(run: Run, wanted: Collection[str]) -> Samples:
+    """Read the samples in `wanted` from the data that the manifest names, if it still is the data of the run."""
+    found: dict[str, Any] = {}
+    try:
+        for track, then in run.tracks.items():
+            folder = _track_folder(run, track)
+            if track_hash(folder) != then.get("sha256"):
+                return Samples({}, f"{folder} has changed since this run: its dialogues and gold are not shown")
+            for pair in read_track(folder):
+                if pair.input["benchmark_id"] in wanted:
+                    found[pair.input["benchmark_id"]] = run.task.read_sample(pair.input, pair.gold)
+                if len(found) == len(wanted):
+                    break
+    except (AlpsError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return Samples({}, f"dialogues and gold are not shown, the data was not found again: {error}")
+    return Samples(found)
+
+
+def visible(text: str) -> str:
+    """Make `text` safe to show: control characters become pictures of themselves, reordering marks are dropped.
+
+    What models and users write must neither steer a terminal nor break the encoding of a page.
+    """
+    text = text.replace("\r\n", "\n")
+    if text.isprintable():
+        return text
+    return "".join(_visible_character(character) for character in text)
+
+
+def folded_away(count: int, what: str) -> str:
+    """Say that `count` of `what` (in the plural) are not shown here."""
+    return f"… {count:,} more {what if count != 1 else what.removesuffix('s')}"
+
+
+def _visible_character(character: str) -> str:
+    if character in "\n\t" or character.isprintable():
+        return character
+    if character in _BIDI_OVERRIDES:
+        return ""
+    code = ord(character)
+    if code < 32 or code == 127:
+        return chr(0x2400 + (code if code < 32 else 33))
+    return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
+
+
+def _track_folder(run: Run, track: str) -> Path:
+    settings = run.manifest["settings"]
+    commit = run.manifest["data"].get("commit")
+    data = f"{HUB}@{commit}" if commit and settings["data"] == HUB else settings["data"]
+    return open_split(data, settings.get("split")).track(track)
+
+
+def _read_object(path: Path, needed: Sequence[str]) -> Row:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunFolderError(f"{path}: not JSON; the same alps run again can't mend this, remove the folder") from error
+    except OSError as error:
+        raise RunFolderError(f"{path}: {error.strerror or error}") from error
+    if missing := [name for name in needed if not isinstance(value, dict) or name not in value]:
+        raise RunFolderError(f"{path}: not written by alps ('{missing[0]}' is missing)")
+    row: Row = value
+    return row

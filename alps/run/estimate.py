@@ -1,0 +1,115 @@
+"""What a run would ask and cost, counted without one request."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from alps.llm.budget import answer_bound, prompt_bytes
+from alps.llm.cache import cache_key
+from alps.llm.prices import Price, price_of
+from alps.llm.types import Request
+from alps.run.engine import Unit, units
+from alps.run.journal import Journal
+from alps.run.services import Services
+from alps.schema import UNHEARD, Prediction
+from alps.systems.embedded import Embedded
+from alps.tasks import JudgingOptions, Task
+
+_BYTES_A_TOKEN = 4
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The calls of one stage, with the tokens and dollars they take at least (about) and at most.
+
+    `most_tokens` and the costs are None where the length of the answers, or the price, is not known.
+    """
+
+    name: str
+    model: str
+    calls: int = 0
+    exact: bool = True
+    least_tokens: int = 0
+    most_tokens: int | None = 0
+    least_cost: float | None = 0.0
+    most_cost: float | None = 0.0
+
+    @property
+    def unpriced(self) -> bool:
+        """Whether any of its calls has no known price."""
+        return self.calls > 0 and self.least_cost is None
+
+    def with_call(self, request: Request[Any], price: Price, *, certain: bool) -> "Stage":
+        """Return the stage with one more call; an uncertain one may turn out not to be needed."""
+        prompt = prompt_bytes(request, request.messages)
+        answer = answer_bound(request, price)
+        likely = prompt // _BYTES_A_TOKEN if certain else 0
+        most = None if answer is None else prompt + answer
+        most_cost = None if answer is None else price.cost(prompt, answer)
+        return replace(
+            self,
+            calls=self.calls + 1,
+            exact=self.exact and certain,
+            least_tokens=self.least_tokens + likely,
+            most_tokens=_add(self.most_tokens, most),
+            least_cost=_add(self.least_cost, price.cost(likely, 0)),
+            most_cost=_add(self.most_cost, most_cost),
+        )
+
+
+def estimate(
+    task: Task,
+    services: Services,
+    samples: Iterable[Any],
+    *,
+    options: JudgingOptions,
+    predictions: Journal | None,
+) -> list[Stage]:
+    """Count the calls that a run still has to make: those not finished in its folder, and not in the reply cache.
+
+    A prediction that does not exist yet is taken to need one call of the judge; it needs none if it is empty or says
+    everything in the words of the gold, and more if it is very long.
+    """
+    generate = Stage("generate", services.systems[0].name)
+    judge = Stage("judge", services.judge.name)
+    seen: set[str] = set()
+    for unit in units(samples, len(services.systems)):
+        prediction = _known_prediction(unit, services, predictions)
+        request = _generation(unit, services) if prediction is None else None
+        if request is not None and _is_new(request, seen, services):
+            generate = generate.with_call(request, price_of(request.model), certain=True)
+        if not task.has_gold(unit.sample) or (prediction is not None and prediction.outcome != "ok"):
+            continue
+        for request in task.judge_requests(unit.sample, prediction, services.judge, options):
+            if prediction is None or _is_new(request, seen, services):
+                judge = judge.with_call(request, price_of(request.model), certain=prediction is not None)
+    return [generate, judge]
+
+
+def _is_new(request: Request[Any], seen: set[str], services: Services) -> bool:
+    """Tell whether a request is neither in the cache nor identical to one that was counted."""
+    key = cache_key(request)
+    if key in seen:
+        return False
+    seen.add(key)
+    return services.cache is None or services.cache.get(key) is None
+
+
+def _known_prediction(unit: Unit, services: Services, predictions: Journal | None) -> Prediction | None:
+    row = predictions.get(unit.key) if predictions is not None else None
+    if row is not None and row["outcome"] not in UNHEARD:
+        return Prediction.model_validate(row)
+    system = services.systems[unit.repeat]
+    return system.answer(unit.sample) if isinstance(system, Embedded) else None
+
+
+def _generation(unit: Unit, services: Services) -> Request[Any] | None:
+    from alps.systems.llm import LlmSystem
+
+    system = services.systems[unit.repeat]
+    return system.request(unit.sample) if isinstance(system, LlmSystem) else None
+
+
+def _add(one: Number | None, other: Number | None) -> Number | None:
+    return None if one is None or other is None else one + other

@@ -1,0 +1,167 @@
+"""The system, the judge, and what they share: set up from the settings, closed when the run ends."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alps.errors import UsageError, closest
+from alps.judges.base import Judge
+from alps.judges.repeated import RepeatedJudge
+from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
+from alps.llm.ledger import Ledger
+from alps.settings import RunSettings
+from alps.systems import EMBEDDED, System, is_local, resolve_system
+from alps.tasks import Task
+
+if TYPE_CHECKING:
+    from alps.llm import Client
+    from alps.llm.budget import Budget
+    from alps.llm.cache import Cache
+
+
+@dataclass(frozen=True)
+class Services:
+    """The system once per repeat, the judge, and the reply cache (None where no LLM is asked, or it is off)."""
+
+    systems: tuple[System, ...]
+    judge: Judge
+    cache: "Cache | None"
+
+    async def aclose(self) -> None:
+        """End the processes and connections that were opened."""
+        for system in dict.fromkeys(self.systems):
+            close = getattr(system, "aclose", None)
+            if close is not None:
+                await close()
+        if self.cache is not None:
+            self.cache.close()
+
+
+@asynccontextmanager
+async def closing(services: Services) -> AsyncIterator[Services]:
+    """Close the services on leaving, whatever happens."""
+    try:
+        yield services
+    finally:
+        await services.aclose()
+
+
+def open_services(settings: RunSettings, task: Task, ledger: Ledger, folder: Path | None) -> Services:
+    """Set up system and judge; litellm is only ever imported where one of them is an LLM.
+
+    Raises:
+        AlpsError: If one of them is unknown, or the budget can't be enforced.
+    """
+    local, embedded = is_local(settings.model, task), is_embedded_judge(settings.judge)
+    if local and embedded:
+        return Services(_local(settings, task, folder), embedded_judge(settings.judge), None)
+    from alps.llm.cache import Cache, default_path
+
+    path = default_path()
+    cache = Cache(path) if path is not None else None
+    budget = _budget(settings, task, ledger)
+
+    def client() -> "Client":
+        return _client(settings, ledger, cache, budget)
+
+    systems = _local(settings, task, folder) if local else _llm_systems(settings, task, client())
+    judge = embedded_judge(settings.judge) if embedded else _llm_judge(settings, client())
+    return Services(systems, judge, cache)
+
+
+def check_names(settings: RunSettings, task: Task, *, generate: bool) -> None:
+    """Refuse unknown systems and judges, and LLMs whose key is missing, before anything is written.
+
+    Raises:
+        AlpsError: What is unknown or missing, in one line.
+    """
+    if generate and not is_local(settings.model, task):
+        _check_llm("model", settings.model, settings.api_base, EMBEDDED[task.name])
+    if is_embedded_judge(settings.judge):
+        embedded_judge(settings.judge)
+    else:
+        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
+
+
+def _local(settings: RunSettings, task: Task, folder: Path | None) -> tuple[System, ...]:
+    system = resolve_system(settings.model, task, timeout=settings.timeout, folder=folder)
+    return (system,) * settings.repeats
+
+
+def _client(settings: RunSettings, ledger: Ledger, cache: "Cache | None", budget: "Budget | None") -> "Client":
+    from alps.llm import Client
+
+    return Client(concurrency=settings.concurrency, ledger=ledger, cache=cache, timeout=settings.timeout, budget=budget)
+
+
+def _llm_systems(settings: RunSettings, task: Task, client: "Client") -> tuple[System, ...]:
+    from alps.systems.llm import LlmSystem
+
+    return tuple(
+        LlmSystem(
+            settings.model,
+            task=task,
+            client=client,
+            api_base=settings.api_base,
+            sampling=settings.sampling(),
+            repeat=repeat,
+        )
+        for repeat in range(settings.repeats)
+    )
+
+
+def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
+    from alps.judges.llm import LlmJudge
+
+    draws = [
+        LlmJudge(
+            settings.judge,
+            client=client,
+            api_base=settings.judge_api_base,
+            sampling=settings.judge_sampling(),
+            repeat=repeat,
+        )
+        for repeat in range(settings.judge_repeats)
+    ]
+    return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
+
+
+def _budget(settings: RunSettings, task: Task, ledger: Ledger) -> "Budget | None":
+    if settings.max_cost is None and settings.max_total_tokens is None:
+        return None
+    from alps.llm.budget import Budget, check_bounded
+    from alps.llm.prices import price_of
+
+    if not is_local(settings.model, task):
+        check_bounded("model", settings.model, max_tokens=settings.max_tokens, price=price_of(settings.model))
+    if not is_embedded_judge(settings.judge):
+        check_bounded("judge", settings.judge, max_tokens=settings.judge_max_tokens, price=price_of(settings.judge))
+    return Budget(
+        max_cost=settings.max_cost,
+        max_total_tokens=settings.max_total_tokens,
+        spent=ledger.totals,
+        price=price_of,
+    )
+
+
+def unpriced(settings: RunSettings, task: Task) -> list[str]:
+    """Return the LLMs of a run whose price is not known: no cost cap can stop them."""
+    from alps.llm.prices import price_of
+
+    asked = [] if is_local(settings.model, task) else [settings.model]
+    asked += [] if is_embedded_judge(settings.judge) else [settings.judge]
+    return [model for model in asked if price_of(model).cost(1, 1) is None]
+
+
+def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str]) -> None:
+    guess = closest(name, embedded)
+    if guess and "/" not in name:
+        raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
+    from alps.llm.provider import check_model
+
+    try:
+        check_model(name, api_base=api_base)
+    except UsageError as error:
+        raise UsageError(f"{key}={name}: {error}{guess}") from error

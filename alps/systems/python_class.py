@@ -1,0 +1,257 @@
+"""A Python class as the system under test: `predict(sample)`, plain or async."""
+
+import asyncio
+import importlib
+import inspect
+import json
+import pkgutil
+import queue
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+from alps.errors import UsageError, closest
+from alps.llm.secrets import redact
+from alps.schema import Outcome, Prediction
+from alps.tasks import Task
+
+_CLOSING_TIME = 10.0
+_ERROR_LENGTH = 300
+
+Call = Callable[[], Any]
+Ended = tuple[Any, BaseException | None]
+"""What a call returned, or what it raised."""
+
+
+class PythonSystem:
+    """Asks an object of a class that the user wrote; it never sees the gold.
+
+    A plain `predict` runs in one worker thread, one sample after the other; of an async one `in_flight` calls are under
+    way at once. It returns a `Prediction`, the release's form of a prediction, or a list of memories.
+
+    Args:
+        path: `package.module:Class`; the working directory is searched, too.
+        task: What is asked.
+        timeout: Seconds for one sample.
+        in_flight: How many calls of an async `predict` may be under way at once.
+
+    Raises:
+        UsageError: If the module, the class or its `predict` is missing, or can't be used.
+    """
+
+    _worker: "_Worker"
+
+    def __init__(self, path: str, *, task: Task, timeout: float, in_flight: int = 16) -> None:
+        self.name = f"python:{path}"
+        key = f"model={self.name}"
+        self._object = _instantiate(path, key)
+        self.settings: Mapping[str, Any] = {"class": path, **_declared_settings(self._object, key)}
+        self._task, self._timeout = task, timeout
+        self._in_thread = not inspect.iscoroutinefunction(self._object.predict)
+        self._width = 1 if self._in_thread else in_flight
+        self._renew()
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Ask the object about `sample`."""
+        shown = sample.model_copy(update={"gold": None})
+        async with self._turns:
+            ended = await self._call(lambda: self._object.predict(shown), self._in_thread, self._timeout)
+            if ended is None and self._in_thread:
+                self._worker.stop()  # nothing can stop a thread: this one ends when its call does, another goes on
+                self._worker = _Worker()
+        if ended is None:
+            return self._failed(sample, "empty", f"no answer within {self._timeout:g} s")
+        result, error = ended
+        if error is not None:
+            return self._failed(sample, "invalid", f"raised {_describe(error)}")
+        return self._understood(sample, result)
+
+    async def aclose(self) -> None:
+        """Call the object's `aclose` or `close`, if it has one; what goes wrong there changes no result."""
+        close = getattr(self._object, "aclose", None) or getattr(self._object, "close", None)
+        if callable(close):
+            await self._call(close, not inspect.iscoroutinefunction(close), _CLOSING_TIME)
+        self._worker.stop()
+        self._renew()
+
+    def _renew(self) -> None:
+        """Begin anew: a semaphore belongs to the event loop that first waited for it."""
+        self._turns = asyncio.Semaphore(self._width)
+        self._worker = _Worker()
+
+    async def _call(self, function: Call, in_thread: bool, timeout: float) -> Ended | None:
+        """Call `function`; return how it ended, None where it did not in time."""
+        call = asyncio.ensure_future(self._carry_out(function, in_thread))
+        try:
+            await asyncio.wait({call}, timeout=timeout)
+            return call.result() if call.done() else None
+        finally:
+            call.cancel()
+
+    async def _carry_out(self, function: Call, in_thread: bool) -> Ended:
+        result, error = await self._worker.call(function) if in_thread else _end_of(function)
+        return await _end_of_awaitable(result) if inspect.isawaitable(result) else (result, error)
+
+    def _understood(self, sample: Any, result: Any) -> Prediction:
+        """Read what `predict` returned."""
+        if result is None:
+            return self._failed(sample, "empty", "returned None")
+        said = result if isinstance(result, Prediction) else None
+        if said is not None and said.benchmark_id != sample.benchmark_id:
+            return self._failed(sample, "invalid", f"answered for '{said.benchmark_id}' instead")
+        if said is not None and said.outcome != "ok":
+            error_text = None if said.error is None else _one_line(said.error)
+            return said.model_copy(update={"track": self._task.track, "prediction": None, "error": error_text})
+        raw = said.raw if said is not None else None
+        try:
+            node = _plain(result if said is None else said.prediction)
+            raw = raw or _as_text(node)
+            given = node.pop("benchmark_id", None) if isinstance(node, dict) else None
+            if given is not None and str(given) != sample.benchmark_id:
+                return self._failed(sample, "invalid", f"answered for '{given}' instead", raw=raw)
+            read = self._task.answer.read(node)
+        except (ValueError, TypeError, RecursionError) as error:
+            return self._failed(sample, "invalid", str(error), raw=raw)
+        if said is None:
+            said = Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="ok")
+        fields = {"prediction": self._task.to_prediction(read.value), "raw": raw, "notes": (*said.notes, *read.notes)}
+        return said.model_copy(update={**fields, "track": self._task.track})
+
+    def _failed(self, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None) -> Prediction:
+        name, track = sample.benchmark_id, self._task.track
+        return Prediction(benchmark_id=name, track=track, outcome=outcome, error=_one_line(error), raw=raw)
+
+
+class _Worker:
+    """A daemon thread that makes one call after the other: a call that never ends does not keep the run from ending."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[tuple[Call, asyncio.Future[Ended]] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def call(self, function: Call) -> Awaitable[Ended]:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="alps python system", daemon=True)
+            self._thread.start()
+        future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._calls.put((function, future))
+        return future
+
+    def stop(self) -> None:
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (item := self._calls.get()) is not None:
+            function, future = item
+            ended = _end_of(function)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                future.get_loop().call_soon_threadsafe(_deliver, future, ended)
+
+
+def _deliver(future: asyncio.Future[Ended], ended: Ended) -> None:
+    if not future.done():
+        future.set_result(ended)
+
+
+def _end_of(function: Call) -> Ended:
+    try:
+        return function(), None
+    except BaseException as error:  # sys.exit() in the user's code must not end the run
+        return None, error
+
+
+async def _end_of_awaitable(result: Awaitable[Any]) -> Ended:
+    try:
+        return await result, None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return None, error
+
+
+def _instantiate(path: str, key: str) -> Any:
+    module_name, _, class_name = path.partition(":")
+    if not module_name or not class_name:
+        raise UsageError(f"{key}: expected python:package.module:Class")
+    module = _import(module_name, key)
+    made = getattr(module, class_name, None)
+    if not callable(made):
+        classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
+        raise UsageError(f"{key}: no class '{class_name}' in {module_name}{closest(class_name, classes)}")
+    instance, error = _end_of(made)
+    if error is not None:
+        raise UsageError(f"{key}: {class_name}() raised {_describe(error)}") from error
+    if not callable(getattr(instance, "predict", None)):
+        names = [name for name in dir(instance) if not name.startswith("_")]
+        raise UsageError(f"{key}: {class_name} has no method 'predict'{closest('predict', names)}")
+    return instance
+
+
+def _import(name: str, key: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last: a file of the user's must not stand in for a library
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{name}.".startswith(f"{missing}."):
+            parent = missing.rpartition(".")[0]
+            where = getattr(sys.modules.get(parent), "__path__", []) if parent else [here]
+            known = [module.name for module in pkgutil.iter_modules(where, f"{parent}." if parent else "")]
+            raise UsageError(f"{key}: no module '{missing}'{closest(missing, known)}") from error
+        raise UsageError(f"{key}: importing {name} raised {_describe(error)}") from error
+
+
+def _declared_settings(instance: Any, key: str) -> dict[str, Any]:
+    """Return the object's `settings` as plain JSON; they are hashed into the manifest."""
+    declared = getattr(instance, "settings", None) or {}
+    if not isinstance(declared, Mapping):
+        raise UsageError(f"{key}: its settings must be a dict, got {type(declared).__name__}")
+    try:
+        plain = json.loads(json.dumps(dict(declared), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"{key}: its settings must be plain JSON ({error})") from error
+    return {name: _redacted(value) for name, value in plain.items()}
+
+
+def _redacted(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {name: _redacted(value) for name, value in node.items()}
+    if isinstance(node, list):
+        return [_redacted(value) for value in node]
+    return redact(node) if isinstance(node, str) else node
+
+
+def _plain(node: Any) -> Any:
+    """Turn models, mappings and sequences, however deep, into what JSON has."""
+    if isinstance(node, BaseModel):
+        return _plain(node.model_dump())
+    if isinstance(node, Mapping):
+        return {str(name): _plain(value) for name, value in node.items()}
+    return [_plain(value) for value in node] if isinstance(node, (list, tuple)) else node
+
+
+def _as_text(node: Any) -> str:
+    try:
+        return json.dumps(node, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return repr(node)
+
+
+def _describe(error: BaseException) -> str:
+    said, _ = _end_of(lambda: str(error))  # an exception may raise when it is asked what it says
+    return _one_line(f"{type(error).__name__}: {said}" if said else type(error).__name__)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(redact(text).split())[:_ERROR_LENGTH]

@@ -1,0 +1,95 @@
+"""Verdicts that the AlpsBench authors' judge left, read from their records: no call, no new opinion.
+
+Each line holds `benchmark_id`, the `model_output.memory_items` that were judged, and `judge_output.pair_reviews` with
+`gold_id`, `pred_id` and `error_type`. A review is only used for the very prediction that it was made of.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from alps.errors import DataError, UsageError
+from alps.jsonl import Row, scan
+from alps.judges.base import Embedded
+from alps.judges.matching import Item, Judgement, Pair, Relation
+from alps.schema import read_memories
+from alps.text import fold
+
+RELATION_OF: Mapping[str, Relation] = {
+    "EQUIVALENT": "same",
+    "LABEL_WRONG": "same",
+    "TYPE_WRONG": "same",
+    "UNDERGENERAL": "narrower",
+    "OVERGENERAL": "broader",
+    "VALUE_DRIFT": "conflicting",
+    "HALLUCINATION": "related",
+    "OTHER": "related",
+}
+"""What a recorded error type says of the values: a wrong label or type leaves them the same."""
+
+
+class RecordedJudge(Embedded):
+    """Repeats recorded pair reviews.
+
+    Raises:
+        UsageError: If the file does not exist.
+        DataError: If a row or a review can't be read.
+    """
+
+    relations: frozenset[Relation] = frozenset({"same", "narrower", "broader", "conflicting", "related"})
+    comparable = False
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise UsageError(f"judge=recorded:{path}: no such file")
+        self.name = f"recorded:{path.name}"
+        self.fingerprint: Mapping[str, Any] = {
+            "judge": "recorded",
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "relations": dict(RELATION_OF),
+        }
+        self._records = _read_records(path)
+
+    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+        """Return the recorded relations of `about`; no reviews, or reviews of another prediction, are a failure."""
+        record = self._records.get(about)
+        reviews = record["judge_output"].get("pair_reviews") if record and record.get("judge_output") else None
+        if record is None or reviews is None:
+            return Judgement("empty", error="no recorded verdict for this record")
+        judged = {
+            memory.memory_id: fold(memory.value)
+            for memory in read_memories((record.get("model_output") or {}).get("memory_items") or []).memories
+        }
+        rows = {item.memory_id: position for position, item in enumerate(gold)}
+        columns = {item.memory_id: position for position, item in enumerate(predicted)}
+        for item in predicted:
+            if judged.get(item.memory_id) != fold(item.value):
+                return Judgement("invalid", error="the recorded verdict is of another prediction")
+        pairs = {
+            (rows[review["gold_id"]], columns[review["pred_id"]]): review
+            for review in reviews
+            if review["gold_id"] in rows and review["pred_id"] in columns
+        }
+        return Judgement("ok", tuple(_pair(place, review) for place, review in pairs.items()))
+
+
+def _pair(place: tuple[int, int], review: Row) -> Pair:
+    reason = f"{review['error_type']}: {review.get('rationale') or ''}"
+    return Pair(*place, RELATION_OF[review["error_type"]], reason)
+
+
+def _read_records(path: Path) -> dict[str, Row]:
+    records: dict[str, Row] = {}
+    for line, (_, _, row) in enumerate(scan(path), start=1):
+        if row is None or not isinstance(row.get("benchmark_id"), str):
+            raise DataError("expected an object with a benchmark_id", path=path, line=line)
+        output = row.get("judge_output")
+        if not isinstance(output, dict | None):
+            raise DataError("must be an object or null", path=path, line=line, field="judge_output")
+        for number, review in enumerate((output or {}).get("pair_reviews") or []):
+            if review.get("error_type") not in RELATION_OF:
+                field = f"judge_output.pair_reviews.{number}.error_type"
+                raise DataError(f"unknown error type {review.get('error_type')!r}", path=path, line=line, field=field)
+        records[row["benchmark_id"]] = row
+    return records

@@ -1,0 +1,84 @@
+"""One judge asked several times about the same thing: the majority decides, and its agreement with itself is told."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from alps.judges.base import Judge
+from alps.judges.matching import POLICIES, RELATIONS, Item, Judgement, Pair, Relation
+from alps.judges.support import Dialogue, SupportJudgement
+from alps.llm.types import Request
+
+_UNRELATED = "unrelated"
+_FAVOUR = {relation: rank for rank, relation in enumerate((*RELATIONS, _UNRELATED))}
+
+
+class RepeatedJudge:
+    """Asks independent draws of one judge, and takes the majority pair by pair.
+
+    Args:
+        draws: The same judge, once per repeat, each with its own place in the reply cache.
+    """
+
+    def __init__(self, draws: Sequence[Judge]) -> None:
+        self._draws = draws
+        first = draws[0]
+        self.name = first.name
+        self.relations: frozenset[Relation] = first.relations
+        self.comparable = first.comparable
+        self.supports = first.supports
+        self.fingerprint: Mapping[str, Any] = {**first.fingerprint, "repeats": len(draws)}
+
+    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+        """Name the relation that most draws name; one draw that fails fails the judgement."""
+        judgements = await asyncio.gather(*(draw.match(gold, predicted, about=about) for draw in self._draws))
+        failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
+        if failed is not None:
+            return failed
+        votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
+        places = sorted({place for vote in votes for place in vote})
+        pairs = [pair for place in places if (pair := _majority([vote.get(place) for vote in votes])) is not None]
+        return Judgement(
+            "ok",
+            tuple(pairs),
+            tuple(note for judgement in judgements for note in judgement.notes),
+            raw=tuple(text for judgement in judgements for text in judgement.raw),
+            agreement=self_agreement([{place: v[place].relation for place in v} for v in votes]),
+        )
+
+    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
+        """Ask the first draw: support is a diagnostic, asked once."""
+        return await self._draws[0].support(dialogue, items, about=about)
+
+    def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls of all draws."""
+        return [request for draw in self._draws for request in draw.match_requests(gold, predicted, about=about)]
+
+    def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls of the first draw."""
+        return self._draws[0].support_requests(dialogue, items, about=about)
+
+
+def _majority(named: Sequence[Pair | None]) -> Pair | None:
+    """Return the pair with the relation that most draws give it; of a tie, the least favourable to the system."""
+    counts = Counter(pair.relation if pair is not None else _UNRELATED for pair in named)
+    most = max(counts.values())
+    chosen = max((relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__)
+    return next((pair for pair in named if pair is not None and pair.relation == chosen), None)
+
+
+def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
+    """Return how often two draws agree on whether a pair is a lenient match, over the pairs that any draw names.
+
+    1 where no draw names any pair: all of them said the same, nothing.
+    """
+    counted = POLICIES["lenient"]
+    places = {place for vote in votes for place in vote}
+    agreed = [
+        (one.get(place) in counted) == (other.get(place) in counted)
+        for one, other in combinations(votes, 2)
+        for place in places
+    ]
+    return sum(agreed) / len(agreed) if agreed else 1.0

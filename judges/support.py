@@ -1,0 +1,67 @@
+"""Whether a dialogue supports a memory: tells a hallucination from a memory that the annotators missed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from alps.llm.types import AnswerType, Read
+from alps.schema import Outcome, Turn
+
+Support = Literal["supported", "unsupported", "not_about_user"]
+SUPPORTS: tuple[Support, ...] = get_args(Support)
+Dialogue = Sequence[Turn]
+
+
+@dataclass(frozen=True)
+class SupportJudgement:
+    """What a judge says of each item by its id; unless `ok`, nothing may be concluded."""
+
+    outcome: Outcome
+    support: Mapping[str, tuple[Support, str]]
+    error: str | None = None
+    raw: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return the judgement as it is written to a file."""
+        items = [{"id": name, "support": said, "reason": reason} for name, (said, reason) in self.support.items()]
+        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": self.raw}
+
+
+class SupportedItem(BaseModel):
+    """One item of the reply; the reason comes first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str
+    id: str
+    support: Support
+
+
+class SupportReply(BaseModel):
+    """The reply to a support payload."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[SupportedItem]
+
+
+def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, str]]]:
+    """Return the answer type of a support call about `ids`: every one of them must be judged."""
+
+    def read(node: object) -> Read[dict[str, tuple[Support, str]]]:
+        items = node.get("items") if isinstance(node, dict) else node
+        if not isinstance(items, list):
+            raise ValueError("expected an object with a list `items`")
+        found: dict[str, tuple[Support, str]] = {}
+        for number, item in enumerate(items, start=1):
+            said = item.get("support") if isinstance(item, dict) else None
+            if said not in SUPPORTS:
+                raise ValueError(f"item {number}: support {said!r} is none of {', '.join(SUPPORTS)}")
+            found.setdefault(str(item.get("id")), (said, str(item.get("reason") or "")))
+        if missing := [name for name in ids if name not in found]:
+            raise ValueError(f"nothing said of {', '.join(missing)}")
+        return Read({name: found[name] for name in ids})
+
+    return AnswerType(schema=SupportReply, read=read, partial=False)

@@ -1,0 +1,1 @@
+"""Submissions and the static leaderboard."""

@@ -1,0 +1,1 @@
+"""Tests; `tests/loopback.py` is the server that stands for a provider."""

@@ -1,0 +1,53 @@
+"""What tests share: a private cache folder, no keys from outside, the command, and the real sample where it is."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _private_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ALPS_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+@pytest.fixture
+def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command as a user does, in an empty folder."""
+
+    def command(*words: str, cwd: Path = tmp_path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "alps", *words],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env={**os.environ, "COLUMNS": "80"},
+        )
+
+    return command
+
+
+def real_sample_folder() -> Path | None:
+    """Return the folder of the real sample, or None where it is not there."""
+    given = os.environ.get("ALPS_SAMPLE")
+    folder = Path(given) if given else ROOT.parent / "shared" / "alpsbench_sample"
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture
+def real_sample() -> Path:
+    """The real sample; tests that need it are marked `real`."""
+    folder = real_sample_folder()
+    if folder is None:
+        pytest.skip("the real sample is not here: set ALPS_SAMPLE to its folder")
+    return folder

@@ -1,0 +1,130 @@
+"""What end-to-end tests share: the command as a process of its own, and the files that it leaves."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
+Finished = subprocess.CompletedProcess[str]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Return an environment without anybody's keys, whose cache lies in `folder`."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    own = {"ALPS_CACHE": str(folder / "cache"), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "80"}
+    return {**kept, **own, **more}
+
+
+def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
+    """Start the command in `folder`."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "alps", *words],
+        cwd=folder,
+        env=environment(folder, **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 100) -> Finished:
+    """Wait for a started command; one that hangs is ended, and fails the test."""
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a started command that nobody waited for."""
+    if process.returncode is None:
+        process.kill()
+        process.communicate()
+
+
+def run(folder: Path, *words: str, **variables: str) -> Finished:
+    """Run the command in `folder` to its end."""
+    return finish(start(folder, *words, **variables))
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """Read a JSON Lines file, every line of which must be complete; a missing one is empty."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+
+
+def complete_rows(path: Path) -> list[dict[str, Any]]:
+    """Read what is complete of a file that somebody is still writing."""
+    return [json.loads(line) for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")]
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """Read the summary of a run."""
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+def task1(folder: Path) -> dict[str, Any]:
+    """Read the part of a run's summary that is about extraction."""
+    return summary(folder)["tracks"]["task1"]
+
+
+def contents(folder: Path, names: Sequence[str] = (*JOURNALS, "summary.json")) -> dict[str, bytes]:
+    """Read the files of a run that the same command must give again, byte by byte."""
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def one_line(finished: Finished) -> str:
+    """Return the error of a command that a user can mend: exit 2, one line on stderr, nothing else."""
+    assert "Traceback" not in finished.stderr, finished.stderr
+    assert finished.returncode == 2, (finished.returncode, finished.stderr)
+    assert finished.stdout == ""
+    assert len(finished.stderr.splitlines()) == 1, finished.stderr
+    return finished.stderr
+
+
+def extraction(url: str, *words: str) -> tuple[str, ...]:
+    """Return the words of a run of both a model and a judge on `url` over the visitors in `data`."""
+    model = ("model=openai/scripted", f"api_base={url}", "judge=openai/scripted-judge", f"judge_api_base={url}")
+    return ("run", "task=extraction", "data=data", *model, *words)
+
+
+def damage_file(path: Path, damage: Callable[[list[bytes]], None]) -> None:
+    """Change the lines of a file as a crash or a careless hand does."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    damage(lines)
+    path.write_bytes(b"".join(lines))
+
+
+def torn(lines: list[bytes]) -> None:
+    """Leave half of the last line."""
+    lines[-1] = lines[-1][: len(lines[-1]) // 2]
+
+
+def garbage_in_the_middle(lines: list[bytes]) -> None:
+    """Overwrite the second line."""
+    lines[1] = b"\x00\xff not JSON {\n"
+
+
+def foreign_lines(lines: list[bytes]) -> None:
+    """Put lines of something else after the first."""
+    lines[1:1] = [b"\n", b"[1, 2]\n", b'{"hello": "world"}\n']
+
+
+def torn_to_nothing(lines: list[bytes]) -> None:
+    """Leave the first byte."""
+    lines[:] = [b"{"]

@@ -1,0 +1,117 @@
+"""An OpenAI-compatible server on loopback whose answers a test scripts."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One scripted HTTP answer; `drop` closes the connection without one, `body` is sent as it is."""
+
+    text: str | None = ""
+    status: int = 200
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    error: str | None = None
+    body: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drop: bool = False
+
+
+Script = Callable[[dict[str, Any]], Answer]
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """Answers every chat completion by `script(body)`; `requests` holds the bodies and headers in their order."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script = script
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.under_way = self.most_under_way = 0
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep quiet about clients that went away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: LoopbackServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self.server.lock:
+            self.server.requests.append(body)
+            self.server.headers.append(dict(self.headers))
+            self.server.paths.append(self.path)
+            self.server.under_way += 1
+            self.server.most_under_way = max(self.server.most_under_way, self.server.under_way)
+        try:
+            answer = self.server.script(body)
+            time.sleep(answer.delay)
+        finally:
+            with self.server.lock:
+                self.server.under_way -= 1
+        if answer.drop:
+            self.close_connection = True
+            return
+        data = (json.dumps(_completion(body, answer)) if answer.body is None else answer.body).encode()
+        self.send_response(answer.status)
+        for name, value in {**answer.headers, "Content-Type": "application/json"}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep quiet."""
+
+
+def _completion(body: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    if answer.status != 200:
+        text = answer.error or f"scripted {answer.status}"
+        return {"error": {"message": text, "type": "scripted", "code": str(answer.status)}}
+    message = {"role": "assistant", "content": answer.text}
+    if answer.refusal is not None:
+        message["refusal"] = answer.refusal
+    asked = sum(len(str(m["content"])) for m in body["messages"]) // 4
+    used = len(answer.text or "") // 4
+    return {
+        "id": "scripted",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [{"index": 0, "finish_reason": answer.finish_reason, "message": message}],
+        "usage": {"prompt_tokens": asked, "completion_tokens": used, "total_tokens": asked + used},
+    }
+
+
+@contextmanager
+def serve(script: Script) -> Iterator[LoopbackServer]:
+    """Run a server on a free port of loopback for the time of a test."""
+    server = LoopbackServer(script)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

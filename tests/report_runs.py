@@ -1,0 +1,123 @@
+"""Runs to look at: the embedded extractor on the samples, and one in which everything that can go wrong went wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from alps.data.release import write_track
+from tests.endtoend import memory_items, run
+
+SCRIPT = "<script>document.title = 'owned'</script>"
+IMAGE = '"><img src=x onerror="document.title=1">'
+STEERING = "\x1b[2J\x1b[31mred\x07 \u202egnol\u202c"
+ARABIC = "أعيش في بيروت مع قطتي"
+LONG = "word " * 400
+
+RECORDS: dict[str, dict[str, Any]] = {
+    "perfect": {"said": ["I live in Graz. I keep bees."], "gold": ["Lives in Graz", "Keeps bees"], "same": True},
+    "script": {"said": [SCRIPT, f"I like {SCRIPT} a lot"], "gold": [f"Likes {SCRIPT}"], "predicted": [IMAGE]},
+    "steering": {"said": [f"My name is {STEERING}"], "gold": [f"Is called {STEERING}"], "predicted": [STEERING]},
+    "arabic": {"said": [ARABIC], "gold": ["يعيش في بيروت"], "predicted": ["يعيش في بيروت"]},
+    "relations": {
+        "said": ["I run 10 km every Sunday. I move to Porto in May.", "I play the cello"],
+        "gold": ["Runs 10 km every Sunday", "Moves to Porto in May", "Plays the cello"],
+        "predicted": ["Likes sport", "Moves to Porto in March", "Plays the cello in a quartet"],
+        "reviews": [(1, 1, "OVERGENERAL"), (2, 2, "VALUE_DRIFT"), (3, 3, "UNDERGENERAL")],
+    },
+    "long": {"said": [f"{LONG}I am allergic to cashews. {LONG}"], "gold": ["Is allergic to cashews"], "predicted": []},
+    "extras": {"said": ["Hello"], "gold": ["Says hello"], "predicted": [f"Invention {n}" for n in range(50)]},
+    "nothing-to-find": {"said": ["What is 2 + 2?"], "gold": [], "predicted": ["Is bad at sums"]},
+    "mended": {"said": ["I am a nurse"], "gold": ["Is a nurse"], "predicted": ["Is a nurse"], "repaired": True},
+    "unjudged": {"said": ["I am a baker"], "gold": ["Is a baker"], "predicted": ["Bakes bread"], "reviews": None},
+    "withheld": {"said": ["I am a judge"], "gold": None, "predicted": ["Is a judge"]},
+    "refused": {"said": ["I am a spy"], "gold": ["Is a spy"], "outcome": "refused", "raw": "I can't help with that."},
+    "truncated": {"said": ["I am tall"], "gold": ["Is tall"], "outcome": "truncated", "raw": '{"memory_items": [{"va'},
+    "unparsable": {"said": ["I am shy"], "gold": ["Is shy"], "outcome": "unparsable", "raw": f"Sure! {IMAGE} {SCRIPT}"},
+    "invalid": {"said": ["I am old"], "gold": ["Is old"], "outcome": "invalid", "raw": '{"mood": "fine"}'},
+    "empty": {"said": ["I am young"], "gold": ["Is young"], "outcome": "empty", "raw": ""},
+    "unheard": {"said": ["I am a diver"], "gold": ["Is a diver"], "outcome": "transport"},
+}
+"""By id: what the user said, what the annotators wrote (None: withheld), and what system and judge made of it."""
+
+
+def make_samples_run(folder: Path) -> Path:
+    """Run the embedded extractor on the samples."""
+    finished = run(folder, "run", "task=extraction", "model=rules", "data=samples", "out=samples-run")
+    assert finished.returncode == 0, finished.stderr
+    return folder / "samples-run"
+
+
+def make_hard_run(folder: Path) -> Path:
+    """Run recorded predictions and verdicts over `RECORDS`."""
+    write_track(folder / "data" / "dev" / "task1", (_rows(name, record) for name, record in RECORDS.items()))
+    _write(folder / "predictions.jsonl", [_prediction(name, record) for name, record in RECORDS.items()])
+    _write(folder / "verdicts.jsonl", [_verdict(name, record) for name, record in RECORDS.items()])
+    words = ("model=predictions:predictions.jsonl", "judge=recorded:verdicts.jsonl", "data=data", "out=hard-run")
+    finished = run(folder, "run", "task=extraction", *words, "max_failures=1")
+    assert finished.returncode == 0, finished.stderr
+    return folder / "hard-run"
+
+
+def _rows(name: str, record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    ids = {"benchmark_id": name, "session_id": f"session-{name}", "task": "task1"}
+    turns = [turn for said in record["said"] for turn in (_turn("user", said), _turn("assistant", "Tell me more."))]
+    gold = None
+    if record["gold"] is not None:
+        items = [{**item, "evidence": _evidence(item, record["said"])} for item in memory_items(*record["gold"])]
+        gold = {**ids, "gold": {"memory_items": items}}
+    return {**ids, "input": {"dialogue": turns}}, gold
+
+
+def _turn(role: str, text: str) -> dict[str, str]:
+    return {"role": role, "text": text}
+
+
+def _evidence(item: dict[str, Any], said: list[str]) -> dict[str, Any]:
+    """Quote the sentence of the user that shares the last word of the memory."""
+    last = item["value"].split()[-1]
+    place = next((n for n, text in enumerate(said) if last in text), len(said) - 1)
+    quote = next((part for part in said[place].split(". ") if last in part), said[place])
+    return {"session_id": None, "utterance_index": 2 * place, "text": quote[-60:].strip()}
+
+
+def _values(record: dict[str, Any]) -> list[str]:
+    return list(record["gold"] if record.get("same") else record.get("predicted", ()))
+
+
+def _prediction(name: str, record: dict[str, Any]) -> dict[str, Any]:
+    outcome = record.get("outcome", "ok")
+    items = [_whole(item) for item in memory_items(*_values(record))]
+    mended = {"repaired": True, "notes": ["a code fence"]} if record.get("repaired") else {}
+    failed = {"error": f"it was {outcome}"} if outcome != "ok" else {"prediction": {"memory_items": items}}
+    return {"benchmark_id": name, "track": "task1", "outcome": outcome, "raw": record.get("raw"), **mended, **failed}
+
+
+def _whole(item: dict[str, Any]) -> dict[str, Any]:
+    missing = (
+        "label_suggestion",
+        "reasoning",
+        "evidence",
+        "time_scope",
+        "emotion",
+        "preference_attitude",
+        "updated_at",
+    )
+    return {**item, **dict.fromkeys(missing)}
+
+
+def _verdict(name: str, record: dict[str, Any]) -> dict[str, Any]:
+    reviews = record.get("reviews", ())
+    pairs = (
+        None
+        if reviews is None
+        else [
+            {"gold_id": f"m{g}", "pred_id": f"m{p}", "error_type": kind, "rationale": f"because of {kind}"}
+            for g, p, kind in reviews
+        ]
+    )
+    output = {"memory_items": memory_items(*_values(record))}
+    return {"benchmark_id": name, "model_output": output, "judge_output": {"pair_reviews": pairs}}
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

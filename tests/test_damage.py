@@ -1,0 +1,90 @@
+import hashlib
+import json
+import resource
+import shutil
+
+import pytest
+
+from tests.endtoend import (
+    JOURNALS,
+    contents,
+    damage_file,
+    extraction,
+    finish,
+    foreign_lines,
+    garbage_in_the_middle,
+    one_line,
+    rows,
+    run,
+    start,
+    torn,
+    torn_to_nothing,
+)
+from tests.loopback import serve
+from tests.visitors import good, write_visitors
+
+DAMAGES = [torn, garbage_in_the_middle, foreign_lines, torn_to_nothing]
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedded")
+    run(folder, "run", "task=extraction", "model=rules", "data=samples", "out=out")
+    return folder / "out"
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_journal_is_mended_on_resume(alps, embedded, tmp_path, name, damage):
+    out = shutil.copytree(embedded, tmp_path / "out")
+    damage_file(out / name, damage)
+    finished = alps("run", "task=extraction", "model=rules", "data=samples", "out=out")
+    assert finished.returncode == 0, finished.stderr
+    assert contents(out) == contents(embedded)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_calls_do_not_stop_a_run(alps, embedded, tmp_path, damage):
+    out = shutil.copytree(embedded, tmp_path / "out")
+    call = {"key": "k", "purpose": "judge", "about": "a", "model": "m", "ask": 0, "attempt": 1, "outcome": "ok"}
+    rest = {"status": 200, "prompt_tokens": 1, "completion_tokens": 1, "cost": None, "seconds": 0.1}
+    lines = [json.dumps({**call, **rest}).encode() + b"\n"] * 3
+    damage(lines)
+    (out / "calls.jsonl").write_bytes(b"".join(lines))
+    finished = alps("run", "task=extraction", "model=rules", "data=samples", "out=out")
+    assert finished.returncode == 0, finished.stderr
+    assert contents(out, JOURNALS) == contents(embedded, JOURNALS)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"], ids=["empty", "half written", "a list", "an empty object"])
+def test_a_damaged_manifest_is_one_line_and_nothing_is_overwritten(alps, embedded, tmp_path, text):
+    out = shutil.copytree(embedded, tmp_path / "out")
+    (out / "manifest.json").write_text(text)
+    error = one_line(alps("run", "task=extraction", "model=rules", "data=samples", "out=out"))
+    assert "out" in error
+    assert contents(out) == contents(embedded)
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(embedded, tmp_path):
+    words = ("run", "task=extraction", "model=rules", "data=samples", "out=out")
+    limit = (embedded / "scores.jsonl").stat().st_size // 2
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, allowed[1]))
+    try:
+        process = start(tmp_path, *words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert "File too large" in one_line(finish(process))
+    assert all(rows(tmp_path / "out" / name) is not None for name in JOURNALS)
+    assert run(tmp_path, *words).returncode == 0
+    assert contents(tmp_path / "out") == contents(embedded)
+
+
+def test_a_damaged_cache_is_put_aside(tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "replies.sqlite").write_bytes(hashlib.sha256(b"not a database").digest() * 64)
+    write_visitors(tmp_path / "data", 2)
+    with serve(good) as server:
+        finished = run(tmp_path, *extraction(server.url, "out=out"))
+    assert finished.returncode == 0, finished.stderr
+    assert (tmp_path / "cache" / "replies.broken").is_file()

@@ -1,0 +1,333 @@
+"""Every command of the documentation is run in an empty folder, and must print what the documentation shows.
+
+A line `$ …` of a console block is a command, what follows it is its output: every line of it must be printed, in this
+order. `…` stands for anything, and `# exits 2` for the exit code. A block with a `title` is a file to be written.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.settings import RunSettings
+from tests.conftest import ROOT
+from tests.endtoend import environment
+from tests.loopback import Answer, LoopbackServer, serve
+
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = [ROOT / "README.md", *DOCS]
+LEFT_TO_CI = "make "
+"""`.ci/run` runs the make targets, from a clean clone on a bare machine."""
+
+BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'title="([^"]+)"')
+EXPORT = re.compile(r"export (\w+)=(.*)")
+EXITS = re.compile(r"# exits (\d+)")
+ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):(\d+)/v1")
+SECONDS = 100
+
+SAID = {
+    "garlic": ("narrower", "the prediction adds romesco"),
+    "grams": ("same", "both assert grams, not cups"),
+    "sister": ("broader", "a sister, but neither her diet nor her visit"),
+    "walnuts": ("conflicting", "walnuts there, cashews and explicitly not walnuts here"),
+}
+"""How the scripted judge relates two memories that both contain the word, and why."""
+UNSUPPORTED = {"walnuts": "the user takes it back: «its CASHEWS im allergic to»"}
+EXTRACTED = ("Wants amounts in grams", "Allergic to walnuts", "Has a sister")
+
+
+@dataclass
+class Command:
+    """A command, what the document shows of its output, and its exit code."""
+
+    text: str
+    shown: list[str] = field(default_factory=list)
+    exits: int = 0
+
+
+@dataclass(frozen=True)
+class Titled:
+    """A file that the reader is told to write."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A payload or a reply that the document says was exchanged with the judge."""
+
+    kind: str
+    text: str
+
+
+class Script:
+    """The model and the judge of the documentation; keeps every payload and reply."""
+
+    def __init__(self) -> None:
+        self.exchanged: dict[str, list[str]] = {"payload": [], "reply": []}
+
+    def __call__(self, body: dict[str, Any]) -> Answer:
+        asked = body["messages"][-1]["content"]
+        payload = json.loads(asked.rpartition("\n\n")[2])
+        answers = {"match": match, "support": support}
+        answer = json.dumps(answers.get(payload.get("kind"), extract)(payload), ensure_ascii=False)
+        self.exchanged["payload"].append(json.dumps(payload, ensure_ascii=False))
+        self.exchanged["reply"].append(answer)
+        return Answer(answer)
+
+
+def extract(conversation: dict[str, Any]) -> dict[str, Any]:
+    return {"memory_items": [{"memory_id": f"m{n}", "value": value} for n, value in enumerate(EXTRACTED, start=1)]}
+
+
+def match(payload: dict[str, Any]) -> dict[str, Any]:
+    pairs = [
+        {"reason": reason, "gold": gold["id"], "predicted": predicted["id"], "relation": relation}
+        for gold in payload["gold"]
+        for predicted in payload["predicted"]
+        for word, (relation, reason) in SAID.items()
+        if word in gold["value"] and word in predicted["value"]
+    ]
+    return {"pairs": pairs}
+
+
+def support(payload: dict[str, Any]) -> dict[str, Any]:
+    items = []
+    for item in payload["items"]:
+        against = next((reason for word, reason in UNSUPPORTED.items() if word in item["value"]), None)
+        said = "unsupported" if against else "supported"
+        items.append({"reason": against or "the user says so", "id": item["id"], "support": said})
+    return {"items": items}
+
+
+def steps(document: Path) -> Iterator[Command | Titled | Quoted]:
+    for info, text in BLOCK.findall(document.read_text(encoding="utf-8")):
+        language, _, attributes = info.partition(" ")
+        assert language not in ("bash", "sh", "shell", "text"), f"{document.name}: write console, not {language}"
+        if title := TITLE.search(attributes):
+            yield Titled(title[1], text)
+        elif attributes in ("payload", "reply"):
+            yield Quoted(attributes, text)
+        elif language == "console":
+            yield from commands(text, document.name)
+
+
+def commands(block: str, document: str) -> list[Command]:
+    found: list[Command] = []
+    for line in block.replace("\\\n", "").splitlines():
+        if line.startswith("$ "):
+            found.append(Command(line.removeprefix("$ ")))
+            continue
+        assert found, f"{document}: this line stands before any command; write «$ » before a command: {line}"
+        if exits := EXITS.fullmatch(line):
+            found[-1].exits = int(exits[1])
+        else:
+            found[-1].shown.append(line)
+    return found
+
+
+def folded(line: str) -> str:
+    """Fold white space, and the rules under headings: their length depends on the figures in a table."""
+    return " ".join(re.sub("─+", "─", line).split())
+
+
+def not_printed(shown: list[str], printed: str) -> str | None:
+    """Return the first line of `shown` that does not follow in `printed`."""
+    lines = map(folded, printed.splitlines())
+    for line in filter(None, map(folded, shown)):
+        pattern = ".*".join(map(re.escape, line.split("…")))
+        if line != "…" and not any(re.fullmatch(pattern, other) for other in lines):
+            return line
+    return None
+
+
+class Reader:
+    """Somebody who does what a document says, in an empty folder."""
+
+    def __init__(self, folder: Path, server: LoopbackServer) -> None:
+        self.folder, self.server = folder, server
+        folder.mkdir()
+        address = {"OPENAI_API_KEY": "test", "OPENAI_API_BASE": server.url, "OPENAI_BASE_URL": server.url}
+        config = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment = environment(folder.with_name("alps"), **address, **config)
+        self.environment["PATH"] = f"{self._own_commands()}{os.pathsep}{self.environment['PATH']}"
+        self.ports: dict[str, int] = {}
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def _own_commands(self) -> Path:
+        """Write `alps` and `python` as they stand in an installed environment."""
+        place = self.folder.with_name("bin")
+        place.mkdir()
+        python = shlex.quote(sys.executable)
+        for name, words in {"alps": f"{python} -P -m alps", "python": python}.items():
+            (place / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            (place / name).chmod(0o755)
+        return place
+
+    def write(self, file: Titled) -> None:
+        path = self.folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text, encoding="utf-8")
+
+    def follow(self, command: Command) -> None:
+        if export := EXPORT.fullmatch(command.text):
+            self._export(*export.groups())
+        elif command.text.endswith(" &"):
+            self._start(command.text.removesuffix(" &"))
+        else:
+            self._run(command)
+
+    def _export(self, name: str, value: str) -> None:
+        if "…" in value:  # the reader's own key: there is one already
+            assert name in self.environment
+            return
+        known = {**self.environment, "PWD": str(self.folder)}
+        self.environment[name] = re.sub(r"\$(\w+)", lambda found: known[found[1]], value.strip('"'))
+
+    def _start(self, text: str) -> None:
+        """Start a server of the reader's in the background, on a port that is free here."""
+        (port,) = re.findall(r"\b\d{4,5}\b", text)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.ports[port] = free.getsockname()[1]
+        words = text.replace(port, str(self.ports[port]))
+        process = subprocess.Popen(
+            ["sh", "-c", f"exec {words}"],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.started.append(process)
+        deadline = time.monotonic() + 20
+        while not listens(self.ports[port]):
+            assert process.poll() is None, f"{text}: ended with {process.returncode}"
+            assert time.monotonic() < deadline, f"{text}: does not listen"
+            time.sleep(0.02)
+
+    def _run(self, command: Command) -> None:
+        process = subprocess.Popen(
+            ["sh", "-c", ADDRESS.sub(self._address, command.text)],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        printed = f"{output}{errors}"
+        assert process.returncode == command.exits, f"$ {command.text}\n{printed}"
+        missing = not_printed(command.shown, printed)
+        assert missing is None, f"$ {command.text}\nshown, but not printed in this place: {missing}\n{printed}"
+
+    def _address(self, found: re.Match[str]) -> str:
+        port = self.ports.get(found[1])
+        return self.server.url if port is None else f"http://127.0.0.1:{port}/v1"
+
+    def end(self) -> None:
+        for process in self.started:
+            process.terminate()
+            process.wait()
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def reading(folder: Path, script: Script) -> Iterator[Reader]:
+    with ExitStack() as stack:
+        reader = Reader(folder, stack.enter_context(serve(script)))
+        stack.callback(reader.end)
+        yield reader
+
+
+def read(document: Path, folder: Path) -> None:
+    """Do what a document says in `folder`, and check what comes of it."""
+    script, quoted, run = Script(), [], 0
+    with reading(folder, script) as reader:
+        for step in steps(document):
+            if isinstance(step, Titled):
+                reader.write(step)
+            elif isinstance(step, Quoted):
+                quoted.append(step)
+            elif not step.text.startswith(LEFT_TO_CI):
+                reader.follow(step)
+                run += 1
+    assert run, f"{document.name} has no command"
+    for quote in quoted:
+        exchanged = ["".join(text.split()) for text in script.exchanged[quote.kind]]
+        assert "".join(quote.text.split()) in exchanged, f"no such {quote.kind} was exchanged:\n{quote.text}"
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory):
+    """Read all documents at once: most of the time goes into starting commands."""
+    with ThreadPoolExecutor(len(DOCUMENTS)) as pool:
+        folders = {document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS}
+        yield {document: pool.submit(read, document, folder) for document, folder in folders.items()}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_what_a_document_tells_to_do_gives_what_it_shows(document, readers):
+    readers[document].result()
+
+
+def test_every_setting_is_explained_and_no_other():
+    text = "\n".join(document.read_text(encoding="utf-8") for document in DOCS)
+    named = set(re.findall(r"`([a-z_]+)(?==|`)", text))
+    assert set(RunSettings.model_fields) - named == set()
+    assert set(re.findall(r"`([a-z_]+)=", text)) - set(RunSettings.model_fields) == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_a_link_between_documents_leads_somewhere(document):
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda document: document.name)
+def test_no_line_is_longer_than_the_code(document):
+    lines = document.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "missing"),
+    [
+        pytest.param(["a  b"], "a b\n", None, id="white space"),
+        pytest.param(["F1 .5"], "F1 .6\n", "F1 .5", id="another figure"),
+        pytest.param(["F1 …"], "F1 .6\n", None, id="a figure left open"),
+        pytest.param(["one", "…", "two"], "one\nbetween\ntwo\n", None, id="lines left out"),
+        pytest.param(["two", "one"], "one\ntwo\n", "one", id="another order"),
+        pytest.param(["one"], "one more\n", "one", id="a line cut short"),
+    ],
+)
+def test_shown_lines_are_looked_for_in_their_order(shown, printed, missing):
+    assert not_printed(shown, printed) == missing

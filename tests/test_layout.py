@@ -1,0 +1,158 @@
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.endtoend import environment
+
+FOLDERS = ("alps", "tasks", "judges", "data", "leaderboard", "tests", "bench", "docs", ".ci")
+LINKS = ("tasks", "judges", "data", "leaderboard")
+BUILT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+
+
+def project_files():
+    found = [path for path in ROOT.iterdir() if path.is_file()]
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            inside = path.relative_to(ROOT)
+            if path.is_file() and BUILT.isdisjoint(inside.parts) and inside.parts[:2] not in LINKED:
+                found.append(path)
+    return [path for path in found if path.name != ".git"]
+
+
+LINKED = {("alps", name) for name in LINKS}
+FILES = project_files()
+MODULES = [path for path in FILES if path.suffix == ".py"]
+
+
+def names(paths):
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def matching(pattern, paths=FILES):
+    expression = re.compile(pattern)
+    return names(path for path in paths if expression.search(path.read_text(encoding="utf-8", errors="replace")))
+
+
+def test_the_folders_of_the_project_are_looked_at():
+    assert {"alps/cli.py", "tasks/extraction.py", "judges/llm.py", "data/release.py", "README.md"} <= set(names(FILES))
+    assert len(MODULES) > 40
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_folder_at_the_top_is_linked_into_the_package_by_a_relative_link(name):
+    link = ROOT / "alps" / name
+    if link.is_symlink():
+        assert link.readlink() == Path("..") / name
+    else:
+        assert link.is_dir() or link.read_text() == f"../{name}"
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_folder_at_the_top_is_a_package_with_a_docstring(name):
+    assert ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def without_links(tmp_path_factory):
+    """Check the project out as git does with core.symlinks=false: a link is a small text file."""
+    copy = tmp_path_factory.mktemp("checkout") / "alps"
+    for path in FILES:
+        target = copy / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    for name in LINKS:
+        (copy / "alps" / name).write_text(f"../{name}")
+    return copy
+
+
+def outside(checkout, folder, *words):
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment(folder, PYTHONPATH=str(checkout)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_every_package_is_imported_from_a_checkout_without_links(without_links, tmp_path, name):
+    done = outside(without_links, tmp_path, "-c", f"import alps.{name}; print(alps.{name}.__file__)")
+    assert done.stdout.strip() == str(without_links / name / "__init__.py"), done.stderr
+
+
+def test_a_checkout_without_links_runs(without_links, tmp_path):
+    words = ("run", "task=extraction", "model=rules", "data=samples", "limit=2", "out=out")
+    done = outside(without_links, tmp_path, "-m", "alps", *words)
+    assert done.returncode == 0, done.stderr
+    assert "F1 (macro)" in done.stdout
+
+
+def test_an_installed_package_does_not_look_for_packages_around_it(tmp_path):
+    shutil.copytree(ROOT / "alps", tmp_path / "alps", ignore=shutil.ignore_patterns(*LINKS, *BUILT))
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "__init__.py").write_text("")
+    done = outside(tmp_path, tmp_path, "-c", "import alps.tasks")
+    assert "No module named 'alps.tasks'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"(?<![\w/.…])/(home|root|Users|work|farm)/\w", id="a path of a machine"),
+        pytest.param(r"pypi\.org|python[h]osted|registry\.npmjs|deb\.debian\.org", id="the host of a registry"),
+        pytest.param(r"\b(T[O]DO|F[I]XME|X[X]X)\b", id="something left to do"),
+        pytest.param(
+            r"(?i)\b(generated|written|authored|made) (by|with) (an? )?(ai|llm|language model)\b", id="who wrote"
+        ),
+        pytest.param(r"(?im)^(__author__|authors?|maintainers?|co-authored-by)\s*[:=]", id="an author"),
+    ],
+)
+def test_no_file_holds(pattern):
+    assert matching(pattern) == []
+
+
+def test_no_module_is_longer_than_450_lines():
+    assert [
+        name for name, path in zip(names(MODULES), MODULES, strict=True) if len(path.read_bytes().splitlines()) > 450
+    ] == []
+
+
+def test_every_module_of_the_package_says_what_it_is_for():
+    bare = [
+        path
+        for path in MODULES
+        if path.relative_to(ROOT).parts[0] not in ("tests",)
+        and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert names(path for path in bare if path.name != "__main__.py") == []
+
+
+def test_the_package_imports_its_parts_by_their_full_names():
+    assert matching(rf"(?m)^\s*(from|import) ({'|'.join(LINKS)})\b", MODULES) == []
+
+
+def test_requirements_are_pinned_by_name_and_version_alone():
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    assert len(lines) > 30
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+!]*", line)] == []
+
+
+def test_every_test_file_asserts_in_each_of_its_tests():
+    bare = []
+    for path in MODULES:
+        if path.name.startswith("test_"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
+                    checks = any(isinstance(part, ast.Assert) for part in ast.walk(node)) or "raises" in ast.unparse(
+                        node
+                    )
+                    bare += [] if checks else [f"{path.name}: {node.name}"]
+    assert bare == []

@@ -1,0 +1,304 @@
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alps.judges.base import fingerprint_id, match_memories
+from alps.judges.lexical import LexicalJudge
+from alps.judges.matching import (
+    BLOCK,
+    POLICIES,
+    RELATIONS,
+    Item,
+    Pair,
+    assign,
+    blocks,
+    identical_pairs,
+    is_rejected,
+    items,
+    left_over,
+    pairs_as_rows,
+    pairs_from_rows,
+    shown_value,
+)
+from alps.schema import Memory
+from tests.builders import memories, memory
+
+REPRODUCIBLY = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+
+
+def pair(gold: int, predicted: int, relation: str = "same", strength: float = 0.0) -> Pair:
+    return Pair(gold, predicted, relation, "because", strength)  # type: ignore[arg-type]
+
+
+def places(pairs: Sequence[Pair]) -> list[tuple[int, int]]:
+    return [(p.gold, p.predicted) for p in pairs]
+
+
+def identical(gold: Sequence[Memory], predicted: Sequence[Memory]) -> list[tuple[int, int]]:
+    return places(identical_pairs(items(gold, "g"), items(predicted, "p")))
+
+
+def match(gold: Sequence[Memory], predicted: Sequence[Memory]) -> set[tuple[int, int]]:
+    judged = asyncio.run(match_memories(gold, predicted, judge=LexicalJudge(), about="b1"))
+    assert judged.outcome == "ok"
+    return {(m.gold, m.predicted) for m in assign(judged.pairs, "lenient")}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("Plays the cello", "plays the CELLO", id="case"),
+        pytest.param("Plays the cello", "  Plays\tthe \n cello ", id="white space"),
+        pytest.param("Drinks café crème", "Drinks cafe\u0301 cre\u0300me", id="composed and decomposed"),
+        pytest.param("Runs 10 km", "Ｒｕｎｓ　１０ km", id="full width"),
+        pytest.param("Wohnt in der Hauptstraße", "WOHNT IN DER HAUPTSTRASSE", id="German sharp s"),
+        pytest.param("Ταΐζει τη γάτα", "Ταΐζει τη γάτα".upper(), id="Greek with two marks"),
+    ],
+)
+def test_values_that_differ_in_form_alone_are_identical(one, other):
+    assert identical(memories(one), memories(other)) == [(0, 0)]
+
+
+@pytest.mark.parametrize(("one", "other"), [("Owns a cat", "Owns a car"), ("Owns a cat", "Owns a cat."), ("か", "が")])
+def test_values_that_differ_in_a_letter_are_not_identical(one, other):
+    assert identical(memories(one), memories(other)) == []
+
+
+def test_identical_values_pair_once_each():
+    assert identical(memories("a", "a", "b"), memories("b", "a", "a", "a")) == [(0, 1), (1, 2), (2, 0)]
+
+
+def test_more_copies_than_gold_stay_extra():
+    assert match(memories("Owns a cat"), memories("Owns a cat", "Owns a cat", "Owns a cat")) == {(0, 0)}
+
+
+def test_a_pair_of_identical_values_says_so():
+    (only,) = identical_pairs(items(memories("a"), "g"), items(memories("A"), "p"))
+    assert (only.relation, only.reason, only.strength) == ("same", "identical values", 1.0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nobody_is_matched_twice(policy):
+    everything = [pair(g, p) for g in range(4) for p in range(3)]
+    matches = assign(everything, policy)
+    assert len(matches) == 3
+    assert len({m.gold for m in matches}) == len({m.predicted for m in matches}) == 3
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("relation", ["broader", "conflicting", "related"])
+def test_what_says_less_or_something_else_matches_nothing(policy, relation):
+    assert assign([pair(0, 0, relation, 1.0), pair(0, 1, relation), pair(1, 0, relation)], policy) == []
+
+
+def test_a_more_specific_prediction_counts_under_the_lenient_policy_alone():
+    named = [pair(0, 0, "narrower"), pair(1, 1, "same")]
+    assert [m.gold for m in assign(named, "lenient")] == [0, 1]
+    assert [m.gold for m in assign(named, "strict")] == [1]
+
+
+def test_a_match_is_never_forced():
+    assert assign([], "lenient") == []
+    assert [(m.gold, m.predicted) for m in assign([pair(0, 0), pair(1, 0), pair(2, 0)], "lenient")] == [(0, 0)]
+
+
+def test_a_pair_that_was_not_named_is_never_chosen_to_fill_up():
+    named = [pair(0, 0), pair(0, 1), pair(1, 0, "broader"), pair(1, 1, "conflicting")]
+    assert len(assign(named, "lenient")) == 1
+
+
+def test_a_greedy_choice_is_not_taken_where_it_costs_a_match():
+    named = [pair(0, 0, "same", 1.0), pair(0, 1, "narrower"), pair(1, 0, "narrower")]
+    assert {(m.gold, m.predicted) for m in assign(named, "lenient")} == {(0, 1), (1, 0)}
+
+
+def test_the_same_fact_is_preferred_to_a_more_specific_one():
+    assert assign([pair(0, 0, "narrower", 1.0), pair(0, 1, "same")], "lenient")[0].predicted == 1
+
+
+def test_among_equals_the_stronger_pair_is_preferred():
+    assert (
+        assign([pair(0, 0, "same", 0.7), pair(0, 1, "same", 0.9), pair(0, 2, "same", 0.8)], "lenient")[0].predicted == 1
+    )
+
+
+def test_of_two_opinions_on_a_pair_the_better_counts():
+    (only,) = assign([pair(0, 0, "narrower"), pair(0, 0, "same")], "lenient")
+    assert only.relation == "same"
+
+
+def test_the_number_of_matches_counts_first_however_long_the_chain():
+    chain = [pair(n, n, "narrower") for n in range(200)] + [pair(n + 1, n, "same") for n in range(199)]
+    assert len(assign(chain, "lenient")) == 200
+
+
+PAIRS = st.lists(
+    st.builds(
+        pair,
+        st.integers(0, 3),
+        st.integers(0, 3),
+        st.sampled_from(RELATIONS),
+        st.sampled_from([0.0, 0.63, 0.8, 1.0]),
+    ),
+    max_size=9,
+)
+
+
+def best_by_trying_everything(pairs: Sequence[Pair], policy: str) -> tuple[int, float, float]:
+    counted = POLICIES[policy]
+    usable = [p for p in pairs if p.relation in counted]
+    best = (0, 0.0, 0.0)
+    for size in range(1, min(4, len(usable)) + 1):
+        for chosen in itertools.combinations(usable, size):
+            if len({p.gold for p in chosen}) == len({p.predicted for p in chosen}) == size:
+                best = max(best, (size, sum(counted[p.relation] for p in chosen), sum(p.strength for p in chosen)))
+    return best
+
+
+@REPRODUCIBLY
+@given(PAIRS, st.sampled_from(sorted(POLICIES)))
+def test_no_other_one_to_one_set_is_better(pairs, policy):
+    matches = assign(pairs, policy)
+    named = {(p.gold, p.predicted, p.relation) for p in pairs}
+    assert all((m.gold, m.predicted, m.relation) in named for m in matches)
+    assert len({m.gold for m in matches}) == len({m.predicted for m in matches}) == len(matches)
+    strengths = [
+        max(p.strength for p in pairs if (p.gold, p.predicted, p.relation) == (m.gold, m.predicted, m.relation))
+        for m in matches
+    ]
+    size, preference, strength = best_by_trying_everything(pairs, policy)
+    assert len(matches) == size
+    assert sum(POLICIES[policy][m.relation] for m in matches) == pytest.approx(preference)
+    assert sum(strengths) == pytest.approx(strength)
+
+
+@REPRODUCIBLY
+@given(PAIRS, st.randoms(use_true_random=False))
+def test_the_order_in_which_a_judge_names_pairs_does_not_change_the_number_of_matches(pairs, random):
+    shuffled = random.sample(pairs, len(pairs))
+    for policy in POLICIES:
+        assert len(assign(shuffled, policy)) == len(assign(pairs, policy))
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "size"), [(1, 1, 30), (30, 30, 30), (31, 30, 30), (65, 100, 30), (7, 5, 2), (0, 4, 30)]
+)
+def test_long_lists_are_cut_so_that_every_pair_stands_together_exactly_once(gold, predicted, size):
+    cells = blocks(range(gold), range(predicted), size)
+    together = [place for rows, columns in cells for place in itertools.product(rows, columns)]
+    assert sorted(together) == list(itertools.product(range(gold), range(predicted)))
+    assert all(len(rows) <= size and len(columns) <= size for rows, columns in cells)
+
+
+def test_short_lists_are_judged_in_one_call():
+    assert len(blocks(range(BLOCK), range(BLOCK))) == 1
+
+
+def test_positions_left_over_are_those_not_taken():
+    assert left_over(5, [3, 0]) == [1, 2, 4]
+
+
+REJECTED = [
+    pytest.param("Owns a cat [ERROR: not said by the user]", id="one mark"),
+    pytest.param("Owns a cat\n[ERROR: not said\nby the user]  ", id="over two lines"),
+    pytest.param("Owns a cat [ERROR: cut off", id="a mark that is cut off"),
+    pytest.param("Owns a cat [ERROR: label [Possessions/Car] is wrong]", id="brackets inside the mark"),
+]
+
+
+@pytest.mark.parametrize("value", REJECTED)
+def test_the_mark_of_rejected_gold_is_counted_and_never_shown(value):
+    assert is_rejected(value)
+    assert shown_value(value) == "Owns a cat"
+    assert "ERROR" not in json.dumps(items([memory(value)], "g")[0].payload())
+
+
+@pytest.mark.parametrize("value", ["Owns a cat", "Sees [ERROR: 404] in the log every day", "Fixes an ERROR"])
+def test_a_value_that_only_speaks_of_errors_is_not_rejected(value):
+    assert not is_rejected(value)
+    assert shown_value(value) == value
+
+
+def test_a_value_that_is_nothing_but_the_mark_is_still_shown():
+    assert shown_value("[ERROR: no value]") == "[ERROR: no value]"
+
+
+def test_rejected_gold_pairs_with_its_value_without_the_mark():
+    assert identical([memory("Owns a cat [ERROR: x]")], memories("Owns a cat")) == [(0, 0)]
+
+
+def test_a_run_of_white_space_in_a_value_does_not_hang():
+    began = time.perf_counter()
+    shown_value("a" + " " * 30_000 + "b")
+    assert time.perf_counter() - began < 0.3
+
+
+def test_a_judge_sees_value_type_label_and_evidence_under_a_local_id():
+    quoted = memory(
+        "Owns a cat", memory_id="secret", evidence={"session_id": "s", "utterance_index": 2, "text": "my cat"}
+    )
+    shown = [item.payload() for item in items([quoted, memory("Owns a car", type=None)], "p")]
+    assert shown == [
+        {"id": "p1", "value": "Owns a cat", "type": "direct", "label": "Preferences/Food", "evidence": "my cat"},
+        {"id": "p2", "value": "Owns a car", "type": "", "label": "Preferences/Food"},
+    ]
+
+
+def test_matching_puts_judged_pairs_back_in_their_places():
+    gold = memories("Owns a cat", "Allergic to walnuts", "Lives in Porto")
+    predicted = memories("The user lives in Porto", "Owns a cat", "Has an allergy to walnuts")
+    assert match(gold, predicted) == {(0, 1), (1, 2), (2, 0)}
+
+
+@pytest.mark.parametrize(("gold", "predicted"), [((), ("a",)), (("a",), ()), ((), ())])
+def test_matching_with_an_empty_side_names_no_pair(gold, predicted):
+    assert match(memories(*gold), memories(*predicted)) == set()
+
+
+def test_labels_and_types_never_influence_the_lexical_judge():
+    gold = [memory("Owns a cat", label="Possessions/Pet", type="direct")]
+    dressed_alike = [memory("x", label="Possessions/Pet", type="direct")]
+    dressed_otherwise = [memory("The user owns a cat", label="Plans/Schedule", type="indirect")]
+    assert match(gold, dressed_alike) == set()
+    assert match(gold, dressed_otherwise) == {(0, 0)}
+
+
+@given(
+    st.lists(
+        st.builds(
+            Pair,
+            st.integers(0, 500),
+            st.integers(0, 500),
+            st.sampled_from(RELATIONS),
+            st.text(),
+            st.integers(0, 10_000).map(lambda n: n / 10_000),
+        )
+    )
+)
+@REPRODUCIBLY
+def test_pairs_survive_being_written_to_a_file(pairs):
+    assert pairs_from_rows(json.loads(json.dumps(pairs_as_rows(pairs)))) == pairs
+
+
+def test_a_written_pair_names_the_ids_that_the_judge_saw():
+    assert pairs_as_rows([pair(0, 11, "narrower", 0.123456)]) == [
+        {"gold": "g1", "predicted": "p12", "relation": "narrower", "reason": "because", "strength": 0.1235}
+    ]
+
+
+def test_a_fingerprint_is_twelve_hex_digits_and_does_not_depend_on_the_order_of_its_keys():
+    one = fingerprint_id({"judge": "a", "decoding": {"temperature": 0, "top_p": 1}})
+    assert one == fingerprint_id({"decoding": {"top_p": 1, "temperature": 0}, "judge": "a"})
+    assert one != fingerprint_id({"judge": "b", "decoding": {"temperature": 0, "top_p": 1}})
+    assert len(one) == 12
+    assert int(one, 16) >= 0
+
+
+def test_an_item_without_evidence_shows_none():
+    assert "evidence" not in Item("g1", "v", None, "UNMAPPED", None).payload()

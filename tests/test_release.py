@@ -1,0 +1,280 @@
+import json
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.data.release import GOLD, INPUT, open_split, read_samples, read_track, track_hash, write_track
+from alps.errors import DataError, UsageError
+from alps.tasks import load_task
+from tests.builders import TRACK, memory
+
+TASK = load_task("extraction")
+Row = dict[str, Any]
+
+
+def input_row(name: str, *turns: tuple[str, str], **fields: Any) -> Row:
+    said = [{"role": role, "text": text} for role, text in turns or (("user", "Hello"), ("assistant", "Hi"))]
+    return {"benchmark_id": name, "session_id": f"s-{name}", "input": {"dialogue": said}, **fields}
+
+
+def gold_row(name: str, *values: str) -> Row:
+    items = [memory(value, memory_id=f"m{n}").model_dump() for n, value in enumerate(values, start=1)]
+    return {"benchmark_id": name, "gold": {"memory_items": items}}
+
+
+def lines(path: Path, *rows: Row | str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    raw = (row if isinstance(row, (str, bytes)) else json.dumps(row, ensure_ascii=False) for row in rows)
+    path.write_bytes(b"".join((row if isinstance(row, bytes) else row.encode()) + b"\n" for row in raw))
+
+
+def samples(folder: Path) -> list[Any]:
+    return list(read_samples(folder, TASK.read_sample))
+
+
+def said_of(folder: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        samples(folder)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_what_was_written_is_read_back_joined_by_id(tmp_path):
+    inputs = [input_row("b"), input_row("a"), input_row("ü/ß 猫")]
+    golds = [gold_row("b", "Owns a cat"), gold_row("a"), gold_row("ü/ß 猫", "有一只猫")]
+    assert write_track(tmp_path, zip(inputs, golds, strict=True)) == 3
+    pairs = list(read_track(tmp_path))
+    assert [pair.input for pair in pairs] == inputs
+    assert [pair.gold for pair in pairs] == golds
+    assert [pair.line for pair in pairs] == [pair.gold_line for pair in pairs] == [1, 2, 3]
+
+
+def test_writing_what_was_read_gives_the_same_bytes(tmp_path):
+    odd = input_row(
+        "a", ("user", 'Line\u2028separator, \\ " 猫 \U0001f436 \x00'), note={"nested": [1, 2.5, None, True]}
+    )
+    write_track(tmp_path / "one", [(odd, gold_row("a", "有一只猫")), (input_row("b"), None)])
+    pairs = [(pair.input, pair.gold) for pair in read_track(tmp_path / "one")]
+    write_track(tmp_path / "two", pairs)
+    for name in (INPUT, GOLD):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert track_hash(tmp_path / "one") == track_hash(tmp_path / "two")
+
+
+def test_the_hash_of_a_track_changes_with_a_letter_of_either_file(tmp_path):
+    write_track(tmp_path / "a", [(input_row("a"), gold_row("a", "Owns a cat"))])
+    write_track(tmp_path / "b", [(input_row("a", ("user", "hello")), gold_row("a", "Owns a cat"))])
+    write_track(tmp_path / "c", [(input_row("a"), gold_row("a", "Owns a bat"))])
+    write_track(tmp_path / "d", [(input_row("a"), None)])
+    assert len({track_hash(tmp_path / name) for name in "abcd"}) == 4
+
+
+def test_gold_in_another_order_is_joined_by_id(tmp_path):
+    lines(tmp_path / INPUT, input_row("a"), input_row("b"), input_row("c"))
+    lines(tmp_path / GOLD, gold_row("c", "of c"), gold_row("a", "of a"), gold_row("b", "of b"))
+    assert [sample.gold[0].value for sample in samples(tmp_path)] == ["of a", "of b", "of c"]
+    assert [pair.gold_line for pair in read_track(tmp_path)] == [2, 3, 1]
+
+
+def test_gold_that_is_withheld_is_none(tmp_path):
+    write_track(tmp_path, [(input_row("a"), None), (input_row("b"), None)])
+    assert not (tmp_path / GOLD).exists()
+    assert [sample.gold for sample in samples(tmp_path)] == [None, None]
+
+
+def test_gold_that_is_withheld_for_one_record_is_none_for_that_one(tmp_path):
+    write_track(tmp_path, [(input_row("a"), gold_row("a")), (input_row("b"), None)])
+    assert [sample.gold for sample in samples(tmp_path)] == [(), None]
+
+
+def test_blank_lines_are_skipped_and_lines_still_counted(tmp_path):
+    lines(tmp_path / INPUT, "", input_row("a"), "  ", input_row("b"))
+    assert [pair.line for pair in read_track(tmp_path)] == [2, 4]
+
+
+def test_a_file_from_another_system_is_read(tmp_path):
+    text = "\r\n".join(json.dumps(input_row(name)) for name in "ab")
+    (tmp_path / INPUT).write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert [sample.benchmark_id for sample in samples(tmp_path)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param([("assistant", "Welcome!"), ("user", "Hello")], id="the assistant speaks first"),
+        pytest.param(
+            [("user", "Hello"), ("user", "Are you there?"), ("assistant", "Yes")], id="two user turns in a row"
+        ),
+        pytest.param([("user", ""), ("assistant", "?")], id="an empty turn"),
+        pytest.param([("system", "Be brief."), ("user", "Hello")], id="a system turn"),
+    ],
+)
+def test_dialogues_as_they_really_are_can_be_read(tmp_path, turns):
+    lines(tmp_path / INPUT, input_row("a", *turns))
+    (sample,) = samples(tmp_path)
+    assert [(turn.role, turn.text) for turn in sample.dialogue] == turns
+
+
+BAD_INPUTS: Sequence[Any] = [
+    pytest.param("{not json", "not JSON", id="no JSON"),
+    pytest.param('{"benchmark_id": "b"', "not JSON", id="half a line"),
+    pytest.param(b'{"benchmark_id": "\xff"}', "not JSON", id="no UTF-8"),
+    pytest.param('["b"]', "expected a JSON object, got list", id="a list"),
+    pytest.param({"input": {"dialogue": []}}, "benchmark_id: must be a non-empty string", id="no id"),
+    pytest.param(
+        input_row("") | {"benchmark_id": 7}, "benchmark_id: must be a non-empty string", id="an id that is a number"
+    ),
+    pytest.param(input_row(""), "benchmark_id: must be a non-empty string", id="an empty id"),
+    pytest.param(input_row("a"), "benchmark_id: 'a' stands twice", id="an id that stands twice"),
+    pytest.param({"benchmark_id": "b"}, "input: missing field", id="no input"),
+    pytest.param({"benchmark_id": "b", "input": {}}, "dialogue: missing field", id="no dialogue"),
+    pytest.param({"benchmark_id": "b", "input": []}, "input", id="an input that is a list"),
+    pytest.param({"benchmark_id": "b", "input": None}, "input", id="a null input"),
+    pytest.param({"benchmark_id": "b", "input": {"dialogue": "Hello"}}, "dialogue", id="a dialogue that is a text"),
+    pytest.param(
+        input_row("b", ("user", "x"), ("tool", "y")), "dialogue.1.role: Input should be", id="an unknown role"
+    ),
+    pytest.param(
+        input_row("b") | {"input": {"dialogue": [{"role": "user"}]}}, "dialogue.0.text: Field required", id="no text"
+    ),
+    pytest.param(
+        input_row("b") | {"input": {"dialogue": [{"role": "user", "text": None}]}}, "dialogue.0.text", id="a null text"
+    ),
+    pytest.param(
+        input_row("b") | {"input": {"dialogue": [{"role": "user", "text": "x", "mood": 1}]}},
+        "dialogue.0.mood",
+        id="a field that turns do not have",
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "problem"), BAD_INPUTS)
+def test_a_bad_input_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, problem):
+    lines(tmp_path / INPUT, input_row("a"), row)
+    said = said_of(tmp_path)
+    place = f"{tmp_path / INPUT}, line 2"
+    assert said.startswith(place)
+    assert problem in said.removeprefix(place)
+
+
+BAD_GOLDS: Sequence[Any] = [
+    pytest.param("{not json", "not JSON", id="no JSON"),
+    pytest.param("3", "expected a JSON object, got int", id="a number"),
+    pytest.param({"gold": {}}, "benchmark_id: must be a non-empty string", id="no id"),
+    pytest.param(gold_row("a"), "benchmark_id: 'a' stands twice", id="an id that stands twice"),
+    pytest.param(gold_row("z"), f"benchmark_id: 'z' has no row in {INPUT}", id="an orphan"),
+    pytest.param({"benchmark_id": "b"}, "gold: missing field", id="no gold"),
+    pytest.param({"benchmark_id": "b", "gold": {}}, "memory_items: missing field", id="no memories"),
+    pytest.param({"benchmark_id": "b", "gold": {"memory_items": None}}, "memory_items", id="null memories"),
+    pytest.param({"benchmark_id": "b", "gold": {"memory_items": ["", 3]}}, "has a value", id="empty memories"),
+    pytest.param(
+        {"benchmark_id": "b", "gold": {"memory_items": [memory("v").model_dump(), {"label": "Preferences/Food"}]}},
+        "value",
+        id="one memory without a value",
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "problem"), BAD_GOLDS)
+def test_a_bad_gold_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, problem):
+    lines(tmp_path / INPUT, input_row("a"), input_row("b"))
+    lines(tmp_path / GOLD, gold_row("a"), row)
+    said = said_of(tmp_path)
+    place = f"{tmp_path / GOLD}, line 2"
+    assert said.startswith(place)
+    assert problem in said.removeprefix(place)
+
+
+@pytest.fixture
+def data_set(tmp_path: Path) -> Callable[..., Path]:
+    def write(*folders: str) -> Path:
+        for folder in folders:
+            lines(tmp_path / "set" / folder / INPUT, input_row("a"))
+        return tmp_path / "set"
+
+    return write
+
+
+@pytest.mark.parametrize("prefix", ["", "benchmark_data/"])
+def test_a_split_is_found_by_name_also_below_benchmark_data(data_set, prefix):
+    root = data_set(f"{prefix}dev/task1", f"{prefix}test/task1")
+    split = open_split(str(root), "test")
+    assert split.name == "test"
+    assert [sample.benchmark_id for sample in samples(split.track(TRACK))] == ["a"]
+
+
+def test_the_only_split_needs_no_name(data_set):
+    assert open_split(str(data_set("validation/task1")), None).name == "validation"
+
+
+def test_the_folder_of_one_split_is_a_data_set(data_set):
+    split = open_split(str(data_set("dev/task1", "test/task1") / "dev"), None)
+    assert split.name == "dev"
+    assert [sample.benchmark_id for sample in samples(split.track(TRACK))] == ["a"]
+
+
+def test_a_split_that_has_only_tracks_with_parts_is_a_split(data_set):
+    assert open_split(str(data_set("dev/task3/d100")), None).track("task3/d100").name == "d100"
+
+
+def test_where_there_are_several_splits_one_must_be_named(data_set):
+    with pytest.raises(UsageError, match=r"name a split with split= \(found: dev, test\)"):
+        open_split(str(data_set("dev/task1", "test/task1")), None)
+
+
+def test_a_split_that_is_missing_is_named_with_the_closest(data_set):
+    with pytest.raises(UsageError, match=r"split=vlidation: .* did you mean 'validation'\? \(found: dev, validation\)"):
+        open_split(str(data_set("dev/task1", "validation/task1")), "vlidation")
+
+
+def test_the_folder_of_one_split_is_not_another_split(data_set):
+    with pytest.raises(UsageError, match="split=test"):
+        open_split(str(data_set("dev/task1") / "dev"), "test")
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"data=\S*nowhere: no such folder"):
+        open_split(str(tmp_path / "nowhere"), None)
+
+
+def test_a_folder_without_splits_says_that_none_was_found(tmp_path):
+    with pytest.raises(UsageError, match="found: none"):
+        open_split(str(tmp_path), None)
+
+
+def test_a_track_that_is_missing_is_named(data_set):
+    with pytest.raises(UsageError, match=r"no task1/model_input\.jsonl here"):
+        open_split(str(data_set("dev/task2")), None).track(TRACK)
+
+
+def test_files_beside_the_splits_do_not_disturb(data_set):
+    root = data_set("dev/task1")
+    (root / "README.md").write_text("about", encoding="utf-8")
+    (root / "pictures").mkdir()
+    assert open_split(str(root), None).name == "dev"
+
+
+def test_a_large_file_is_read_with_flat_memory(tmp_path):
+    text = "I have been thinking about my allotment again. " * 30
+    write_track(tmp_path, ((input_row(f"r{n}", ("user", text)), gold_row(f"r{n}", "Gardens")) for n in range(20_000)))
+    assert (tmp_path / INPUT).stat().st_size > 25_000_000
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in read_track(tmp_path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 15_000_000
+
+
+def test_the_first_records_are_there_before_a_bad_one_is_met(tmp_path):
+    lines(tmp_path / INPUT, input_row("a"), "{not json")
+    stream = read_samples(tmp_path, TASK.read_sample)
+    assert next(stream).benchmark_id == "a"
+    with pytest.raises(DataError, match="line 2"):
+        next(stream)

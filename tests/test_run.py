@@ -1,0 +1,398 @@
+import json
+import math
+import re
+import shutil
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.endtoend import (
+    JOURNALS,
+    complete_rows,
+    contents,
+    extraction,
+    finish,
+    good,
+    is_judging,
+    memory_items,
+    one_line,
+    rows,
+    run,
+    start,
+    summary,
+    task1,
+    values_of,
+    visitor_id,
+    write_visitors,
+)
+from tests.loopback import serve
+
+IDS = [row["benchmark_id"] for row in rows(ROOT / "data" / "samples" / "dev" / "task1" / "model_input.jsonl")]
+WORDS = ("run", "task=extraction", "model=rules", "data=samples")
+FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
+FILES = {"manifest.json", *JOURNALS, "calls.jsonl", "summary.json", ".lock"}
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedded")
+    return run(folder, *WORDS), next((folder / "runs").iterdir())
+
+
+@pytest.fixture
+def finished_run(embedded, tmp_path):
+    return shutil.copytree(embedded[1], tmp_path / "out")
+
+
+def recorded(path, *, unheard=(), without=()):
+    def row(number):
+        name = visitor_id(number)
+        if number in unheard:
+            return {"benchmark_id": name, "track": "task1", "outcome": "transport", "error": "no answer"}
+        return {"benchmark_id": name, "memory_items": memory_items(*values_of(number))}
+
+    path.write_text("".join(json.dumps(row(number)) + "\n" for number in range(20) if number not in without))
+    return f"model=predictions:{path.name}"
+
+
+def test_a_run_on_the_samples_prints_f1_with_its_interval(embedded):
+    finished, _ = embedded
+    assert finished.returncode == 0
+    assert re.search(
+        rf"^ *F1 \(macro\) +\.\d{{3}} +\[\.\d{{3}}, \.\d{{3}}\] +{len(IDS)} *$", finished.stdout, re.MULTILINE
+    )
+    assert finished.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "not comparable with LLM-judged scores",
+        *FLOORS,
+        f"{len(IDS)} records: {len(IDS)} scored, 0 unscored",
+        "rules on task1",
+    ],
+)
+def test_a_run_on_the_samples_says(embedded, said):
+    assert said in embedded[0].stdout
+
+
+def test_a_run_prints_at_most_80_columns(embedded):
+    assert max(len(line) for line in embedded[0].stdout.splitlines()) <= 80
+
+
+def test_the_last_line_names_the_run_folder(embedded):
+    finished, folder = embedded
+    assert finished.stdout.splitlines()[-1].strip() == f"Run folder: runs/{folder.name}"
+
+
+def test_the_folder_name_says_what_was_run(embedded):
+    assert embedded[1].name.startswith("extraction-rules-samples-lexical-")
+
+
+def test_the_folder_holds_the_files_of_a_run_and_nothing_else(embedded):
+    assert {path.name for path in embedded[1].iterdir()} == FILES
+
+
+def test_the_summary_keeps_its_contract(embedded):
+    whole, track = summary(embedded[1]), task1(embedded[1])
+    assert (whole["judge"], whole["model"], whole["comparable"]) == ("lexical", "rules", False)
+    assert (track["n"], track["scored"], track["unscored"]) == (len(IDS), len(IDS), 0)
+    assert (track["failed_predictions"], track["failed_judgements"]) == ({}, {})
+    assert track["floors"].keys() == set(FLOORS)
+
+
+@pytest.mark.parametrize("name", ["f1", "precision", "recall", "f1_strict", "recall_direct", "recall_indirect"])
+def test_every_score_of_the_contract_has_a_value_an_interval_and_n(embedded, name):
+    assert task1(embedded[1])["scores"][name].keys() >= {"value", "low", "high", "n"}
+
+
+def test_the_value_of_a_score_lies_in_its_interval_and_is_the_mean_of_its_rows(embedded):
+    score = task1(embedded[1])["scores"]["f1"]
+    values = [row["scores"]["f1"] for row in rows(embedded[1] / "scores.jsonl")]
+    assert score["low"] <= score["value"] <= score["high"]
+    assert math.isclose(score["value"], sum(values) / len(values))
+
+
+def test_what_the_judge_cannot_tell_is_unscored_with_the_reason_and_never_zero(embedded):
+    strict = task1(embedded[1])["scores"]["f1_strict"]
+    assert (strict["value"], strict["n"]) == (None, 0)
+    assert "lexical" in strict["unscored"]
+    assert all("f1_strict" not in row["scores"] for row in rows(embedded[1] / "scores.jsonl"))
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+def test_every_journal_has_one_row_a_record_in_the_order_of_the_data(embedded, name):
+    written = rows(embedded[1] / name)
+    assert [row["benchmark_id"] for row in written] == IDS
+    assert {row["track"] for row in written} == {"task1"}
+
+
+def test_rows_of_predictions_and_scores_keep_their_contract(embedded):
+    for row in rows(embedded[1] / "predictions.jsonl"):
+        assert row.keys() >= {"benchmark_id", "track", "outcome", "repaired", "prediction", "raw"}
+    for row in rows(embedded[1] / "scores.jsonl"):
+        assert row.keys() >= {"benchmark_id", "track", "outcome", "scores"}
+        assert all(0 <= value <= 1 for value in row["scores"].values())
+
+
+def test_the_manifest_says_what_was_run_on_what(embedded):
+    manifest = json.loads((embedded[1] / "manifest.json").read_text())
+    assert manifest["settings"]["model"] == "rules"
+    assert manifest["data"]["tracks"]["task1"]["n"] == len(IDS)
+    assert len(manifest["data"]["tracks"]["task1"]["sha256"]) == 64
+    assert manifest["prompts"]
+    assert manifest["versions"]["python"]
+
+
+def test_the_same_command_again_gives_the_same_bytes(alps, finished_run):
+    before = contents(finished_run)
+    assert alps(*WORDS, "out=out").returncode == 0
+    assert contents(finished_run) == before
+
+
+def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_path):
+    assert alps(*WORDS, "out=elsewhere", "concurrency=1").returncode == 0
+    assert contents(tmp_path / "elsewhere") == contents(embedded[1])
+
+
+def test_a_finished_run_shows_its_table_again(alps, embedded, finished_run):
+    again = alps(*WORDS, "out=out").stdout
+    assert again.splitlines()[:-1] == embedded[0].stdout.splitlines()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        pytest.param(("limit=2",), "settings.limit", id="limit"),
+        pytest.param(("seed=1",), "settings.seed", id="seed"),
+        pytest.param(("temperature=0.5",), "settings.temperature", id="temperature"),
+        pytest.param(("judge_temperature=1",), "settings.judge_temperature", id="judge's temperature"),
+    ],
+)
+def test_another_setting_in_the_same_folder_is_refused_naming_the_field(alps, finished_run, words, field):
+    before = contents(finished_run)
+    assert field in one_line(alps(*WORDS, *words, "out=out"))
+    assert contents(finished_run) == before
+
+
+def test_another_model_in_the_same_folder_is_refused_naming_both(alps, finished_run):
+    error = one_line(alps("run", "task=extraction", "model=oracle", "data=samples", "out=out"))
+    assert "settings.model" in error
+    assert '"rules"' in error
+    assert '"oracle"' in error
+
+
+def test_changed_data_in_the_same_folder_are_refused_naming_the_field(alps, tmp_path):
+    words = ("run", "task=extraction", "model=rules", "data=data", "out=out")
+    write_visitors(tmp_path / "data", 3)
+    alps(*words)
+    write_visitors(tmp_path / "data", 4)
+    assert "data.tracks.task1" in one_line(alps(*words))
+
+
+@pytest.mark.parametrize("words", [("concurrency=1",), ("timeout=5",), ("max_failures=50%",)], ids=lambda w: w[0])
+def test_what_does_not_change_a_result_may_differ_on_resume(alps, finished_run, words):
+    assert alps(*WORDS, *words, "out=out").returncode == 0
+
+
+def test_limit_takes_the_first_records(alps, tmp_path):
+    assert alps(*WORDS, "limit=3", "out=out").returncode == 0
+    assert task1(tmp_path / "out")["n"] == 3
+    assert [row["benchmark_id"] for row in rows(tmp_path / "out" / "predictions.jsonl")] == IDS[:3]
+
+
+def test_out_makes_the_folders_that_are_missing(alps, tmp_path):
+    assert alps(*WORDS, "limit=1", "out=a/b/c").returncode == 0
+    assert {path.name for path in (tmp_path / "a" / "b" / "c").iterdir()} == FILES
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_oracle_scores_one(alps, tmp_path):
+    assert alps("run", "task=extraction", "model=oracle", "data=samples", "out=out").returncode == 0
+    scores = task1(tmp_path / "out")["scores"]
+    assert {name: scores[name]["value"] for name in ("f1", "precision", "recall", "f1_micro")} == {
+        "f1": 1.0,
+        "precision": 1.0,
+        "recall": 1.0,
+        "f1_micro": 1.0,
+    }
+
+
+def test_the_oracle_says_that_it_needs_gold(alps, tmp_path):
+    write_visitors(tmp_path / "data", 3, withheld=range(3), split="test")
+    assert "gold" in one_line(alps("run", "task=extraction", "model=oracle", "data=data"))
+
+
+def test_an_empty_answer_scores_nothing_except_where_there_is_nothing_to_find(alps, tmp_path):
+    alps("run", "task=extraction", "model=floor/empty", "data=samples", "out=out")
+    scored = rows(tmp_path / "out" / "scores.jsonl")
+    for row in scored:
+        assert row["scores"]["f1"] == (0.0 if row["missed"] else 1.0)
+    assert task1(tmp_path / "out")["empty_vs_empty"] == sum(not row["missed"] for row in scored) > 0
+
+
+def test_content_free_answers_score_nothing_on_the_samples(embedded):
+    floors = task1(embedded[1])["floors"]
+    assert {floors[name]["scores"]["f1"]["value"] for name in FLOORS[1:]} == {0.0}
+
+
+def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
+    write_visitors(tmp_path / "data", 4, withheld=range(4), split="test")
+    finished = alps("run", "task=extraction", "model=rules", "data=data", "out=out")
+    track = task1(tmp_path / "out")
+    assert finished.returncode == 1
+    assert (track["n"], track["scored"], track["unscored"]) == (4, 0, 4)
+    assert track["failed_judgements"] == {"no_gold": 4}
+    assert track["scores"]["f1"]["value"] is None
+    assert len(rows(tmp_path / "out" / "predictions.jsonl")) == 4
+    assert all(row["scores"] == {} for row in rows(tmp_path / "out" / "scores.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("unheard", "words", "code"),
+    [
+        pytest.param(1, (), 0, id="5 % are forgiven"),
+        pytest.param(2, (), 1, id="10 % are not"),
+        pytest.param(2, ("max_failures=10%",), 0, id="10 % allowed"),
+        pytest.param(2, ("max_failures=0.1",), 0, id="a tenth allowed"),
+        pytest.param(1, ("max_failures=0",), 1, id="none allowed"),
+    ],
+)
+def test_more_unscored_records_than_allowed_exit_1(alps, tmp_path, unheard, words, code):
+    write_visitors(tmp_path / "data", 20)
+    model = recorded(tmp_path / "mine.jsonl", unheard=range(unheard))
+    finished = alps("run", "task=extraction", model, "data=data", "out=out", *words)
+    assert finished.returncode == code
+    assert task1(tmp_path / "out")["unscored"] == unheard
+    assert f"Failed predictions: {unheard} transport." in finished.stdout
+
+
+def test_a_score_with_unscored_records_is_bounded_by_the_worst_and_the_best_case(alps, tmp_path):
+    write_visitors(tmp_path / "data", 20, withheld=(3, 4))
+    model = recorded(tmp_path / "mine.jsonl", unheard=(0,))
+    finished = alps("run", "task=extraction", model, "data=data", "out=out")
+    track = task1(tmp_path / "out")
+    f1 = track["scores"]["f1"]
+    assert (track["n"], track["scored"], track["unscored"]) == (20, 17, 3)
+    assert f1["n"] == 17
+    assert math.isclose(f1["worst_case"], f1["value"] * 17 / 20)
+    assert math.isclose(f1["best_case"], (f1["value"] * 17 + 3) / 20)
+    assert "worst–best" in finished.stdout
+    assert max(len(line) for line in finished.stdout.splitlines()) <= 80
+
+
+def test_a_record_that_was_not_predicted_counts_as_an_empty_answer(alps, tmp_path):
+    write_visitors(tmp_path / "data", 20)
+    model = recorded(tmp_path / "mine.jsonl", without=(7,))
+    assert alps("run", "task=extraction", model, "data=data", "out=out").returncode == 0
+    row = rows(tmp_path / "out" / "scores.jsonl")[7]
+    assert (row["outcome"], row["scores"]["f1"]) == ("empty", 0.0)
+    assert task1(tmp_path / "out")["failed_predictions"] == {"empty": 1}
+
+
+def test_predictions_of_a_run_can_be_the_model_of_another(alps, embedded, tmp_path):
+    shutil.copy(embedded[1] / "predictions.jsonl", tmp_path / "theirs.jsonl")
+    assert alps("run", "task=extraction", "model=predictions:theirs.jsonl", "out=out").returncode == 0
+    assert task1(tmp_path / "out")["scores"] == task1(embedded[1])["scores"]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("judged")
+    write_visitors(folder / "data", 12)
+    with serve(good) as server:
+        first = run(folder, *extraction(server.url, "out=by-llm"))
+        asked = len(server.requests)
+        again = run(folder, "score", "by-llm", "judge=lexical", "out=by-words")
+        asked_again = len(server.requests) - asked
+        seen = list(server.requests)
+        judge = ("judge=openai/other-judge", f"judge_api_base={server.url}")
+        process = start(folder, "score", "by-words", *judge, "out=by-other")
+        other = finish(process)
+        asked_other = server.requests[asked:]
+    return {
+        "folder": folder,
+        "runs": (first, again, other),
+        "asked": seen,
+        "asked again": asked_again,
+        "asked by the other": asked_other,
+    }
+
+
+def test_a_model_and_a_judge_are_asked_once_a_record(judged):
+    assert [finished.returncode for finished in judged["runs"]] == [0, 0, 0], judged["runs"]
+    assert sum(is_judging(body) for body in judged["asked"]) == 12
+    assert sum(not is_judging(body) for body in judged["asked"]) == 12
+    assert len(rows(judged["folder"] / "by-llm" / "calls.jsonl")) == 24
+
+
+def test_a_run_judged_by_an_llm_is_scored_by_its_verdicts(judged):
+    f1 = [row["scores"]["f1"] for row in rows(judged["folder"] / "by-llm" / "scores.jsonl")]
+    assert f1 == [0.5 if number % 3 == 0 else 1.0 for number in range(12)]
+    assert "not comparable" not in judged["runs"][0].stdout
+
+
+def test_an_answer_without_a_known_price_costs_a_dash_and_never_zero(judged):
+    calls = summary(judged["folder"] / "by-llm")["calls"]
+    assert (calls["http"], calls["cost"], calls["unpriced"]) == (24, None, 24)
+    assert calls["prompt_tokens"] > 0
+    assert "cost –" in judged["runs"][0].stdout
+
+
+def test_scoring_again_asks_no_system_and_keeps_the_predictions(judged):
+    folder = judged["folder"]
+    assert judged["asked again"] == 0
+    for name in ("by-words", "by-other"):
+        assert contents(folder / name, JOURNALS[:1]) == contents(folder / "by-llm", JOURNALS[:1])
+    assert summary(folder / "by-words")["model"] == "openai/scripted"
+
+
+def test_scoring_again_asks_only_the_new_judge(judged):
+    assert len(judged["asked by the other"]) == 12
+    assert all(is_judging(body) and body["model"] == "other-judge" for body in judged["asked by the other"])
+
+
+def test_two_judges_have_two_fingerprints(judged):
+    prints = {
+        name: summary(judged["folder"] / name)["judge_fingerprint"] for name in ("by-llm", "by-words", "by-other")
+    }
+    assert len(set(prints.values())) == 3
+
+
+def test_scoring_again_makes_a_new_folder_beside_the_run(alps, finished_run, tmp_path):
+    before = contents(finished_run)
+    finished = alps("score", "out", "judge=lexical", "seed=7")
+    (made,) = [path for path in tmp_path.iterdir() if path.name.startswith("out--")]
+    assert finished.returncode == 0
+    assert {path.name for path in made.iterdir()} == FILES
+    assert contents(finished_run) == before
+
+
+def test_scoring_again_into_the_same_folder_is_refused(alps, finished_run):
+    before = contents(finished_run)
+    for out in ("out", "./out/../out"):
+        assert "folder of its own" in one_line(alps("score", "out", "judge=lexical", f"out={out}"))
+    assert contents(finished_run) == before
+
+
+def test_scoring_again_an_unfinished_run_leaves_the_missing_records_unheard(alps, finished_run, tmp_path):
+    path = finished_run / "predictions.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:10]) + b'{"benchmark_id": "alps_ext_')
+    finished = alps("score", "out", "judge=lexical", "out=again")
+    track = task1(tmp_path / "again")
+    assert finished.returncode == 1
+    assert (track["scored"], track["failed_predictions"]) == (10, {"transport": len(IDS) - 10})
+    assert len(complete_rows(path)) == 10
+
+
+def test_scoring_again_on_other_data_is_refused(alps, tmp_path):
+    write_visitors(tmp_path / "data", 3)
+    alps("run", "task=extraction", "model=rules", "data=data", "out=out")
+    write_visitors(tmp_path / "data", 4)
+    assert "hash differs" in one_line(alps("score", "out", "judge=lexical", "out=again"))
+    assert not (tmp_path / "again").exists()
+
+
+def test_scoring_again_knows_no_settings_of_a_system(alps, finished_run):
+    assert "unknown key 'model'" in one_line(alps("score", "out", "model=oracle"))

@@ -1,0 +1,201 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from alps.errors import DataError, UsageError
+from alps.settings import JudgeSettings, RunSettings, parse_settings, parse_words
+
+NEEDED = ["task=extraction", "model=rules"]
+
+
+def parse(*words: str) -> RunSettings:
+    return parse_words([*NEEDED, *words], RunSettings)
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        parse_words(words, RunSettings)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_words_become_typed_settings():
+    settings = parse("limit=5", "temperature=0.7", "seed=3", "timeout=1.5", "data=folder", "out=runs/a")
+    assert (settings.limit, settings.temperature, settings.seed, settings.timeout) == (5, 0.7, 3, 1.5)
+    assert (settings.task, settings.model, settings.data, settings.out) == ("extraction", "rules", "folder", "runs/a")
+
+
+def test_what_is_not_said_has_its_default():
+    settings = parse()
+    assert (settings.judge, settings.data, settings.max_failures, settings.limit) == ("lexical", "samples", 0.05, None)
+
+
+def test_a_value_may_hold_an_equals_sign():
+    assert parse("api_base=http://host/v1?a=b=c").api_base == "http://host/v1?a=b=c"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("modle=rules", "model"),
+        ("temprature=1", "temperature"),
+        ("judge_api=x", "judge_api_base"),
+        ("Limit=3", "limit"),
+    ],
+)
+def test_a_key_with_a_typo_names_the_closest(typed, meant):
+    key = typed.partition("=")[0]
+    said = refused(*NEEDED, typed)
+    assert said.startswith(f"unknown key '{key}' — did you mean '{meant}'?")
+
+
+def test_a_key_that_resembles_none_names_them_all():
+    said = refused(*NEEDED, "xyzzy=1")
+    assert "did you mean" not in said
+    assert "(known: " in said
+    assert all(name in said for name in RunSettings.model_fields)
+
+
+@pytest.mark.parametrize(("words", "missing"), [(["task=extraction"], "model"), (["model=rules"], "task")])
+def test_a_key_that_is_missing_is_named_with_what_it_is_for(words, missing):
+    said = refused(*words)
+    assert said.startswith(f"{missing}= is missing (")
+    assert str(RunSettings.model_fields[missing].description) in said
+
+
+@pytest.mark.parametrize("word", ["limit", "--limit", "limit:5"])
+def test_a_word_that_is_no_pair_says_what_is_expected(word):
+    assert refused(*NEEDED, word).startswith(f"'{word}': expected key=value — did you mean 'limit'?")
+
+
+def test_a_key_that_stands_twice_is_refused():
+    assert refused(*NEEDED, "limit=3", "limit=4") == "limit: given twice"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "limit=0",
+        "limit=-3",
+        "limit=many",
+        "limit=",
+        "limit=2.5",
+        "seed=-1",
+        "concurrency=0",
+        "concurrency=100000",
+        "timeout=0",
+        "timeout=nan",
+        "temperature=-1",
+        "temperature=inf",
+        "top_p=0",
+        "top_p=1.1",
+        "max_tokens=0",
+        "max_failures=1.5",
+        "max_failures=150%",
+        "max_failures=-1%",
+        "max_failures=few%",
+        "max_failures=%",
+        "judge_temperature=-0.5",
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_with_its_key(word):
+    said = refused(*NEEDED, word)
+    assert said.startswith(f"{word}: ")
+    assert len(said) > len(word) + 5
+
+
+@pytest.mark.parametrize(("typed", "share"), [("5%", 0.05), ("0.2", 0.2), ("0%", 0.0), ("100%", 1.0), ("12.5%", 0.125)])
+def test_a_share_is_a_number_or_percent(typed, share):
+    assert parse(f"max_failures={typed}").max_failures == pytest.approx(share)
+
+
+def test_a_share_from_a_config_file_is_a_number():
+    values = {"task": "extraction", "model": "rules", "max_failures": 0.25, "limit": 3}
+    assert parse_settings(values, RunSettings).max_failures == 0.25
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "run.toml"
+
+
+def test_a_config_file_gives_settings_and_words_come_first(config):
+    config.write_text('task = "extraction"\nmodel = "rules"\nlimit = 3\nseed = 7\n', encoding="utf-8")
+    settings = parse_words([f"config={config}", "limit=9"], RunSettings)
+    assert (settings.model, settings.limit, settings.seed) == ("rules", 9, 7)
+
+
+def test_a_typo_in_a_config_file_names_the_file_and_the_closest_key(config):
+    config.write_text('modle = "rules"\n', encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        parse(f"config={config}")
+    assert str(caught.value) == f"{config}, modle: unknown key — did you mean 'model'?"
+
+
+def test_a_value_in_a_config_file_that_does_not_fit_is_named_with_its_key(config):
+    config.write_text("limit = 0\n", encoding="utf-8")
+    assert refused(*NEEDED, f"config={config}").startswith("limit=0: ")
+
+
+def test_a_config_file_that_is_no_toml_is_named(config):
+    config.write_text("limit: 3\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"run\.toml: not TOML"):
+        parse(f"config={config}")
+
+
+def test_a_config_file_that_does_not_exist_is_named(config):
+    assert refused(*NEEDED, f"config={config}").startswith(f"config={config}: ")
+
+
+def test_settings_of_a_judge_alone_know_no_model():
+    assert parse_words(["judge=lexical"], JudgeSettings).judge == "lexical"
+    with pytest.raises(UsageError, match="unknown key 'model'"):
+        parse_words(["model=rules"], JudgeSettings)
+
+
+def test_only_the_sampling_settings_that_were_given_are_sent():
+    settings = parse("temperature=0", "max_tokens=9", "judge_temperature=0.5")
+    assert settings.sampling() == {"temperature": 0.0, "max_tokens": 9}
+    assert settings.judge_sampling() == {"temperature": 0.5}
+    assert parse().sampling() == parse().judge_sampling() == {}
+
+
+@pytest.mark.parametrize("name", ["out", "concurrency", "max_failures", "timeout"])
+def test_how_a_run_is_carried_out_is_not_what_it_measures(name):
+    assert name in RunSettings.model_fields
+    assert name not in parse().experiment()
+
+
+@pytest.mark.parametrize("word", ["seed=1", "limit=2", "temperature=0.5", "judge_max_tokens=7", "split=dev"])
+def test_what_a_run_measures_changes_with_its_settings(word):
+    assert parse(word).experiment() != parse().experiment()
+
+
+@pytest.mark.parametrize("key", ["api_base", "judge_api_base"])
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        pytest.param("https://user:hunter22@host.example/v1", "https://host.example/v1", id="user and password"),
+        pytest.param("https://hunter22@host.example:8443/v1", "https://host.example:8443/v1", id="a key as the user"),
+        pytest.param("https://host.example/v1?key=hunter22", "https://host.example/v1", id="a key in the query"),
+        pytest.param("http://u:hunter22@[::1]:8000/v1", "http://[::1]:8000/v1", id="IPv6"),
+        pytest.param("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1", id="nothing secret"),
+    ],
+)
+def test_secrets_in_an_address_stay_out_of_the_experiment(key, address, written):
+    settings = parse(f"{key}={address}")
+    assert getattr(settings, key) == address
+    experiment = settings.experiment()
+    assert experiment[key] == written
+    assert "hunter22" not in json.dumps(experiment)
+
+
+def test_an_address_that_can_not_be_read_is_wrong_usage():
+    with pytest.raises(UsageError, match="api_base"):
+        parse("api_base=http://user:hunter22@host:port/v1").experiment()
+
+
+def test_an_experiment_can_be_written_as_json():
+    assert json.loads(json.dumps(parse("limit=2").experiment()))["limit"] == 2

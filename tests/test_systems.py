@@ -1,0 +1,282 @@
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import AlpsError, DataError, UsageError
+from alps.judges.lexical import LexicalJudge
+from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction, Turn
+from alps.systems import EMBEDDED, FLOORS, is_local, resolve_system
+from alps.tasks import load_task
+from tests.builders import TRACK, extraction_sample, heard, memories, memory
+
+TASK = load_task("extraction")
+GOLD = memories("Allergic to walnuts", "Lives in Porto", "Wants answers without tables")
+
+
+def predict(model: str, sample: ExtractionSample) -> Prediction:
+    return asyncio.run(resolve_system(model, TASK).predict(sample))
+
+
+def values(prediction: Prediction) -> list[str]:
+    assert prediction.prediction is not None
+    return [item["value"] for item in prediction.prediction["memory_items"]]
+
+
+def f1(prediction: Prediction, sample: ExtractionSample) -> float:
+    judge = LexicalJudge()
+    return TASK.score(sample, prediction, asyncio.run(TASK.judge(sample, prediction, judge)), judge).scores["f1"]
+
+
+@pytest.mark.parametrize("model", EMBEDDED["extraction"])
+def test_an_embedded_system_answers_in_the_form_of_the_release(model):
+    sample = extraction_sample(GOLD, "I live in Porto and I am allergic to walnuts.", benchmark_id="b42")
+    prediction = predict(model, sample)
+    assert (prediction.benchmark_id, prediction.track, prediction.outcome) == ("b42", TRACK, "ok")
+    read = TASK.answer.read(prediction.prediction)
+    assert read.notes == ()
+    assert TASK.to_prediction(read.value) == prediction.prediction
+    assert is_local(model, TASK)
+
+
+@pytest.mark.parametrize("floor", FLOORS["extraction"])
+def test_a_floor_earns_nothing(floor):
+    sample = extraction_sample(GOLD, "I live in Porto.")
+    assert f1(predict(floor, sample), sample) == 0.0
+
+
+def test_the_empty_floor_says_nothing_and_the_others_say_the_same_to_everybody():
+    one, other = extraction_sample(GOLD, "I live in Porto."), extraction_sample((), "我养了一只猫。")
+    assert values(predict("floor/empty", one)) == []
+    assert values(predict("floor/content-free", one)) == values(predict("floor/content-free", other)) == ["x", "x", "x"]
+    assert values(predict("floor/content-free-fluent", one)) == values(predict("floor/content-free-fluent", other))
+
+
+def test_the_content_free_floors_wear_labels_and_types_of_real_gold():
+    items = predict("floor/content-free", extraction_sample(GOLD, "Hello")).prediction["memory_items"]
+    assert {item["label"] for item in items} <= set(CANONICAL_LABELS)
+    assert {item["type"] for item in items} == {"direct", "indirect"}
+
+
+def test_the_oracle_answers_with_gold():
+    sample = extraction_sample(GOLD, "Hello")
+    assert values(predict("oracle", sample)) == [m.value for m in GOLD]
+    assert f1(predict("oracle", sample), sample) == 1.0
+
+
+def test_an_oracle_without_gold_says_so_in_one_line():
+    with pytest.raises(AlpsError, match="gold"):
+        predict("oracle", extraction_sample(None, "Hello"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "label"),
+    [
+        pytest.param(
+            "I live in Porto with my brother.", "Lives in Porto", "Personal_Background/Location", id="en, a place"
+        ),
+        pytest.param(
+            "I'm allergic to walnuts", "llergic to walnuts", "States_Experiences/Physical_State", id="en, allergy"
+        ),
+        pytest.param(
+            "Thanks! I work as a nurse.", "Works as a nurse", "Personal_Background/Occupation", id="en, a job"
+        ),
+        pytest.param("my name is Ines", "Name is Ines", "Personal_Background/Identity", id="en, a name"),
+        pytest.param("I can't stand cilantro.", "Dislikes cilantro", "Preferences/", id="en, a dislike"),
+        pytest.param("我住在苏州。", "住在苏州", "Personal_Background/Location", id="zh, a place"),
+        pytest.param("我对核桃过敏。", "对核桃过敏", "States_Experiences/Physical_State", id="zh, an allergy"),
+        pytest.param("我喜欢爬山", "喜欢爬山", "Preferences/", id="zh, a like"),
+        pytest.param("Vivo en Rosario.", "Vivo en Rosario", "Personal_Background/Location", id="es, a place"),
+        pytest.param("Me llamo Inés", "Me llamo Inés", "Personal_Background/Identity", id="es, a name"),
+        pytest.param("Soy alérgico a las nueces.", "alérgico a las nueces", "States_Experiences", id="es, an allergy"),
+    ],
+)
+def test_the_rules_find_what_a_user_plainly_says(text, value, label):
+    items = predict("rules", extraction_sample(None, text)).prediction["memory_items"]
+    assert any(value in item["value"] and item["label"].startswith(label) for item in items), items
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("Marie Curie was born in Warsaw. She worked in Paris and won two prizes.", id="third person"),
+        pytest.param("The train to Porto leaves at nine. What does a ticket cost?", id="a question"),
+        pytest.param("Convert 345 F to C", id="a task"),
+        pytest.param("鲁迅住在上海。他喜欢木刻。", id="Chinese, third person"),
+        pytest.param("Cervantes nació en Alcalá. Vivió en Argel cinco años.", id="Spanish, third person"),
+        pytest.param("Write a story that begins: I live in a lighthouse and I love storms.", id="fiction"),
+        pytest.param('Translate: "I live in Porto and I am allergic to walnuts, dear sir."', id="a quotation"),
+        pytest.param("```\n# I live in Porto\nI am allergic to walnuts\n```", id="code"),
+        pytest.param("Let's roleplay. I am a pirate and I live on a ship.", id="a role"),
+        pytest.param("", id="nothing"),
+    ],
+)
+def test_the_rules_find_nothing_where_the_user_says_nothing_about_themselves(text):
+    assert values(predict("rules", extraction_sample(None, text))) == []
+
+
+def test_the_rules_do_not_listen_to_the_assistant():
+    sample = ExtractionSample(
+        benchmark_id="b1",
+        session_id="s1",
+        dialogue=(Turn(role="assistant", text="I live in Porto."), Turn(role="user", text="ok")),
+        gold=None,
+    )
+    assert values(predict("rules", sample)) == []
+
+
+def test_the_rules_quote_the_turn_that_says_it_word_for_word():
+    sample = extraction_sample(
+        None, "Hello there", "Well, I’m allergic to walnuts, and I live in Porto.", "我住在苏州。"
+    )
+    items = predict("rules", sample).prediction["memory_items"]
+    assert len(items) >= 3
+    for item in items:
+        turn = sample.dialogue[item["evidence"]["utterance_index"]]
+        assert turn.role == "user"
+        assert item["evidence"]["text"] in turn.text
+        assert item["evidence"]["session_id"] == "s1"
+
+
+def test_the_rules_say_the_same_thing_once():
+    sample = extraction_sample(None, "I live in Porto.", "As I said, I live in Porto.", "I live in Porto!")
+    assert values(predict("rules", sample)) == ["Lives in Porto"]
+
+
+def test_the_rules_report_a_subject_that_comes_back_in_several_questions():
+    asked = [f"What did Byzantine law say about {topic}?" for topic in ("marriage", "slavery", "taxes", "inheritance")]
+    items = predict("rules", extraction_sample(None, *asked)).prediction["memory_items"]
+    assert [(item["label"], item["type"]) for item in items] == [("Thoughts/Curiosity", "indirect")]
+    assert "byzantine" in items[0]["value"]
+
+
+def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
+    sample = extraction_sample(None, "I live in Porto. " + "x y, " * 55_000, "a" * 50_000, "I am allergic to walnuts")
+    assert "Lives in Porto" in values(predict("rules", sample))
+
+
+@pytest.mark.parametrize(
+    ("model", "closest"),
+    [
+        ("rule", "rules"),
+        ("floor/emty", "floor/empty"),
+        ("Oracle", "oracle"),
+        ("floor/content_free", "floor/content-free"),
+    ],
+)
+def test_a_system_that_does_not_exist_names_the_closest(model, closest):
+    assert not is_local(model, TASK)
+    with pytest.raises(UsageError, match=f"model={model}: unknown system — did you mean '{closest}'"):
+        resolve_system(model, TASK)
+
+
+def recorded(folder: Path, *rows: dict[str, Any] | str) -> str:
+    path = folder / "predictions.jsonl"
+    text = "".join((row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return f"predictions:{path}"
+
+
+def ask(folder: Path, *rows: dict[str, Any] | str, benchmark_id: str = "b1") -> Prediction:
+    return predict(recorded(folder, *rows), extraction_sample(GOLD, "Hello", benchmark_id=benchmark_id))
+
+
+def row_of(name: str, *said: str) -> dict[str, Any]:
+    return {"benchmark_id": name, "memory_items": [m.model_dump() for m in memories(*said)]}
+
+
+def test_recorded_predictions_are_joined_by_id(tmp_path):
+    rows = [row_of("b2", "of b2"), row_of("b1", "of b1")]
+    assert values(ask(tmp_path, *rows)) == ["of b1"]
+    assert values(ask(tmp_path, *rows, benchmark_id="b2")) == ["of b2"]
+
+
+def test_recorded_predictions_are_read_tolerantly_with_their_notes(tmp_path):
+    prediction = ask(tmp_path, {"benchmark_id": "b1", "memories": [{"value": "Owns a cat", "type": "user"}]})
+    assert (values(prediction), prediction.outcome) == (["Owns a cat"], "ok")
+    assert "the list was under `memories`" in prediction.notes
+
+
+def test_a_recorded_empty_list_is_a_legitimate_answer(tmp_path):
+    prediction = ask(tmp_path, {"benchmark_id": "b1", "memory_items": []})
+    assert (values(prediction), prediction.outcome) == ([], "ok")
+
+
+def test_a_record_without_a_row_is_an_empty_answer_that_says_so(tmp_path):
+    prediction = ask(tmp_path, row_of("another", "v"))
+    assert (prediction.benchmark_id, prediction.outcome, prediction.prediction) == ("b1", "empty", None)
+    assert "predictions.jsonl" in prediction.error
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        heard(memory("Owns a cat")).model_copy(update={"repaired": True, "notes": ("a code fence",), "raw": "…"}),
+        Prediction(benchmark_id="b1", track=TRACK, outcome="refused", raw="I can't", error="the model declined"),
+        Prediction(benchmark_id="b1", track=TRACK, outcome="transport", error="no answer"),
+    ],
+    ids=["heard", "refused", "not heard"],
+)
+def test_a_row_of_a_run_is_taken_as_it_is(tmp_path, row):
+    assert ask(tmp_path, row.model_dump()) == row
+
+
+BAD_ROWS = [
+    pytest.param("{not json", "not a JSON object", id="no JSON"),
+    pytest.param("[]", "not a JSON object", id="a list"),
+    pytest.param({"memory_items": []}, "benchmark_id: must be a string", id="no id"),
+    pytest.param(
+        {"benchmark_id": 3, "memory_items": []}, "benchmark_id: must be a string", id="an id that is a number"
+    ),
+    pytest.param(row_of("b0"), "benchmark_id: 'b0' stands twice", id="an id that stands twice"),
+    pytest.param({"benchmark_id": "b1", "memory_items": None}, "memory_items", id="no list"),
+    pytest.param({"benchmark_id": "b1", "memory_items": [{"label": "x"}]}, "none of the 1 items", id="no values"),
+    pytest.param({"benchmark_id": "b1", "outcome": "splendid"}, "outcome: ", id="an unknown outcome"),
+    pytest.param({"benchmark_id": "b1", "outcome": "ok", "luck": 1}, "luck: ", id="an unknown field"),
+    pytest.param(
+        {"benchmark_id": "b1", "outcome": "ok", "prediction": None}, "prediction", id="heard, without an answer"
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "problem"), BAD_ROWS)
+def test_a_bad_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, problem):
+    with pytest.raises(DataError) as caught:
+        ask(tmp_path, row_of("b0"), row)
+    place = f"{tmp_path / 'predictions.jsonl'}, line 2"
+    assert str(caught.value).startswith(place)
+    assert problem in str(caught.value).removeprefix(place)
+
+
+def test_a_row_of_a_run_whose_memories_lack_fields_is_read_or_named_but_no_crash(tmp_path):
+    row = {"benchmark_id": "b1", "outcome": "ok", "prediction": {"memory_items": [{"value": "Lives in Porto"}]}}
+    with suppress(DataError):
+        assert f1(ask(tmp_path, row), extraction_sample(GOLD, "Hello")) == 0.5
+
+
+def test_a_last_line_without_a_line_end_is_named(tmp_path):
+    model = recorded(tmp_path, row_of("b1", "v"))
+    path = tmp_path / "predictions.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"benchmark_id": "b2", "memory_it')
+    with pytest.raises(DataError, match="line 2: the last line has no line end"):
+        resolve_system(model, TASK)
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"model=predictions:\S*nowhere\.jsonl: no such file"):
+        resolve_system(f"predictions:{tmp_path / 'nowhere.jsonl'}", TASK)
+
+
+def test_an_empty_file_predicts_nothing(tmp_path):
+    assert ask(tmp_path).outcome == "empty"
+
+
+def test_the_settings_of_recorded_predictions_change_with_the_file(tmp_path):
+    one = resolve_system(recorded(tmp_path, row_of("b1", "v")), TASK)
+    other = resolve_system(recorded(tmp_path, row_of("b1", "w")), TASK)
+    assert one.name == other.name == "predictions:predictions.jsonl"
+    assert one.settings != other.settings
+    assert str(tmp_path) not in json.dumps({"name": one.name, **one.settings})
