@@ -15,7 +15,7 @@ INTERRUPTED = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="alps")
 def cli() -> None:
-    r"""Evaluate how LLM assistants extract, update, retrieve and use memories.
+    """Evaluate how LLM assistants extract, update, retrieve and use memories.
 
     \b
     Try it offline:
@@ -26,20 +26,26 @@ def cli() -> None:
 @cli.command()
 @click.argument("settings", nargs=-1, metavar="KEY=VALUE…")
 def run(settings: tuple[str, ...]) -> None:
-    r"""Run a system on a task, judge it, and show its scores.
+    """Run a system on a task, judge it, and show its scores.
 
     The same command again resumes a run that was interrupted.
 
     \b
       alps run task=extraction model=rules data=samples
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
-      alps run task=extraction model=openai/my-model api_base=http://localhost:8000/v1
+      alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
     """
+    from alps.run.services import unpriced
     from alps.run.start import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings, parse_words
 
     parsed = parse_words(settings, RunSettings)
+    if parsed.max_cost is not None:
+        for model in unpriced(parsed):
+            click.echo(
+                f"alps: the price of {model} is unknown: max_cost= can't stop it, max_total_tokens= can", err=True
+            )
     if parsed.dry_run:
         from alps.report.tables import show_estimate
 
@@ -52,10 +58,10 @@ def run(settings: tuple[str, ...]) -> None:
 @click.argument("run_folder", metavar="RUN")
 @click.argument("settings", nargs=-1, metavar="judge=…")
 def score(run_folder: str, settings: tuple[str, ...]) -> None:
-    r"""Judge the finished predictions of a run again, with another judge.
+    """Judge the finished predictions of a run again, with another judge.
 
     \b
-      alps score runs/extraction-rules-samples-lexical-1a2b3c4d judge=openai/gpt-4.1
+      alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
     from pathlib import Path
 
@@ -96,10 +102,10 @@ def ls(folder: str) -> None:
 @cli.command()
 @click.argument("words", nargs=-1, required=True, metavar="RUN… [out=FILE]")
 def report(words: tuple[str, ...]) -> None:
-    r"""Write one self-contained HTML page about one or several runs.
+    """Write one self-contained HTML page about one or several runs.
 
     \b
-      alps report runs/extraction-rules-samples-lexical-1a2b3c4d out=report.html
+      alps report runs/extraction-rules-samples out=report.html
     """
     from pathlib import Path
 
@@ -146,25 +152,29 @@ def main() -> NoReturn:
 
 
 def _guarded(command: Callable[[], object]) -> int:
+    """Run `command` and return the exit code; what the user can mend is said on one line."""
+    code: object = 0
     try:
-        result = command()
+        code = command()
     except AlpsError as error:
-        click.echo(f"alps: {_one_line(str(error))}", err=True)
-        return error.exit_code
+        code = _complain(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
     except click.UsageError as error:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
-        click.echo(f"alps: {_one_line(error.format_message())}{hint}", err=True)
-        return 2
+        code = _complain(error.format_message() + hint, 2)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("\nalps: interrupted; what is finished is kept, the same command resumes it", err=True)
-        return INTERRUPTED
+        code = _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
-        return 0
     except OSError as error:
-        click.echo(f"alps: {error.filename or 'disk'}: {error.strerror or error}", err=True)
-        return 2
-    return result if isinstance(result, int) else 0
+        code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}", 2)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"alps: {_one_line(message)}", err=True)
+    return code
 
 
 def _one_line(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
-from alps.llm.secrets import redact_url
+from alps.llm.secrets import check_address
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -88,18 +88,12 @@ class RunSettings(JudgeSettings):
     @classmethod
     def _readable(cls, address: str | None) -> str | None:
         if address is not None:
-            redact_url(address)  # raises where the address can't be read
-            if not address.startswith(("http://", "https://")):
-                raise ValueError("an address starts with http:// or https://")
+            check_address(address)
         return address
 
     def experiment(self) -> dict[str, Any]:
-        """Return what the run measures: every setting that is not operational, with secrets left out of addresses."""
-        settings = self.model_dump(exclude=set(OPERATIONAL))
-        for name in ("api_base", "judge_api_base"):
-            if settings[name] is not None:
-                settings[name] = redact_url(settings[name])
-        return settings
+        """Return what the run measures: every setting that is not operational."""
+        return self.model_dump(exclude=set(OPERATIONAL))
 
 
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:

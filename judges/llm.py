@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, Relation, blocks
-from alps.judges.support import Dialogue, Support, SupportJudgement, support_answer
+from alps.judges.support import RUBRIC, Dialogue, Support, SupportJudgement, support_answer
 from alps.llm.client import Client
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.types import AnswerType, Read, Request
@@ -97,7 +97,6 @@ class LlmJudge:
         self._api_base = api_base
         self._sampling = {"temperature": 0, **(sampling or {})}
         self._matching = load_prompt("alps.judges", "rubrics", "matching")
-        self._support = load_prompt("alps.judges", "rubrics", "support")
         self.fingerprint: Mapping[str, Any] = {
             "judge": model,
             "prompt": self._matching.sha256,
@@ -152,7 +151,7 @@ class LlmJudge:
             "items": [{"id": item.id, "value": item.value} for item in items],
         }
         answer = support_answer([item.id for item in items])
-        return [self._request(self._support.text, payload, answer, about)]
+        return [self._request(RUBRIC.text, payload, answer, about)]
 
     def _request(self, instructions: str, payload: Mapping[str, Any], answer: AnswerType[T], about: str) -> Request[T]:
         return Request(

@@ -7,11 +7,15 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from alps.llm.types import AnswerType, Read
+from alps.prompts import load_prompt
 from alps.schema import Outcome, Turn
 
 Support = Literal["supported", "unsupported", "not_about_user"]
 SUPPORTS: tuple[Support, ...] = get_args(Support)
 Dialogue = Sequence[Turn]
+
+
+RUBRIC = load_prompt("alps.judges", "rubrics", "support")
 
 
 @dataclass(frozen=True)

@@ -51,14 +51,14 @@ METRICS = (
     Metric("type_accuracy", "type accuracy of matches"),
     Metric("confidence_error", "confidence error of matches", lower_is_better=True),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
-    Metric("hallucination_rate", "hallucinated share", {"unsupported": 1}, {"predicted": 1}, **_EXTRAS),
-    Metric("misattribution_rate", "share about somebody else", {"not_about_user": 1}, {"predicted": 1}, **_EXTRAS),
+    Metric("hallucination_rate", "hallucinated share", {"unsupported": 1}, {"checked": 1}, **_EXTRAS),
+    Metric("misattribution_rate", "share about somebody else", {"not_about_user": 1}, {"checked": 1}, **_EXTRAS),
     Metric("unannotated_share", "supported share of the extras", {"supported": 1}, {"extras": 1}, **_UNANNOTATED),
     Metric(
         "precision_supported",
         "precision, supported extras right",
-        {"matched": 1, "supported": 1},
-        {"predicted": 1},
+        {"checked": 1, "unsupported": -1, "not_about_user": -1},
+        {"checked": 1},
         **_UNANNOTATED,
     ),
 )
@@ -185,7 +185,7 @@ def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None,
         "predicted": len(predicted),
         "empty_vs_empty": int(not gold and not predicted and not failed),
         "rejected_gold": sum(is_rejected(memory.value) for memory in gold),
-        **_support_counts(verdict),
+        **_support_counts(verdict, len(predicted)),
     }
     return Scored(scores, counts, _details(gold, predicted, lenient, verdict))
 
@@ -238,13 +238,15 @@ def _field_scores(gold: Sequence[Memory], predicted: Sequence[Memory], matches: 
     return scores
 
 
-def _support_counts(verdict: Row | None) -> dict[str, float]:
-    """Count what the judge said of the unmatched predictions; nothing where it was not asked, or failed."""
+def _support_counts(verdict: Row | None, predicted: int) -> dict[str, float]:
+    """Count what the judge said of the unmatched predictions, among the predictions of the records that it checked."""
     said = verdict.get("support") if verdict is not None else None
-    if said is None or said["outcome"] != "ok":
+    if said is None:
         return {}
+    if said["outcome"] != "ok":
+        return {"unchecked": 1}
     counts = Counter(item["support"] for item in said["items"])
-    return {**{name: counts[name] for name in SUPPORTS}, "extras": len(said["items"])}
+    return {**{name: counts[name] for name in SUPPORTS}, "extras": len(said["items"]), "checked": predicted}
 
 
 def _details(

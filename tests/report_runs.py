@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
-from tests.endtoend import memory_items, run
+from tests.endtoend import run
+from tests.visitors import memory_items
 
 SCRIPT = "<script>document.title = 'owned'</script>"
 IMAGE = '"><img src=x onerror="document.title=1">'

@@ -2,6 +2,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -195,6 +196,31 @@ def test_a_stored_reply_that_can_not_be_read_counts_as_not_stored(path: Path, st
     cache.close()
 
 
+FULL_DISK = """
+import resource, sys
+from contextlib import suppress
+from pathlib import Path
+from alps.llm.cache import Cache
+from alps.llm.types import Reply
+cache = Cache(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+with suppress(Exception):
+    for number in range(100):
+        cache.put(f"late {number}", Reply("x" * 5000))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
+def test_a_full_disk_does_not_cost_the_replies_already_stored(path: Path):
+    fill(path, 30)
+    subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], check=True, timeout=60)
+    assert list(path.parent.glob("*.broken")) == []
+    cache = Cache(path)
+    assert cache.get("key 29") is not None
+    assert not cache.rebuilt
+    cache.close()
+
+
 def test_two_runs_share_the_cache_at_the_same_time(path: Path):
     one, other = Cache(path), Cache(path)
     one.put("from one", FULL)
@@ -221,6 +247,24 @@ def test_two_processes_share_the_cache_at_the_same_time(path: Path):
         Reply("two 199"),
     ]
     cache.close()
+
+
+@pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_run_that_starts_while_another_one_begins_the_cache_waits_for_it(path: Path, lock: str):
+    path.parent.mkdir(parents=True)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE unrelated (number INTEGER)")
+    other.execute(f"BEGIN {lock}")
+    other.execute("INSERT INTO unrelated VALUES (1)")
+    timer = threading.Timer(0.1, other.commit)
+    timer.start()
+    try:
+        cache = Cache(path)
+    finally:
+        timer.join()
+        other.close()
+    assert not cache.rebuilt
+    assert works(cache)
 
 
 def assert_one_line_that_helps(message: str, path: Path) -> None:

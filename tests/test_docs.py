@@ -166,6 +166,7 @@ class Reader:
         config = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment = environment(folder.with_name("alps"), **address, **config)
         self.environment["PATH"] = f"{self._own_commands()}{os.pathsep}{self.environment['PATH']}"
+        self.environment.pop("ALPS_PRICES", None)
         self.ports: dict[str, int] = {}
         self.started: list[subprocess.Popen[bytes]] = []
 

@@ -1,11 +1,13 @@
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from alps.llm.limiter import Limiter
+
+T = TypeVar("T")
 
 
 class Crowd:
@@ -33,6 +35,10 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, 10))
+
+
 def advance(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     now = loop.time() + seconds
     monkeypatch.setattr(loop, "time", lambda: now)
@@ -47,14 +53,14 @@ def test_less_than_one_at_once_is_refused(most: int):
 @pytest.mark.parametrize("most", [1, 3, 64])
 def test_as_many_run_at_once_as_allowed_and_no_more(most: int):
     crowd = Crowd(Limiter(most))
-    asyncio.run(crowd.all_enter(100))
+    finish(crowd.all_enter(100))
     assert crowd.peak == most
     assert crowd.running == 0
 
 
 def test_who_came_first_starts_first():
     crowd = Crowd(Limiter(2))
-    asyncio.run(crowd.all_enter(10))
+    finish(crowd.all_enter(10))
     assert crowd.started == list(range(10))
 
 
@@ -65,7 +71,7 @@ def test_a_429_halves_what_runs_at_once():
         await crowd.all_enter(40)
         return crowd
 
-    assert asyncio.run(throttled()).peak == 4
+    assert finish(throttled()).peak == 4
 
 
 def test_a_burst_of_429s_halves_once():
@@ -75,7 +81,7 @@ def test_a_burst_of_429s_halves_once():
             limiter.throttled(None)
         return limiter.allowed
 
-    assert asyncio.run(burst()) == 4
+    assert finish(burst()) == 4
 
 
 def test_a_429_after_the_burst_halves_again(monkeypatch: pytest.MonkeyPatch):
@@ -86,7 +92,7 @@ def test_a_429_after_the_burst_halves_again(monkeypatch: pytest.MonkeyPatch):
         limiter.throttled(None)
         return limiter.allowed
 
-    assert asyncio.run(two_bursts()) == 2
+    assert finish(two_bursts()) == 2
 
 
 def test_one_request_is_always_allowed(monkeypatch: pytest.MonkeyPatch):
@@ -98,7 +104,7 @@ def test_one_request_is_always_allowed(monkeypatch: pytest.MonkeyPatch):
         async with limiter:
             return limiter.allowed
 
-    assert asyncio.run(many_bursts()) == 1
+    assert finish(many_bursts()) == 1
 
 
 def test_it_grows_back_by_one_per_round_of_successes():
@@ -112,7 +118,7 @@ def test_it_grows_back_by_one_per_round_of_successes():
             heights.append(limiter.allowed)
         return heights
 
-    heights = asyncio.run(recovering())
+    heights = finish(recovering())
     assert heights[0] == 4
     assert heights[-1] == 8
     assert all(before < after <= before + 1.3 for before, after in pairwise(heights) if before < 8)
@@ -134,7 +140,7 @@ def test_places_regained_are_used():
         await crowd.all_enter(40)
         return crowd
 
-    assert asyncio.run(recovered()).peak == 8
+    assert finish(recovered()).peak == 8
 
 
 def test_nothing_starts_before_the_time_the_server_asked_for():
@@ -156,7 +162,7 @@ def test_nothing_starts_before_the_time_the_server_asked_for():
         await asyncio.gather(*early, *late)
         return [start - asked for start in starts]
 
-    waited = asyncio.run(paused())
+    waited = finish(paused())
     assert len(waited) == 6
     assert min(waited) >= 0.1
     assert max(waited) < 1
@@ -172,7 +178,7 @@ def test_the_longer_of_two_waits_counts(first: float, second: float):
         async with limiter:
             return loop.time() - asked
 
-    assert 0.11 < asyncio.run(paused_twice()) < 1
+    assert 0.11 < finish(paused_twice()) < 1
 
 
 def test_a_429_without_a_time_does_not_stop_the_others():
@@ -182,7 +188,7 @@ def test_a_429_without_a_time_does_not_stop_the_others():
         async with asyncio.timeout(0.2), limiter:
             return True
 
-    assert asyncio.run(throttled())
+    assert finish(throttled())
 
 
 def test_a_waiter_that_is_cancelled_frees_its_place():
@@ -199,7 +205,7 @@ def test_a_waiter_that_is_cancelled_frees_its_place():
         await asyncio.wait_for(crowd.enter(4, settle), 1)
         return crowd.started
 
-    assert asyncio.run(one_leaves()) == [1, 3, 4]
+    assert finish(one_leaves()) == [1, 3, 4]
 
 
 def test_a_waiter_cancelled_just_when_its_turn_comes_passes_the_place_on():
@@ -215,7 +221,7 @@ def test_a_waiter_cancelled_just_when_its_turn_comes_passes_the_place_on():
         await asyncio.wait_for(crowd.enter(4, settle), 1)
         return crowd.started
 
-    assert asyncio.run(one_leaves())[-2:] == [3, 4]
+    assert finish(one_leaves())[-2:] == [3, 4]
 
 
 def test_a_waiter_cancelled_in_the_same_step_as_it_is_let_in_passes_the_place_on():
@@ -229,7 +235,7 @@ def test_a_waiter_cancelled_in_the_same_step_as_it_is_let_in_passes_the_place_on
         await asyncio.wait_for(crowd.enter(4, settle), 1)
         return crowd.started
 
-    assert asyncio.run(one_leaves()) == [3, 4]
+    assert finish(one_leaves()) == [3, 4]
 
 
 def test_all_waiters_cancelled_leave_every_place_free():
@@ -244,7 +250,7 @@ def test_all_waiters_cancelled_leave_every_place_free():
         await crowd.all_enter(9)
         return crowd.peak
 
-    assert asyncio.run(all_leave()) == 3
+    assert finish(all_leave()) == 3
 
 
 def test_a_request_that_fails_gives_its_place_back():
@@ -257,5 +263,5 @@ def test_a_request_that_fails_gives_its_place_back():
         await crowd.all_enter(10)
 
     crowd = Crowd(Limiter(2))
-    asyncio.run(fail(crowd))
+    finish(fail(crowd))
     assert crowd.peak == 2

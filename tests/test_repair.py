@@ -413,7 +413,7 @@ NODES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@REPRODUCIBLY
+@settings(REPRODUCIBLY, max_examples=100)
 @given(
     before=WORDS,
     node=st.dictionaries(st.text(), NODES, min_size=1),

@@ -12,20 +12,15 @@ from tests.endtoend import (
     contents,
     extraction,
     finish,
-    good,
-    is_judging,
-    memory_items,
     one_line,
     rows,
     run,
     start,
     summary,
     task1,
-    values_of,
-    visitor_id,
-    write_visitors,
 )
 from tests.loopback import serve
+from tests.visitors import good, is_judging, memory_items, values_of, visitor_id, write_visitors
 
 IDS = [row["benchmark_id"] for row in rows(ROOT / "data" / "samples" / "dev" / "task1" / "model_input.jsonl")]
 WORDS = ("run", "task=extraction", "model=rules", "data=samples")
@@ -145,10 +140,12 @@ def test_the_manifest_says_what_was_run_on_what(embedded):
     assert manifest["versions"]["python"]
 
 
-def test_the_same_command_again_gives_the_same_bytes(alps, finished_run):
+def test_the_same_command_again_gives_the_same_bytes_and_the_same_table(alps, embedded, finished_run):
     before = contents(finished_run)
-    assert alps(*WORDS, "out=out").returncode == 0
+    again = alps(*WORDS, "out=out")
+    assert again.returncode == 0
     assert contents(finished_run) == before
+    assert again.stdout.splitlines()[:-1] == embedded[0].stdout.splitlines()[:-1]
 
 
 def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_path):
@@ -156,18 +153,11 @@ def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_pat
     assert contents(tmp_path / "elsewhere") == contents(embedded[1])
 
 
-def test_a_finished_run_shows_its_table_again(alps, embedded, finished_run):
-    again = alps(*WORDS, "out=out").stdout
-    assert again.splitlines()[:-1] == embedded[0].stdout.splitlines()[:-1]
-
-
 @pytest.mark.parametrize(
     ("words", "field"),
     [
         pytest.param(("limit=2",), "settings.limit", id="limit"),
-        pytest.param(("seed=1",), "settings.seed", id="seed"),
         pytest.param(("temperature=0.5",), "settings.temperature", id="temperature"),
-        pytest.param(("judge_temperature=1",), "settings.judge_temperature", id="judge's temperature"),
     ],
 )
 def test_another_setting_in_the_same_folder_is_refused_naming_the_field(alps, finished_run, words, field):
@@ -191,9 +181,8 @@ def test_changed_data_in_the_same_folder_are_refused_naming_the_field(alps, tmp_
     assert "data.tracks.task1" in one_line(alps(*words))
 
 
-@pytest.mark.parametrize("words", [("concurrency=1",), ("timeout=5",), ("max_failures=50%",)], ids=lambda w: w[0])
-def test_what_does_not_change_a_result_may_differ_on_resume(alps, finished_run, words):
-    assert alps(*WORDS, *words, "out=out").returncode == 0
+def test_what_does_not_change_a_result_may_differ_on_resume(alps, finished_run):
+    assert alps(*WORDS, "concurrency=1", "timeout=5", "max_failures=50%", "out=out").returncode == 0
 
 
 def test_limit_takes_the_first_records(alps, tmp_path):
@@ -255,8 +244,6 @@ def test_withheld_gold_leaves_everything_unscored_and_exits_1(alps, tmp_path):
         pytest.param(1, (), 0, id="5 % are forgiven"),
         pytest.param(2, (), 1, id="10 % are not"),
         pytest.param(2, ("max_failures=10%",), 0, id="10 % allowed"),
-        pytest.param(2, ("max_failures=0.1",), 0, id="a tenth allowed"),
-        pytest.param(1, ("max_failures=0",), 1, id="none allowed"),
     ],
 )
 def test_more_unscored_records_than_allowed_exit_1(alps, tmp_path, unheard, words, code):

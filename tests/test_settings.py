@@ -33,7 +33,7 @@ def test_what_is_not_said_has_its_default():
 
 
 def test_a_value_may_hold_an_equals_sign():
-    assert parse("api_base=http://host/v1?a=b=c").api_base == "http://host/v1?a=b=c"
+    assert parse("out=a=b=c").out == "a=b=c"
 
 
 @pytest.mark.parametrize(
@@ -175,26 +175,25 @@ def test_what_a_run_measures_changes_with_its_settings(word):
 
 @pytest.mark.parametrize("key", ["api_base", "judge_api_base"])
 @pytest.mark.parametrize(
-    ("address", "written"),
+    "address",
     [
-        pytest.param("https://user:hunter22@host.example/v1", "https://host.example/v1", id="user and password"),
-        pytest.param("https://hunter22@host.example:8443/v1", "https://host.example:8443/v1", id="a key as the user"),
-        pytest.param("https://host.example/v1?key=hunter22", "https://host.example/v1", id="a key in the query"),
-        pytest.param("http://u:hunter22@[::1]:8000/v1", "http://[::1]:8000/v1", id="IPv6"),
-        pytest.param("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1", id="nothing secret"),
+        pytest.param("https://user:hunter22@host.example/v1", id="user and password"),
+        pytest.param("https://hunter22@host.example:8443/v1", id="a key as the user"),
+        pytest.param("https://host.example/v1?key=hunter22", id="a key in the query"),
+        pytest.param("http://u:hunter22@[::1]:8000/v1", id="IPv6"),
+        pytest.param("http://u:hunter22@host:port/v1", id="no address at all"),
+        pytest.param("http://u:hunter22@[::1/v1", id="half an IPv6 address"),
+        pytest.param("ftp://hunter22/v1", id="another scheme"),
     ],
 )
-def test_secrets_in_an_address_stay_out_of_the_experiment(key, address, written):
-    settings = parse(f"{key}={address}")
-    assert getattr(settings, key) == address
-    experiment = settings.experiment()
-    assert experiment[key] == written
-    assert "hunter22" not in json.dumps(experiment)
+def test_an_address_that_holds_a_secret_or_can_not_be_read_is_refused_without_showing_it(key, address):
+    with pytest.raises(UsageError, match=f"{key}=…") as refused:
+        parse(f"{key}={address}")
+    assert "hunter22" not in str(refused.value)
 
 
-def test_an_address_that_can_not_be_read_is_wrong_usage():
-    with pytest.raises(UsageError, match="api_base"):
-        parse("api_base=http://user:hunter22@host:port/v1").experiment()
+def test_an_ordinary_address_stands_in_the_experiment():
+    assert parse("api_base=http://127.0.0.1:8000/v1").experiment()["api_base"] == "http://127.0.0.1:8000/v1"
 
 
 def test_an_experiment_can_be_written_as_json():

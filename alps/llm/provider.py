@@ -25,6 +25,8 @@ _PLACEHOLDER_KEY = "not-needed"
 
 @functools.cache
 def _libraries() -> SimpleNamespace:
+    for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
+        del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     for name in ("instructor", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx"):

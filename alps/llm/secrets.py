@@ -2,7 +2,7 @@
 
 import os
 import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
 _SECRET_SHAPE = re.compile(r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}")
@@ -17,13 +17,15 @@ def redact(text: str) -> str:
     return _SECRET_SHAPE.sub(_MASK, text)
 
 
-def redact_url(url: str) -> str:
-    """Drop user, password and query from `url`: some gateways carry their key there."""
+def check_address(url: str) -> None:
+    """Check that an endpoint's address can be read, and that no secret is part of it.
+
+    Raises:
+        ValueError: If it is no http address, or holds a user, a password or a query: addresses get into files.
+    """
     parts = urlsplit(url)
-    if not (parts.username or parts.password or parts.query):
-        return url
-    host = parts.hostname or ""
-    if ":" in host:
-        host = f"[{host}]"
-    netloc = f"{host}:{parts.port}" if parts.port else host
-    return urlunsplit((parts.scheme, netloc, parts.path, "", ""))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an address starts with http:// or https://")
+    if parts.username or parts.password or parts.query:
+        raise ValueError("an address must hold no user, password or query; a key belongs in the environment")
+    _ = parts.port  # raises where it is no number

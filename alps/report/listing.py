@@ -133,8 +133,14 @@ def _figures(run: Run) -> Table:
     counts = Text(f"n {sum(track['n'] for track in tracks):,}")
     if unscored := sum(track["unscored"] for track in tracks):
         counts.append(f", {unscored:,} unscored", style="yellow")
-    grid.add_row(value, counts, "finished", _cost(run.summary["calls"]))
+    grid.add_row(value, counts, "stopped by budget" if _stopped(run) else "finished", _cost(run.summary["calls"]))
     return grid
+
+
+def _stopped(run: Run) -> bool:
+    """Tell whether some records of a run were not asked because its budget was spent."""
+    tracks = run.summary["tracks"].values() if run.summary is not None else ()
+    return any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
 
 
 def _cost(calls: Mapping[str, Any]) -> str:

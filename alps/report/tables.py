@@ -120,7 +120,7 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     """Say what became of every record."""
     repeats = found.get("repeats", 1)
     each = f" ({found['n'] // repeats} records, each answered {repeats} times)" if repeats > 1 else ""
-    answers = "answers" if repeats > 1 else "records"
+    answers = ("answer" if repeats > 1 else "record") + ("s" if found["n"] != 1 else "")
     lines = [f"{found['n']} {answers}{each}: {found['scored']} scored, {found['unscored']} unscored."]
     lines += [
         f"{name} of each repeat: {', '.join(number(value) for value in values)}."
@@ -134,6 +134,8 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     said = [f"{found['repaired']} mended ({found['truncated']} of them cut off)"] if found["repaired"] else []
     said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
     said += [f"{found['rejected_gold']} gold items marked as rejected"] if found["rejected_gold"] else []
+    if found.get("unchecked"):
+        lines.append(f"{found['unchecked']} records were not checked against their dialogue: the judge failed.")
     return [*lines, f"Among them {', '.join(said)}."] if said else lines
 
 

@@ -179,7 +179,7 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
 
 async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
     row = plan.journals.verdicts.get(unit.key)
-    if row is not None and row["outcome"] == "ok":
+    if row is not None and row["outcome"] == "ok" and row.get("support", row)["outcome"] == "ok":
         return row
     verdict = await plan.task.judge(unit.sample, prediction, plan.judge, plan.options)
     row = unit.row(plan.task.track, verdict)

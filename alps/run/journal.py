@@ -25,7 +25,7 @@ class Journal:
         self._places: dict[str, tuple[int, int]] = {}
         self.unreadable = 0
         for offset, length, row in scan(path):
-            if row is None or "benchmark_id" not in row:
+            if row is None or not isinstance(row.get("benchmark_id"), str):
                 self.unreadable += 1
             else:
                 self._places[journal_key(row["benchmark_id"], row.get("repeat", 0))] = offset, length

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alps import __version__
-from alps.errors import RunFolderError
+from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
@@ -57,14 +57,30 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
     if not path.exists():
         write_json(path, manifest)
         return False
-    try:
-        there = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunFolderError(f"{path}: not JSON; choose another out=, or remove the folder") from error
+    there = read_manifest(folder)
     for name in _COMPARED:
         if difference := _difference(there.get(name), _as_json(manifest[name]), name):
             raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
     return True
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a run.
+
+    Raises:
+        UsageError: If there is none.
+        RunFolderError: If it can't be read.
+    """
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise UsageError(f"{folder}: no run here (manifest.json is missing)")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunFolderError(f"{path}: not JSON; choose another out=, or remove the folder") from error
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(n), dict) for n in ("settings", "data")):
+        raise RunFolderError(f"{path}: not the manifest of a run; choose another out=, or remove the folder")
+    return manifest
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

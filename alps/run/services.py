@@ -12,8 +12,8 @@ from alps.judges.repeated import RepeatedJudge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.settings import RunSettings
-from alps.systems import EMBEDDED, System, is_local, resolve_system
-from alps.tasks import Task
+from alps.systems import EMBEDDED, PROGRAM, System, is_local, resolve_system
+from alps.tasks import Task, load_task
 
 if TYPE_CHECKING:
     from alps.llm import Client
@@ -79,6 +79,8 @@ def check_names(settings: RunSettings, task: Task, *, generate: bool) -> None:
     """
     if generate and not is_local(settings.model, task):
         _check_llm("model", settings.model, settings.api_base, EMBEDDED[task.name])
+    elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
+        resolve_system(settings.model, task)
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
     else:
@@ -146,10 +148,11 @@ def _budget(settings: RunSettings, task: Task, ledger: Ledger) -> "Budget | None
     )
 
 
-def unpriced(settings: RunSettings, task: Task) -> list[str]:
+def unpriced(settings: RunSettings) -> list[str]:
     """Return the LLMs of a run whose price is not known: no cost cap can stop them."""
     from alps.llm.prices import price_of
 
+    task = load_task(settings.task)
     asked = [] if is_local(settings.model, task) else [settings.model]
     asked += [] if is_embedded_judge(settings.judge) else [settings.judge]
     return [model for model in asked if price_of(model).cost(1, 1) is None]

@@ -18,16 +18,18 @@ from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
+from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
+from alps.prompts import Prompt
 from alps.run.engine import Journals, Outcome, Plan, run_track
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import FolderLock
-from alps.run.manifest import build_manifest, claim, write_json
+from alps.run.manifest import build_manifest, claim, read_manifest, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, closing, open_services
 from alps.run.summary import summarise_run, summarise_track
-from alps.settings import RunSettings
+from alps.settings import RunSettings, parse_settings
 from alps.systems import FLOORS, NO_SYSTEM, Unheard
 from alps.systems.embedded import Embedded
 from alps.tasks import JudgingOptions, Task, load_task
@@ -67,12 +69,9 @@ def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    manifest_path = source / "manifest.json"
-    if not manifest_path.is_file():
-        raise UsageError(f"{source}: no run here (manifest.json is missing)")
-    then = json.loads(manifest_path.read_text(encoding="utf-8"))
+    then = read_manifest(source)
     kept = {name: value for name, value in then["settings"].items() if not name.startswith("judge")}
-    settings = RunSettings.model_validate({**kept, **judging})
+    settings = parse_settings({**kept, **judging}, RunSettings)
     task = load_task(settings.task)
     data = open_data(settings, task)
     if then["data"] != data.description:
@@ -173,7 +172,7 @@ async def _run(
             settings=settings.experiment(),
             system={"name": system.name, **system.settings},
             data=data.description,
-            prompts={prompt.id: prompt.sha256 for prompt in (task.prompt, *task.prompts)},
+            prompts={prompt.id: prompt.sha256 for prompt in _prompts(settings, task)},
             judge={"id": fingerprint_id(judge.fingerprint), **judge.fingerprint},
         )
         claim(folder, manifest)
@@ -194,6 +193,10 @@ async def _run(
                 return await run_track(plan, data.samples(), progress=progress), plan
         finally:
             journals.close()
+
+
+def _prompts(settings: RunSettings, task: Task) -> list[Prompt]:
+    return [task.prompt, *task.prompts, *([SUPPORT_RUBRIC] if settings.extras == "judge" else [])]
 
 
 @contextmanager

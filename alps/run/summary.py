@@ -31,6 +31,7 @@ def summarise_track(plan: Plan, outcome: Outcome, *, seed: int) -> dict[str, Any
         "truncated": outcome.truncated,
         "empty_vs_empty": board.total("empty_vs_empty"),
         "rejected_gold": board.total("rejected_gold"),
+        "unchecked": board.total("unchecked"),
         "notes": dict(outcome.notes.most_common(20)),
         "errors": dict(sorted(outcome.errors.items())),
         "floors": {name: _floor(plan, outcome, name, seed) for name in outcome.floors},

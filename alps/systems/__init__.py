@@ -2,6 +2,6 @@
 
 from alps.systems.base import System
 from alps.systems.embedded import Unheard
-from alps.systems.resolve import EMBEDDED, FLOORS, NO_SYSTEM, is_local, resolve_system
+from alps.systems.resolve import EMBEDDED, FLOORS, NO_SYSTEM, PROGRAM, is_local, resolve_system
 
-__all__ = ["EMBEDDED", "FLOORS", "NO_SYSTEM", "System", "Unheard", "is_local", "resolve_system"]
+__all__ = ["EMBEDDED", "FLOORS", "NO_SYSTEM", "PROGRAM", "System", "Unheard", "is_local", "resolve_system"]

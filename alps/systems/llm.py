@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from alps.llm import Client, Request
-from alps.llm.secrets import redact_url
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -25,7 +24,7 @@ class LlmSystem:
         self.name = model
         self.settings: Mapping[str, Any] = {
             "sampling": dict(sampling),
-            "api_base": redact_url(api_base) if api_base else None,
+            "api_base": api_base,
         }
         self._task = task
         self._client = client

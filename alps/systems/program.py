@@ -172,7 +172,6 @@ class ProgramSystem:
             if life.told_end or life.busy >= self._in_flight or (life.asked and (row.alone or life.lonely)):
                 return
             self._waiting.remove(row)
-            self._ended.discard(row.name)
             life.send(row)
 
     def _give_up_overdue(self, life: Life) -> bool:

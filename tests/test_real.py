@@ -1,0 +1,231 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from alps.judges.lexical import AGREEMENT
+from tests.conftest import ROOT, real_sample_folder
+from tests.endtoend import end, finish, rows, run, start, summary, task1
+
+pytestmark = pytest.mark.real
+
+FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
+FAULTS = "429:0.1,500:0.05,drop:0.03,garbage:0.05,truncate:0.03,empty:0.03"
+CUT_OFF = ("sess_8b6eb01a78ba__87852", "sess_e99ed652e986__10711")
+
+
+@pytest.fixture(scope="module")
+def sample():
+    folder = real_sample_folder()
+    if folder is None:
+        pytest.skip("the real sample is not here: set ALPS_SAMPLE to its folder")
+    return folder.resolve()
+
+
+@pytest.fixture(scope="module")
+def embedded(sample, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedded")
+
+    def carry_out(model):
+        name = model.replace("/", "-")
+        return run(folder, "run", "task=extraction", f"model={model}", f"data={sample}", "split=dev", f"out={name}")
+
+    models = ("rules", "oracle", *FLOORS)
+    with ThreadPoolExecutor(2) as pool:
+        finished = dict(zip(models, pool.map(carry_out, models), strict=True))
+    assert {result.returncode for result in finished.values()} == {0}, finished
+    return {model: task1(folder / model.replace("/", "-")) for model in finished}
+
+
+class Replay:
+    def __init__(self, sample, folder, *options):
+        self.folder, self.log = folder, folder / "server.jsonl"
+        tool = sample.parent / "tools" / "replay_server.py"
+        words = [sys.executable, str(tool), "--sample", str(sample), "--log", str(self.log), *options]
+        self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        url = self.server.stdout.readline().strip()
+        model = ("model=openai/replay", f"api_base={url}", "judge=openai/judge", f"judge_api_base={url}")
+        self.run = start(folder, "run", "task=extraction", *model, f"data={sample}", "split=dev", "out=out")
+
+    def finish(self):
+        self.finished = finish(self.run)
+        return self
+
+    def close(self):
+        end(self.run)
+        self.server.terminate()
+        self.server.communicate()
+
+
+@pytest.fixture(scope="module")
+def replays(sample, tmp_path_factory):
+    if not (sample.parent / "tools" / "replay_server.py").is_file():
+        pytest.skip("the replay server is not here")
+    begun = [
+        Replay(sample, tmp_path_factory.mktemp("replay")),
+        Replay(sample, tmp_path_factory.mktemp("replay"), "--faults", FAULTS),
+    ]
+    yield begun
+    for replay in begun:
+        replay.close()
+
+
+@pytest.fixture(scope="module")
+def calm(replays):
+    return replays[0].finish()
+
+
+@pytest.fixture(scope="module")
+def faulty(replays):
+    return replays[1].finish()
+
+
+@pytest.fixture(scope="module")
+def recorded(sample):
+    found = rows(sample / "recorded" / "task1" / "records.jsonl")
+    return {row["benchmark_id"]: row["model_output"]["raw_output"] for row in found}
+
+
+def plain_values(text):
+    fenced = re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text.strip(), re.DOTALL)
+    try:
+        items = json.loads(fenced.group(1) if fenced else text)["memory_items"]
+    except ValueError:
+        return None
+    return [item["value"].strip() for item in items]
+
+
+def predicted(replay):
+    return {row["benchmark_id"]: row for row in rows(replay.folder / "out" / "predictions.jsonl")}
+
+
+@pytest.mark.parametrize("floor", FLOORS[1:])
+def test_a_content_free_answer_scores_next_to_nothing(embedded, floor):
+    score = embedded[floor]["scores"]["f1"]
+    assert score["n"] == 84
+    assert score["value"] < 0.03
+    assert score["high"] < 0.03
+
+
+def test_an_empty_answer_scores_nothing(embedded):
+    assert embedded["floor/empty"]["scores"]["f1"]["value"] == 0
+    assert embedded["floor/empty"]["empty_vs_empty"] == 0
+
+
+def test_the_gold_itself_scores_one(embedded):
+    assert embedded["oracle"]["scores"]["f1"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 84}
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_the_embedded_extractor_is_above_every_floor(embedded, floor):
+    above = embedded["rules"]["floors"][floor]["above"]
+    assert above["n"] == 84
+    assert 0 < above["low"] <= above["value"] <= above["high"]
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_a_floor_beside_a_run_has_the_score_of_a_run_of_its_own(embedded, floor):
+    beside = embedded["rules"]["floors"][floor]["scores"]["f1"]
+    assert beside["value"] == embedded[floor]["scores"]["f1"]["value"]
+
+
+def test_rejected_gold_is_counted(embedded):
+    assert embedded["rules"]["rejected_gold"] == 16
+
+
+def test_every_recorded_answer_is_accounted_for(calm):
+    track = task1(calm.folder / "out")
+    assert calm.finished.returncode == 0, calm.finished
+    assert (track["n"], track["scored"], track["unscored"]) == (84, 84, 0)
+    assert (track["failed_predictions"], track["failed_judgements"]) == ({"empty": 5}, {})
+
+
+def test_an_answer_that_never_came_is_empty_and_every_other_one_is_read(calm, recorded):
+    outcomes = {name: row["outcome"] for name, row in predicted(calm).items()}
+    assert outcomes == {name: "empty" if text is None else "ok" for name, text in recorded.items()}
+    assert Counter(outcomes.values()) == {"ok": 79, "empty": 5}
+
+
+def test_every_memory_of_a_recorded_answer_is_found_in_its_order(calm, recorded):
+    expected = {name: values for name, text in recorded.items() if text and (values := plain_values(text)) is not None}
+    rows_by_id = predicted(calm)
+    found = {name: [m["value"] for m in rows_by_id[name]["prediction"]["memory_items"]] for name in expected}
+    assert len(expected) == 77
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_an_answer_that_was_cut_off_gives_its_one_complete_memory(calm, recorded, name):
+    row = predicted(calm)[name]
+    assert plain_values(recorded[name]) is None
+    assert (row["outcome"], row["repaired"], row["truncated"]) == ("ok", True, True)
+    assert [memory["value"] in recorded[name] for memory in row["prediction"]["memory_items"]] == [True]
+
+
+def test_only_what_needed_mending_is_marked_as_mended(calm, recorded):
+    mended = {name for name, row in predicted(calm).items() if row["repaired"]}
+    assert mended == {name for name, text in recorded.items() if text and text.startswith("```")}
+
+
+def test_raw_answers_are_kept_as_the_model_wrote_them(calm, recorded):
+    assert {name: row["raw"] for name, row in predicted(calm).items()} == recorded
+
+
+def test_faults_leave_every_record_accounted_for(faulty):
+    track = task1(faulty.folder / "out")
+    assert "Traceback" not in faulty.finished.stderr
+    assert track["n"] == track["scored"] + track["unscored"] == 84
+    assert track["scored"] >= 76
+    assert faulty.finished.returncode == (track["unscored"] > 0.05 * 84)
+    failed = sum(track["failed_predictions"].values()) + sum(track["failed_judgements"].values())
+    assert failed + sum(row["outcome"] == "ok" for row in rows(faulty.folder / "out" / "scores.jsonl")) == 84
+
+
+def test_faults_did_happen(faulty):
+    met = Counter(str(row["status"]) for row in rows(faulty.log))
+    assert met.keys() >= {"429", "500", "drop", "garbage", "truncate", "empty"}
+
+
+def test_under_faults_no_question_that_was_answered_is_asked_again(faulty):
+    answered = Counter(row["key"] for row in rows(faulty.log) if row["status"] == 200)
+    assert max(answered.values()) == 1
+
+
+def test_every_request_of_the_server_stands_in_the_ledger(faulty):
+    assert len(rows(faulty.folder / "out" / "calls.jsonl")) == len(rows(faulty.log))
+    assert summary(faulty.folder / "out")["calls"]["http"] == len(rows(faulty.log))
+
+
+def test_faults_lose_no_memory_that_was_said(calm, faulty):
+    heard, disturbed = predicted(calm), predicted(faulty)
+    lost = {
+        name: len(row["prediction"]["memory_items"])
+        for name, row in heard.items()
+        if row["outcome"] == "ok"
+        and not disturbed[name]["truncated"]
+        and (disturbed[name]["prediction"] or {}).get("memory_items") != row["prediction"]["memory_items"]
+    }
+    assert lost == {}
+
+
+def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
+    words = [sys.executable, str(ROOT / "bench" / "lexical_judge.py"), str(sample)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
+    sizes = re.findall(r"n (\d+), sessions", printed)
+    kappas = re.findall(r"cross-validated +(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", printed)
+    assert len(sizes) == len(kappas) == 2
+    (all_pairs, all_low, all_high), (differing, low, high) = (tuple(map(two_decimals, kappa)) for kappa in kappas)
+    assert (
+        f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} pairs, "
+        f"{differing} [{low}, {high}] on the {sizes[1]} not identical"
+    ) == AGREEMENT
+
+
+def two_decimals(text):
+    return f"{float(text):.2f}".replace("0.", ".", 1)
