@@ -3,10 +3,14 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tenacity import wait_fixed
+
+from alps.llm.cache import Cache
+from tests.desk import Desk
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,6 +39,21 @@ def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return command
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A client's desk, where nobody waits long between attempts."""
+    monkeypatch.setattr("alps.llm.client._BACKOFF", wait_fixed(0.001))
+    return Desk(tmp_path)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Cache]:
+    """A reply cache of its own."""
+    cache = Cache(tmp_path / "replies.sqlite")
+    yield cache
+    cache.close()
 
 
 def real_sample_folder() -> Path | None:

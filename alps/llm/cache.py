@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from alps.errors import UsageError
 from alps.llm.types import Reply, Request
 
+_BUSY_SECONDS = 30.0
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
 
@@ -63,10 +65,22 @@ class Cache:
             raise UsageError(f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off") from error
 
     def _open(self) -> None:
-        self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
-        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_SECONDS)
+        self._begin_wal()
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(_TABLE)
+
+    def _begin_wal(self) -> None:
+        """Switch to WAL; SQLite does not wait for another process that is doing the same, so that is done here."""
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def _rebuild(self) -> None:
         """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't be lost."""
@@ -83,6 +97,8 @@ class Cache:
         """Return the reply stored under `key`."""
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+        except sqlite3.OperationalError:  # full disk, or locked: nothing is wrong with what is stored
+            return None
         except sqlite3.DatabaseError:
             self._rebuild()
             return None
@@ -94,11 +110,14 @@ class Cache:
     def put(self, key: str, reply: Reply) -> None:
         """Store `reply` under `key`."""
         row = key, json.dumps(asdict(reply))
-        try:
-            self._db.execute(_STORE, row)
-        except sqlite3.DatabaseError:
-            self._rebuild()
-            self._db.execute(_STORE, row)
+        with suppress(sqlite3.OperationalError):  # without room a reply is not kept, and the run goes on
+            try:
+                self._db.execute(_STORE, row)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                self._rebuild()
+                self._db.execute(_STORE, row)
 
     def close(self) -> None:
         """Close the database."""

@@ -10,7 +10,6 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
-    stop_after_attempt,
     wait_random_exponential,
 )
 
@@ -28,6 +27,7 @@ T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
 
 _ATTEMPTS = 8
+_HUNG_ATTEMPTS = 3
 _RE_ASKS = 2
 _QUOTED = 8_000
 _BACKOFF = wait_random_exponential(multiplier=0.5, max=30)
@@ -117,7 +117,7 @@ class Client:
         """Get one reply to `messages`, trying again while the failure may pass."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, TransportError) and error.transient),
-            stop=stop_after_attempt(_ATTEMPTS),
+            stop=_stop,
             wait=_wait,
             reraise=True,
         )
@@ -247,6 +247,13 @@ def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[di
     problem = completion.error or completion.outcome
     prompt = REASK if request.answer is not None else REASK_TEXT
     return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]
+
+
+def _stop(state: RetryCallState) -> bool:
+    """Give up after so many attempts; sooner where each of them takes the whole timeout."""
+    error = state.outcome.exception() if state.outcome is not None else None
+    hung = isinstance(error, TransportError) and error.status == 408
+    return state.attempt_number >= (_HUNG_ATTEMPTS if hung else _ATTEMPTS)
 
 
 def _wait(state: RetryCallState) -> float:
