@@ -1,5 +1,6 @@
 """The command; imports nothing heavy before it knows what is asked."""
 
+import errno
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -168,7 +169,8 @@ def _guarded(command: Callable[[], object]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}", 2)
+        hint = "; make room, and the same command goes on" if error.errno == errno.ENOSPC else ""
+        code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
     return code if isinstance(code, int) else 0
 
 

@@ -36,13 +36,14 @@ def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_
         calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
         most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
         low, high = (_dollars(cost) for cost in (stage.least_cost, stage.most_cost))
-        table.add_row(f"{stage.name} ({stage.model})", calls, f"{stage.least_tokens:,} – {most}", f"{low} – {high}")
+        table.add_row(stage.name, calls, f"{stage.least_tokens:,} – {most}", f"{low} – {high}")
     console.print(table)
     console.print("\n".join(_estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)))
 
 
 def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> list[str]:
-    notes = ["The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top."]
+    notes = [f"{stage.name}: {stage.model}" for stage in stages]
+    notes.append("The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top.")
     for stage in stages:
         if stage.unpriced:
             notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
