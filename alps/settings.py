@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
-from alps.llm.secrets import check_address
+from alps.llm.secrets import check_address, redact
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -92,8 +92,9 @@ class RunSettings(JudgeSettings):
         return address
 
     def experiment(self) -> dict[str, Any]:
-        """Return what the run measures: every setting that is not operational."""
-        return self.model_dump(exclude=set(OPERATIONAL))
+        """Return what the run measures: every setting that is not operational, a secret in a command left out."""
+        settings = self.model_dump(exclude=set(OPERATIONAL))
+        return {**settings, "model": redact(self.model)}
 
 
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:

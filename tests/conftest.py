@@ -11,6 +11,9 @@ from tenacity import wait_fixed
 
 from alps.llm.cache import Cache
 from tests.desk import Desk
+from tests.programs import diary, make
+
+__all__ = ["diary", "make"]  # fixtures of one module's tests
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -2,6 +2,7 @@ import json
 import math
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -383,3 +384,19 @@ def test_scoring_again_on_other_data_is_refused(alps, tmp_path):
 
 def test_scoring_again_knows_no_settings_of_a_system(alps, finished_run):
     assert "unknown key 'model'" in one_line(alps("score", "out", "model=oracle"))
+
+
+def test_a_key_in_the_command_of_a_program_gets_into_no_file_and_no_name(tmp_path):
+    key = "sk-canary-command-0004"
+    write_visitors(tmp_path / "data", 1)
+    (tmp_path / "silent.py").write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({**json.loads(line), 'memory_items': []}), flush=True)\n"
+    )
+    model = f"model=program:{sys.executable} silent.py --key {key}"
+    finished = run(tmp_path, "run", "task=extraction", "data=data", model)
+    assert finished.returncode == 0, finished.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    texts = [folder.name, finished.stdout, finished.stderr, *(path.read_text() for path in folder.iterdir())]
+    assert [text for text in texts if key in text] == []

@@ -20,6 +20,7 @@ from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
+from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.run.engine import Journals, Outcome, Plan, run_track
 from alps.run.estimate import Stage, estimate
@@ -113,7 +114,13 @@ def run_folder(settings: RunSettings) -> Path:
     if settings.out:
         return Path(settings.out)
     data = settings.data if settings.data == "samples" else Path(settings.data).name
-    parts = (settings.task, _slug(settings.model), _slug(data), _slug(settings.judge), _digest(settings.experiment()))
+    parts = (
+        settings.task,
+        _slug(redact(settings.model)),
+        _slug(data),
+        _slug(settings.judge),
+        _digest(settings.experiment()),
+    )
     return Path("runs") / "-".join(part for part in parts if part)
 
 
@@ -155,7 +162,7 @@ def _carry_out(settings: RunSettings, task: Task, data: Data, folder: Path, *, p
         services = services or _judging_services(settings, task, ledger, predictions or folder, folder)
         outcome, plan = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
         found = {task.track: summarise_track(plan, outcome, seed=settings.seed)}
-        summary = summarise_run(model=settings.model, judge=services.judge, tracks=found, totals=ledger.totals)
+        summary = summarise_run(model=redact(settings.model), judge=services.judge, tracks=found, totals=ledger.totals)
         write_json(folder / "summary.json", summary)
     tracks = found.values()
     unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))

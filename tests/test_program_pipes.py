@@ -1,0 +1,204 @@
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.schema import Prediction
+from alps.systems import process, program
+from tests.programs import (
+    HOLDING,
+    PRELUDE,
+    answered,
+    ask,
+    facts,
+    is_held,
+    is_let_go,
+    sample,
+    system,
+)
+
+
+async def _with_ticks(work: Any) -> tuple[Any, float]:
+    """Return what `work` gives, and the longest time that the event loop was away meanwhile."""
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.monotonic() - began)
+
+    ticker = asyncio.create_task(tick())
+    try:
+        return await work, longest
+    finally:
+        ticker.cancel()
+
+
+def test_a_flood_of_stderr_neither_blocks_nor_fills_anything(make, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
+    body = """
+for name in rows():
+    for number in range(500): sys.stderr.write(("x" * 99 + "\\n") * 1000)
+    sys.stderr.write("my key is hush-hush-hush\\nthe end of " + name + "\\n")
+    answer(name)
+"""
+    asked = make(body)
+
+    async def flooded() -> list[Prediction]:
+        try:
+            return [await asked.predict(sample("a"))]
+        finally:
+            await asked.aclose()
+
+    (predictions, longest) = asyncio.run(_with_ticks(flooded()))
+    assert facts(predictions[0]) == ["fact of a"]
+    assert longest < 0.5
+    kept = (tmp_path / "stderr.log").read_text()
+    assert kept.splitlines()[0] == "x" * 99
+    assert 60_000 < len(kept) <= process.STDERR_KEPT
+    assert kept.endswith("x\nmy key is [secret]\nthe end of a\n")
+
+
+def test_lines_above_the_cap_are_garbage_and_long_ones_below_it_are_not(make):
+    body = """
+for name in rows():
+    if name == "a": answer(name, reasoning="x" * 50_000_000)
+    elif name == "b": answer(name, reasoning="x" * 5_000_000)
+    else: answer(name)
+"""
+    asked = make(body, timeout=10.0)
+
+    async def flooded() -> list[Prediction]:
+        try:
+            return await asyncio.gather(*(asked.predict(sample(name)) for name in "abc"))
+        finally:
+            await asked.aclose()
+
+    (predictions, longest) = asyncio.run(_with_ticks(flooded()))
+    assert [prediction.outcome for prediction in predictions] == ["unparsable", "ok", "ok"]
+    assert len(str(predictions[0].raw)) == 20_000
+    assert len(str(predictions[1].raw)) > 5_000_000
+    assert longest < 0.5
+
+
+def test_a_long_answer_is_heard_although_the_program_ended_meanwhile(make, diary):
+    predictions = ask(make("answer(next(rows()), reasoning='x' * 5_000_000)"), "a")
+    assert answered(predictions)
+    assert diary.starts == 1
+
+
+def test_a_flood_of_log_lines_on_stdout_is_survived(make):
+    body = """
+for name in rows():
+    for number in range(20): sys.stdout.write("log line\\n" * 2_000)
+    answer(name)
+"""
+    predictions = ask(make(body), "a", "b")
+    assert answered(predictions)
+    assert all(len(" ".join(prediction.notes)) < 300 for prediction in predictions.values())
+
+
+def test_secrets_in_garbage_are_not_kept(make, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
+    body = 'for name in rows(): print("calling with " + os.environ["SOME_API_KEY"])'
+    predictions = ask(make(body, timeout=2.0), "a")
+    assert predictions["a"].raw == "calling with [secret]"
+
+
+def test_the_command_is_named_without_its_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
+    asked = system(f"{sys.executable} -c pass --key hush-hush-hush", tmp_path)
+    assert asked.name == f"program:{Path(sys.executable).name}"
+    assert asked.settings == {"command": f"{sys.executable} -c pass --key [secret]"}
+
+
+def test_a_program_ends_by_itself_when_its_input_ends(make, diary, tmp_path):
+    body = """
+for name in rows(): answer(name)
+note("goodbye")
+print("and a last word", file=sys.stderr)
+"""
+    assert answered(ask(make(body), "a"))
+    assert diary.lines[-1] == "goodbye"
+    assert (tmp_path / "stderr.log").read_text() == "and a last word\n"
+
+
+def test_nothing_stays_behind_of_a_program_that_will_not_end(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "GRACE", 0.2)
+    monkeypatch.setattr(process, "GRACE", 0.4)
+    body = (
+        HOLDING.format(lock=str(tmp_path / "lock"))
+        + """
+signal.signal(signal.SIGTERM, lambda *_: note("terminated"))
+for name in rows(): answer(name)
+while True: time.sleep(0.05)
+"""
+    )
+    assert answered(ask(make(body), "a", "b"))
+    assert is_let_go(tmp_path / "lock")
+    assert "terminated" in (tmp_path / "diary").read_text()
+
+
+def test_children_of_a_program_that_died_do_not_hold_up_the_run(make, tmp_path):
+    body = HOLDING.format(lock=str(tmp_path / "lock")) + "answer(next(rows()))"
+    began = time.monotonic()
+    assert answered(ask(make(body), "a", "b"))
+    assert time.monotonic() - began < 2.0
+    assert is_let_go(tmp_path / "lock")
+
+
+def test_nothing_stays_behind_when_the_run_is_cancelled(make, tmp_path):
+    asked = make(HOLDING.format(lock=str(tmp_path / "lock")) + 'note("ready")\ntime.sleep(60)')
+
+    async def cancelled() -> None:
+        under_way = asyncio.create_task(asked.predict(sample("a")))
+        while not is_held(tmp_path / "lock"):
+            await asyncio.sleep(0.02)
+        under_way.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await under_way
+
+    asyncio.run(cancelled())
+    assert is_let_go(tmp_path / "lock")
+
+
+def test_nothing_stays_behind_after_control_c(tmp_path):
+    script, lock = tmp_path / "script.py", tmp_path / "lock"
+    script.write_text(PRELUDE.format(diary=str(tmp_path / "diary")) + HOLDING.format(lock=str(lock)) + "list(rows())")
+    run = f"""
+import asyncio
+from pathlib import Path
+from tests.programs import sample, system
+async def run():
+    asked = system("{sys.executable} -S {script}", Path({str(tmp_path)!r}))
+    try:
+        await asked.predict(sample("a"))
+    finally:
+        await asked.aclose()
+try:
+    asyncio.run(run())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    running = subprocess.Popen([sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not is_held(lock):
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    output, complaints = running.communicate(timeout=20)
+    assert (output, complaints) == ("interrupted\n", "")
+    assert is_let_go(lock)
+
+
+def test_it_can_be_used_again_after_it_was_closed(make, diary):
+    asked = make("for name in rows(): answer(name)")
+    assert answered(ask(asked, "a", "b"))
+    assert answered(ask(asked, "a", "c"))
+    assert diary.starts == 2
