@@ -136,7 +136,7 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
     said += [f"{found['rejected_gold']} gold items marked as rejected"] if found["rejected_gold"] else []
     if found.get("unchecked"):
-        lines.append(f"{found['unchecked']} records were not checked against their dialogue: the judge failed.")
+        lines.append(f"Not checked against the dialogue, as the judge failed: {found['unchecked']}.")
     return [*lines, f"Among them {', '.join(said)}."] if said else lines
 
 

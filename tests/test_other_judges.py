@@ -1,0 +1,146 @@
+import asyncio
+import json
+
+import pytest
+
+from alps.errors import DataError, UsageError
+from alps.judges.base import Embedded, match_memories
+from alps.judges.matching import RELATIONS, Judgement, Pair, assign
+from alps.judges.recorded import RELATION_OF, RecordedJudge
+from alps.judges.repeated import RepeatedJudge, self_agreement
+from alps.judges.support import support_answer
+from tests.builders import memories
+
+GOLD, PREDICTED = memories("Plays the cello", "Lives in Graz"), memories("A cellist", "Has a home in Graz")
+
+
+class Opinion(Embedded):
+    """A judge with a fixed opinion."""
+
+    name = "fixed"
+    relations = frozenset(RELATIONS)
+    comparable = True
+
+    def __init__(self, *pairs, outcome="ok"):
+        self.fingerprint = {"judge": "fixed"}
+        self._judgement = Judgement(outcome, tuple(Pair(*pair, "because") for pair in pairs))
+
+    async def match(self, gold, predicted, *, about):
+        return self._judgement
+
+
+def judged(judge, gold=GOLD, predicted=PREDICTED, about="b1"):
+    return asyncio.run(match_memories(gold, predicted, judge=judge, about=about))
+
+
+def relations(judgement):
+    return {(pair.gold, pair.predicted): pair.relation for pair in judgement.pairs}
+
+
+def test_the_majority_of_the_draws_decides():
+    draws = [Opinion((0, 0, "same")), Opinion((0, 0, "same"), (1, 1, "same")), Opinion((0, 0, "related"))]
+    assert relations(judged(RepeatedJudge(draws))) == {(0, 0): "same"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "decided"),
+    [
+        pytest.param("same", "narrower", {(0, 0): "narrower"}, id="the stricter of two matches"),
+        pytest.param("same", "conflicting", {(0, 0): "conflicting"}, id="no match"),
+        pytest.param("same", None, {}, id="not named"),
+    ],
+)
+def test_a_tie_goes_against_the_system(one, other, decided):
+    draws = [Opinion((0, 0, one)), Opinion((0, 0, other)) if other else Opinion()]
+    assert relations(judged(RepeatedJudge(draws))) == decided
+
+
+def test_one_failed_draw_fails_the_judgement():
+    assert judged(RepeatedJudge([Opinion((0, 0, "same")), Opinion(outcome="unparsable")])).outcome == "unparsable"
+
+
+@pytest.mark.parametrize(
+    ("votes", "agreement"),
+    [
+        pytest.param([{}, {}], 1.0, id="nothing named"),
+        pytest.param([{(0, 0): "same"}, {(0, 0): "narrower"}], 1.0, id="two kinds of match"),
+        pytest.param([{(0, 0): "same"}, {(0, 0): "broader"}], 0.0, id="match and no match"),
+        pytest.param([{(0, 0): "same"}, {(0, 0): "same"}, {}], 1 / 3, id="two of three"),
+        pytest.param([{(0, 0): "same", (1, 1): "same"}, {(0, 0): "same"}], 0.5, id="one of two pairs"),
+    ],
+)
+def test_self_agreement_is_the_share_of_equal_decisions(votes, agreement):
+    assert self_agreement(votes) == pytest.approx(agreement)
+
+
+def test_the_number_of_draws_is_part_of_the_fingerprint():
+    assert RepeatedJudge([Opinion(), Opinion()]).fingerprint != RepeatedJudge([Opinion()] * 3).fingerprint
+
+
+def record(**changes):
+    items = [{"memory_id": f"m{n}", "type": "direct", "value": m.value} for n, m in enumerate(PREDICTED, start=1)]
+    reviews = [{"gold_id": GOLD[0].memory_id, "pred_id": "m1", "error_type": "EQUIVALENT"}]
+    row = {"benchmark_id": "b1", "model_output": {"memory_items": items}, "judge_output": {"pair_reviews": reviews}}
+    return {**row, **changes}
+
+
+def recorded(tmp_path, *rows):
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return RecordedJudge(path)
+
+
+def own_ids(predicted):
+    return tuple(m.model_copy(update={"memory_id": f"m{n}"}) for n, m in enumerate(predicted, start=1))
+
+
+@pytest.mark.parametrize("error_type", RELATION_OF)
+def test_a_recorded_review_becomes_the_relation_of_its_pair(tmp_path, error_type):
+    review = {"gold_id": GOLD[0].memory_id, "pred_id": "m1", "error_type": error_type}
+    judge = recorded(tmp_path, record(judge_output={"pair_reviews": [review]}))
+    judgement = judged(judge, predicted=own_ids(PREDICTED))
+    assert relations(judgement) == {(0, 0): RELATION_OF[error_type]}
+    matching = {"EQUIVALENT", "LABEL_WRONG", "TYPE_WRONG", "UNDERGENERAL"}
+    assert bool(assign(judgement.pairs, "lenient")) == (error_type in matching)
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        pytest.param(record(benchmark_id="b2"), "empty", id="no record"),
+        pytest.param(record(judge_output=None), "empty", id="no verdict"),
+        pytest.param(record(model_output={"memory_items": []}), "invalid", id="another prediction"),
+        pytest.param(record(model_output=None), "invalid", id="no prediction"),
+    ],
+)
+def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, row, outcome):
+    assert judged(recorded(tmp_path, row), predicted=own_ids(PREDICTED)).outcome == outcome
+
+
+def test_bad_records_are_named_with_their_line_and_field(tmp_path):
+    bad = record(judge_output={"pair_reviews": [{"gold_id": "m1", "pred_id": "m1", "error_type": "MAYBE"}]})
+    with pytest.raises(DataError, match=r"line 2, judge_output\.pair_reviews\.0\.error_type: .*MAYBE"):
+        recorded(tmp_path, record(), bad)
+    with pytest.raises(UsageError, match="no such file"):
+        RecordedJudge(tmp_path / "missing.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        pytest.param({"items": [{"id": "p1", "support": "maybe"}]}, "maybe", id="an unknown verdict"),
+        pytest.param({"items": [{"id": "p1", "support": "supported"}]}, "p2", id="an item left out"),
+        pytest.param({"verdict": "supported"}, "items", id="no list"),
+    ],
+)
+def test_a_support_verdict_is_never_guessed(node, problem):
+    with pytest.raises(ValueError, match=problem):
+        support_answer(["p1", "p2"]).read(node)
+
+
+def test_a_support_reply_is_read_item_by_item():
+    items = [{"reason": "said", "id": f"p{n}", "support": "supported"} for n in (3, 2, 1)]
+    assert support_answer(["p1", "p2"]).read({"items": items}).value == {
+        "p1": ("supported", "said"),
+        "p2": ("supported", "said"),
+    }
