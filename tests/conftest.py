@@ -66,10 +66,10 @@ def real_sample_folder() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-@pytest.fixture
-def real_sample() -> Path:
-    """The real sample; tests that need it are marked `real`."""
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The folder of the real sample; tests that need it are marked `real`."""
     folder = real_sample_folder()
     if folder is None:
         pytest.skip("the real sample is not here: set ALPS_SAMPLE to its folder")
-    return folder
+    return folder.resolve()

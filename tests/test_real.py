@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from alps.judges.lexical import AGREEMENT
-from tests.conftest import ROOT, real_sample_folder
+from tests.conftest import ROOT
 from tests.endtoend import end, finish, rows, run, start, summary, task1
 
 pytestmark = pytest.mark.real
@@ -17,14 +17,6 @@ pytestmark = pytest.mark.real
 FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
 FAULTS = "429:0.1,500:0.05,drop:0.03,garbage:0.05,truncate:0.03,empty:0.03"
 CUT_OFF = ("sess_8b6eb01a78ba__87852", "sess_e99ed652e986__10711")
-
-
-@pytest.fixture(scope="module")
-def sample():
-    folder = real_sample_folder()
-    if folder is None:
-        pytest.skip("the real sample is not here: set ALPS_SAMPLE to its folder")
-    return folder.resolve()
 
 
 @pytest.fixture(scope="module")

@@ -391,7 +391,7 @@ def recorded(track: str) -> list[str]:
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("real_sample")
+@pytest.mark.usefixtures("sample")
 @pytest.mark.parametrize(("track", "unusable"), [("task1", 0), ("task2", 2)])
 def test_every_recorded_output_that_holds_memories_is_read(track: str, unusable: int):
     outcomes = [read(output).outcome for output in recorded(track)]
@@ -400,7 +400,7 @@ def test_every_recorded_output_that_holds_memories_is_read(track: str, unusable:
 
 
 @pytest.mark.real
-@pytest.mark.usefixtures("real_sample")
+@pytest.mark.usefixtures("sample")
 @pytest.mark.parametrize("track", ["task1", "task2"])
 def test_no_memory_of_a_recorded_output_is_lost_in_mending(track: str):
     lost = [

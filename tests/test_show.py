@@ -300,8 +300,8 @@ def test_a_short_text_is_kept_whole_around_its_quotes() -> None:
 
 
 @pytest.mark.real
-def test_nearly_every_quote_of_real_gold_is_found(real_sample: Path) -> None:
-    folder = real_sample / "benchmark_data" / "dev" / "task1"
+def test_nearly_every_quote_of_real_gold_is_found(sample: Path) -> None:
+    folder = sample / "benchmark_data" / "dev" / "task1"
     total = found = 0
     for sample in read_samples(folder, load_task("extraction").read_sample):
         gold = {str(n): memory for n, memory in enumerate(sample.gold) if memory.evidence and memory.evidence.text}

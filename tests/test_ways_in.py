@@ -4,7 +4,6 @@ import sys
 
 import pytest
 
-from tests.conftest import real_sample_folder
 from tests.endtoend import end, rows, run, task1
 
 pytestmark = pytest.mark.real
@@ -36,14 +35,6 @@ WAYS = {
     "class": "model=python:replay_class:Replay",
     "predictions": "model=predictions:whole/predictions.jsonl",
 }
-
-
-@pytest.fixture(scope="module")
-def sample():
-    folder = real_sample_folder()
-    if folder is None:
-        pytest.skip("the real sample is not here: set ALPS_SAMPLE to its folder")
-    return folder.resolve()
 
 
 @pytest.fixture(scope="module")
