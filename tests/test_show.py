@@ -303,9 +303,9 @@ def test_a_short_text_is_kept_whole_around_its_quotes() -> None:
 def test_nearly_every_quote_of_real_gold_is_found(sample: Path) -> None:
     folder = sample / "benchmark_data" / "dev" / "task1"
     total = found = 0
-    for sample in read_samples(folder, load_task("extraction").read_sample):
-        gold = {str(n): memory for n, memory in enumerate(sample.gold) if memory.evidence and memory.evidence.text}
-        evidence = locate(gold, sample.dialogue)
+    for record in read_samples(folder, load_task("extraction").read_sample):
+        gold = {str(n): memory for n, memory in enumerate(record.gold) if memory.evidence and memory.evidence.text}
+        evidence = locate(gold, record.dialogue)
         total += len(gold)
         found += len({name for spans in evidence.spans.values() for span in spans for name in span.gold})
     assert found / total > 0.98
