@@ -1,7 +1,6 @@
 """What a run may spend, checked before each call against the worst case of everything in flight."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from alps.errors import UsageError
 from alps.llm.ledger import Call, Totals
 from alps.llm.prices import Price
-from alps.llm.types import Request, TransportError
+from alps.llm.types import Request, TransportError, schema_of
 
 _PER_MESSAGE = 32
 _PER_REQUEST = 64
@@ -105,7 +104,7 @@ def worst_case(request: Request[Any], messages: Sequence[Mapping[str, str]], pri
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
     """Return an upper bound on the prompt tokens of a call: its bytes, and what a provider wraps around them."""
-    schema = json.dumps(request.answer.schema.model_json_schema()) if request.answer is not None else ""
+    schema = schema_of(request.answer.schema) if request.answer is not None else ""
     text = sum(len(message["content"].encode(errors="surrogatepass")) + _PER_MESSAGE for message in messages)
     return text + len(schema.encode()) + _PER_REQUEST
 

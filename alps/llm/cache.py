@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.llm.types import Reply, Request
+from alps.llm.types import Reply, Request, schema_of
 
 _BUSY_SECONDS = 30.0
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
@@ -25,7 +25,7 @@ def cache_key(request: Request[Any]) -> str:
         "api_base": request.api_base,
         "messages": [dict(message) for message in request.messages],
         "sampling": dict(request.sampling),
-        "schema": request.answer.schema.model_json_schema() if request.answer is not None else None,
+        "schema": schema_of(request.answer.schema) if request.answer is not None else None,
         "repeat": request.repeat,
     }
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

@@ -1,7 +1,9 @@
 """What goes into a completion and what comes out of it."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -10,6 +12,12 @@ from alps.errors import AlpsError
 from alps.schema import Outcome
 
 T = TypeVar("T")
+
+
+@cache
+def schema_of(model: type[BaseModel]) -> str:
+    """Return the JSON schema of a response model, as canonical JSON; made once, as it stands in every cache key."""
+    return json.dumps(model.model_json_schema(), sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
