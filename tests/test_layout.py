@@ -106,7 +106,7 @@ def test_an_installed_package_does_not_look_for_packages_around_it(tmp_path):
     "pattern",
     [
         pytest.param(r"(?<![\w/.…])/(home|root|Users|work|farm)/\w", id="a path of a machine"),
-        pytest.param(r"py[p]i[.]org|python[h]osted|registry[.]npm[j]s|deb[.]debi[a]n[.]org", id="the host of a registry"),
+        pytest.param(r"py[p]i[.]org|python[h]osted|registry[.]npm[j]s|deb[.]debi[a]n[.]org", id="a registry's host"),
         pytest.param(r"\b(T[O]DO|F[I]XME|X[X]X)\b", id="something left to do"),
         pytest.param(
             r"(?i)\b(generated|written|authored|made) (by|with) (an? )?(ai|llm|language model)\b", id="who wrote"
