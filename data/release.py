@@ -63,7 +63,8 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
     else:
         root = Path(data).expanduser()
         if not root.is_dir():
-            raise UsageError(f"data={data}: no such folder{closest(data, ('samples', 'hub'))}")
+            guess = closest(data, ("samples", "hub"))
+            raise UsageError(f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)")
     if (root / "benchmark_data").is_dir():
         root /= "benchmark_data"
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))

@@ -147,7 +147,9 @@ def _cost(response: Any, model: str, *, prompt_tokens: int | None, completion_to
 
 def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
     status = getattr(error, "status_code", None)
-    message = redact(f"{type(error).__name__}: {error}").splitlines()[0][:300]
+    text = str(error)
+    detail = text.partition("Exception - ")[2] or text  # litellm names its classes up to three times before
+    message = redact(f"{type(error).__name__}: {detail}").splitlines()[0][:300]
     fatal: AlpsError | None = None
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         fatal = CredentialError(f"model '{model}': the provider refused the key ({message})")
