@@ -8,7 +8,7 @@ demo: install
 	$(BIN)/alps run task=extraction model=rules data=samples
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 
 lint: install
 	$(BIN)/ruff check .

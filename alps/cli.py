@@ -121,6 +121,52 @@ def report(words: tuple[str, ...]) -> None:
     click.echo(f"wrote {path}")
 
 
+@cli.group()
+def data() -> None:
+    """Look into a data set, or build one."""
+
+
+@data.command("audit")
+@click.argument("settings", nargs=-1, metavar="data=… [split=…] [format=json]")
+def data_audit(settings: tuple[str, ...]) -> None:
+    """Find leaks, duplicates and broken rows without a model; exit 1 when something serious is found.
+
+    \b
+      alps data audit data=samples
+      alps data audit data=FOLDER split=dev format=json
+    """
+    import json
+
+    from alps.data.audit import audit
+    from alps.report.audit import print_audit
+    from alps.settings import AuditSettings, parse_words
+
+    parsed = parse_words(settings, AuditSettings)
+    found = audit(parsed.data, parsed.split)
+    if parsed.format == "json":
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_audit(found, _console())
+    sys.exit(1 if found.serious else 0)
+
+
+@data.command("pools")
+@click.argument("settings", nargs=-1, metavar="out=DIR [data=…] [distractors=…] [seed=…]")
+def data_pools(settings: tuple[str, ...]) -> None:
+    """Write the retrieval pools of a data set in the release layout; the same seed gives the same bytes.
+
+    \b
+      alps data pools data=samples distractors=300 out=pools
+    """
+    from alps.data.pools import write_pools
+    from alps.settings import PoolSettings, parse_words
+
+    parsed = parse_words(settings, PoolSettings)
+    sizes = None if parsed.distractors == "all" else (int(parsed.distractors),)
+    for written in write_pools(parsed.data, parsed.split, out=parsed.out, sizes=sizes, seed=parsed.seed):
+        click.echo(written)
+
+
 @cli.command()
 def doctor() -> None:
     """Check versions, keys, cache, links and samples."""
@@ -137,10 +183,9 @@ def _console() -> Any:
 
 def _show(finished: Any) -> None:
     from alps.report.tables import show_run
-    from alps.tasks import TASKS, load_task
 
-    tasks = [load_task(name) for name in TASKS]
-    show_run(finished.summary, {task.track: task.metrics for task in tasks}, folder=str(finished.folder))
+    metrics = {task.track: task.metrics for task in finished.tasks}
+    show_run(finished.summary, metrics, folder=str(finished.folder))
     if finished.budget_spent:
         raise BudgetError("stopped by the budget; the same command with a larger one goes on")
     if finished.too_many_unscored:

@@ -111,6 +111,22 @@ class MemoryList(Record):
     memory_items: tuple[Memory, ...]
 
 
+Action = Literal["retain", "add", "modify", "delete"]
+
+
+class UpdatedMemory(Memory):
+    """A memory of an updated list: what was done with it and, where it was modified, the id of the one it replaces."""
+
+    action: Action | None
+    replaces: str | None
+
+
+class UpdatedMemoryList(Record):
+    """What a system answers in update: the whole list; a deleted memory stands in it with that action, or is absent."""
+
+    memory_items: tuple[UpdatedMemory, ...]
+
+
 class ExtractionSample(Record):
     """One dialogue to extract memories from; `gold` is None where the reference is withheld."""
 
@@ -118,6 +134,72 @@ class ExtractionSample(Record):
     session_id: str
     dialogue: tuple[Turn, ...]
     gold: tuple[Memory, ...] | None
+
+
+class UpdateSample(Record):
+    """Memories of an old dialogue, and a new dialogue that may change them; `gold` is the whole list afterwards."""
+
+    benchmark_id: str
+    session_id: str
+    old_dialogue: tuple[Turn, ...]
+    new_dialogue: tuple[Turn, ...]
+    memory: tuple[Memory, ...]
+    gold: tuple[Memory, ...] | None
+
+
+class Candidate(Record):
+    """One memory of a pool, under an id that means nothing outside it."""
+
+    id: str
+    value: str
+
+
+class RetrievalSample(Record):
+    """A query and the pool that the one right memory is to be found in; `gold` is its id in the pool."""
+
+    benchmark_id: str
+    session_id: str
+    query: str
+    candidates: tuple[Candidate, ...]
+    gold: str | None
+
+
+class RetrievalAnswer(Record):
+    """What a system answers in retrieval: the memory it chose, and what it makes of it."""
+
+    selected_memory_id: str
+    answer: str
+    reason: str
+
+
+class Target(Record):
+    """What a response is judged by: the memory it turns on, all that is known of the user, and the whole dialogue.
+
+    `rubric` names the judge's rubric, `language` the language of the query where scores are reported by it.
+    """
+
+    memory: str
+    memories: tuple[str, ...]
+    dialogue: tuple[Turn, ...]
+    rubric: str
+    language: str | None
+
+
+class UtilizationSample(Record):
+    """A dialogue of the past and a new query; `memories` are shown only under the condition `gold_memory`."""
+
+    benchmark_id: str
+    session_id: str
+    query: str
+    dialogue: tuple[Turn, ...]
+    memories: tuple[str, ...]
+    gold: Target | None
+
+
+class TextAnswer(Record):
+    """What a system answers in utilization, where it is not an LLM that answers in plain text."""
+
+    answer: str
 
 
 class Prediction(Record):
@@ -148,36 +230,40 @@ class ReadMemories:
 
     memories: tuple[Memory, ...]
     notes: tuple[str, ...]
+    given: tuple[Mapping[str, object], ...] = ()
 
 
-def read_memories(node: object) -> ReadMemories:
+def read_memories(node: object, *, also: frozenset[str] = frozenset()) -> ReadMemories:
     """Read memories out of parsed JSON as real models write it.
 
     Accepts a list, a list under one of the usual keys, or a single memory. Unknown types become null, objects in
-    place of a text are flattened, duplicate ids are renamed, what can't be kept is left out; each is noted.
+    place of a text are flattened, duplicate ids are renamed, what can't be kept is left out; each is noted. `given` has
+    the items as they came; `also` are fields that a task reads from there.
 
     Raises:
         ValueError: If nothing in `node` can be a list of memories.
     """
     try:
-        return _read_all(*_find_list(node))
+        return _read_all(*_find_list(node), also)
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
 
 
-def _read_all(items: Sequence[object], notes: list[str]) -> ReadMemories:
+def _read_all(items: Sequence[object], notes: list[str], also: frozenset[str]) -> ReadMemories:
     counts: Counter[str] = Counter()
     memories: list[Memory] = []
+    given: list[Mapping[str, object]] = []
     taken: set[str] = set()
     for position, item in enumerate(items, start=1):
-        memory = _read_memory(item, position=position, taken=taken, notes=counts)
+        memory = _read_memory(item, position=position, taken=taken, notes=counts, also=also)
         if memory is not None:
             memories.append(memory)
+            given.append(item if isinstance(item, dict) else {})
             taken.add(memory.memory_id)
     if items and not memories:
         raise ValueError(f"none of the {len(items)} items has a value: each memory needs a non-empty `value`")
     notes += [f"{count} × {note}" if count > 1 else note for note, count in counts.items()]
-    return ReadMemories(tuple(memories), tuple(notes))
+    return ReadMemories(tuple(memories), tuple(notes), tuple(given))
 
 
 def read_gold(node: object) -> tuple[Memory, ...]:
@@ -218,7 +304,9 @@ def _find_list(node: object) -> tuple[list[object], list[str]]:
     raise ValueError("no list of memories found: answer with an object whose `memory_items` is a list")
 
 
-def _read_memory(item: object, *, position: int, taken: set[str], notes: Counter[str]) -> Memory | None:
+def _read_memory(
+    item: object, *, position: int, taken: set[str], notes: Counter[str], also: frozenset[str]
+) -> Memory | None:
     if isinstance(item, str):
         notes["a plain text instead of an object"] += 1
         item = {"value": item}
@@ -229,7 +317,7 @@ def _read_memory(item: object, *, position: int, taken: set[str], notes: Counter
     if not value:
         notes["left out: an item without a value"] += 1
         return None
-    for name in item.keys() - _KNOWN_KEYS:
+    for name in item.keys() - _KNOWN_KEYS - also:
         notes[f"left out: the unknown field {_short(name)}"] += 1
     return Memory(
         memory_id=_memory_id(item, position, taken, notes),

@@ -27,6 +27,13 @@ def _share(value: object) -> object:
     return value
 
 
+def _word(value: object) -> object:
+    """Read the number of a config file as the word of the command line."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
+Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
 
@@ -42,6 +49,7 @@ class JudgeSettings(BaseModel):
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
+    scoring: Annotated[Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")] = "alps"
     out: Annotated[str | None, Field(description="the run folder")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
     concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at once")] = 16
@@ -59,16 +67,25 @@ class JudgeSettings(BaseModel):
 class RunSettings(JudgeSettings):
     """Everything `alps run` can be told."""
 
-    task: Annotated[str, Field(description="extraction")]
+    task: Annotated[str, Field(description="extraction, update, retrieval, utilization, several with commas, or all")]
     model: Annotated[
         str,
         Field(
-            description="a litellm model, rules, floor/…, oracle, predictions:FILE, program:CMD, python:MODULE:CLASS"
+            description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, predictions:FILE, program:CMD, "
+            "python:MODULE:CLASS"
         ),
     ]
     data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
     split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
     limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
+    distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all (retrieval)")] = "100"
+    ability: Annotated[Ability, Field(description="pa, pf, vra, cf, ei or all (utilization)")] = "all"
+    condition: Annotated[
+        Literal["history", "gold_memory"], Field(description="gold_memory: show the true memories, too (utilization)")
+    ] = "history"
+    window: Annotated[
+        int | None, Field(ge=100, description="tokens of history at most: the oldest turns go (utilization)")
+    ] = None
     repeats: Annotated[int, Field(ge=1, le=100, description="ask the system so often")] = 1
     dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
     config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
@@ -95,6 +112,29 @@ class RunSettings(JudgeSettings):
         """Return what the run measures: every setting that is not operational, a secret in a command left out."""
         settings = self.model_dump(exclude=set(OPERATIONAL))
         return {**settings, "model": redact(self.model)}
+
+
+class DataSettings(BaseModel):
+    """Which data."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
+    split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
+
+
+class AuditSettings(DataSettings):
+    """What `alps data audit` can be told."""
+
+    format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
+
+
+class PoolSettings(DataSettings):
+    """What `alps data pools` can be told."""
+
+    out: Annotated[str, Field(description="the folder to write")]
+    distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all")] = "all"
+    seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
 
 
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:

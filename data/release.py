@@ -38,6 +38,10 @@ class Split:
     name: str
     folder: Path
 
+    def has(self, track: str) -> bool:
+        """Tell whether the split has `track`."""
+        return (self.folder / track / INPUT).is_file()
+
     def track(self, track: str) -> Path:
         """Return the folder of `track`.
 
@@ -115,16 +119,17 @@ def read_track(folder: Path) -> Iterator[RowPair]:
 
 
 def read_samples(folder: Path, read: Any) -> Iterator[Any]:
-    """Yield what `read(input_row, gold_row)` makes of every row of a track.
+    """Yield what `read(input_row, gold_row)` makes of every row of a track: a sample, or a list of samples.
 
     Raises:
         DataError: If a row can't be read; names the file, the line and the field.
     """
     for pair in read_track(folder):
         try:
-            yield read(pair.input, pair.gold)
+            made = read(pair.input, pair.gold)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _row_error(error, folder, pair, read) from error
+        yield from made if isinstance(made, list) else (made,)
 
 
 def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> DataError:

@@ -6,21 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from alps.judges.matching import Item, Judgement, Pair, Relation, identical_pairs, items, left_over
+from alps.judges.matching import Item, Judgement, Pair, Relation, identical_pairs, items, left_over, pairs_as_rows
+from alps.judges.rubric import Rating, RubricQuestion
 from alps.judges.support import Dialogue, SupportJudgement
 from alps.llm.types import Request
+from alps.prompts import Prompt
 from alps.schema import Memory
 
 
 class Judge(Protocol):
-    """Says how memories relate.
+    """Says how memories relate, and how good an answer is.
 
     Attributes:
         name: What the user called it.
-        fingerprint: Everything its verdicts depend on: model, prompt and rubric hashes, decoding, parser version.
+        fingerprint: Everything that all its verdicts depend on: model, decoding, parser version.
         relations: The relations it can tell apart; what needs another one is unscored.
         comparable: Whether its scores may stand beside those of LLM judges.
         supports: Whether it can say if a dialogue supports a memory.
+        rates: Whether it can rate an answer by a rubric.
     """
 
     name: str
@@ -28,6 +31,11 @@ class Judge(Protocol):
     relations: frozenset[Relation]
     comparable: bool
     supports: bool
+    rates: bool
+
+    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+        """Return everything that verdicts under `rubrics` depend on."""
+        ...
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Name the relations between `gold` and `predicted`; neither is empty. `about` is for the ledger."""
@@ -35,6 +43,10 @@ class Judge(Protocol):
 
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
         """Say of each item whether `dialogue` supports it. Only asked where `supports` is true."""
+        ...
+
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        """Rate an answer by its rubric. Only asked where `rates` is true."""
         ...
 
     def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
@@ -45,11 +57,21 @@ class Judge(Protocol):
         """Return the calls that `support` makes; none for an embedded judge."""
         ...
 
+    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls that `rate` makes; none for an embedded judge."""
+        ...
+
 
 class Embedded:
     """What embedded judges share: they make no calls, and what they can't tell they fail to, rather than guess."""
 
+    fingerprint: Mapping[str, Any]
     supports = False
+    rates = False
+
+    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+        """Return the fingerprint: embedded judges read no rubrics."""
+        return self.fingerprint
 
     def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
         """Return no calls."""
@@ -62,6 +84,14 @@ class Embedded:
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
         """Fail: this judge does not read dialogues."""
         return SupportJudgement("invalid", {}, error="this judge does not read dialogues")
+
+    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
+        """Return no calls."""
+        return ()
+
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        """Fail: this judge reads no rubrics."""
+        return Rating("invalid", error="this judge reads no rubrics")
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
@@ -93,6 +123,19 @@ def question(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Question:
     rows = left_over(len(gold), (pair.gold for pair in identical))
     columns = left_over(len(predicted), (pair.predicted for pair in identical))
     return Question([gold_items[g] for g in rows], [predicted_items[p] for p in columns], rows, columns, identical)
+
+
+def match_row(judged: Judgement, judge: Judge, rubrics: Sequence[Prompt]) -> dict[str, Any]:
+    """Return a matching verdict as it is written to a file."""
+    row: dict[str, Any] = {
+        "outcome": judged.outcome,
+        "judge": fingerprint_id(judge.fingerprint_for(rubrics)),
+        "pairs": pairs_as_rows(judged.pairs),
+        "notes": list(judged.notes),
+        "error": judged.error,
+        "raw": list(judged.raw),
+    }
+    return row if judged.agreement is None else {**row, "agreement": judged.agreement}
 
 
 async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str) -> Judgement:

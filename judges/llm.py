@@ -12,11 +12,12 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, Relation, blocks
+from alps.judges.rubric import Rating, RubricQuestion, enforce, rating_answer, rubric
 from alps.judges.support import RUBRIC, Dialogue, Support, SupportJudgement, support_answer
 from alps.llm.client import Client
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.types import AnswerType, Read, Request
-from alps.prompts import load_prompt
+from alps.prompts import Prompt, load_prompt
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class LlmJudge:
     relations: frozenset[Relation] = frozenset(RELATIONS)
     comparable = True
     supports = True
+    rates = True
 
     def __init__(
         self,
@@ -96,14 +98,16 @@ class LlmJudge:
         self._repeat = repeat
         self._api_base = api_base
         self._sampling = {"temperature": 0, **(sampling or {})}
-        self._matching = load_prompt("alps.judges", "rubrics", "matching")
         self.fingerprint: Mapping[str, Any] = {
             "judge": model,
-            "prompt": self._matching.sha256,
             "introduction": INTRODUCTION.sha256,
             "decoding": self._sampling,
             "parser": PARSER_VERSION,
         }
+
+    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+        """Return everything that verdicts under `rubrics` depend on: the fingerprint with their hashes."""
+        return {**self.fingerprint, "rubrics": {prompt.id: prompt.sha256 for prompt in rubrics}}
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Ask for the relations, in one call where the lists are short; one failed call fails the judgement."""
@@ -133,7 +137,7 @@ class LlmJudge:
             }
             for rows, columns in blocks(range(len(gold)), range(len(predicted)))
         )
-        return [self._request(self._matching.text, payload, MATCH_ANSWER, about) for payload in payloads]
+        return [self._request(rubric("matching").text, payload, MATCH_ANSWER, about) for payload in payloads]
 
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
         """Ask whether `dialogue` supports each of `items`, in one call."""
@@ -152,6 +156,21 @@ class LlmJudge:
         }
         answer = support_answer([item.id for item in items])
         return [self._request(RUBRIC.text, payload, answer, about)]
+
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        """Ask for a verdict by the rubric, in one call; its hard rules are enforced on what comes back."""
+        (request,) = self.rate_requests(question, about=about)
+        reply = await self._client.complete(request)
+        raw = (reply.raw,) if reply.raw is not None else ()
+        if reply.value is None:
+            return Rating(reply.outcome, error=reply.error, raw=raw)
+        marks, reason = reply.value
+        return enforce(Rating("ok", marks, reason, raw=raw), question)
+
+    def rate_requests(self, question: RubricQuestion, *, about: str) -> list[Request[tuple[dict[str, int], str]]]:
+        """Return the one call that it takes to rate an answer."""
+        text, answer = rubric(question.rubric).text, rating_answer(question.rubric)
+        return [self._request(text, question.payload(), answer, about)]
 
     def _request(self, instructions: str, payload: Mapping[str, Any], answer: AnswerType[T], about: str) -> Request[T]:
         return Request(

@@ -13,6 +13,7 @@ from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
 from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
+from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion
 from alps.schema import read_memories
 from alps.text import fold
 
@@ -39,6 +40,7 @@ class RecordedJudge(Embedded):
 
     relations: frozenset[Relation] = frozenset({"same", "narrower", "broader", "conflicting", "related"})
     comparable = False
+    rates = True
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -50,11 +52,13 @@ class RecordedJudge(Embedded):
             "relations": dict(RELATION_OF),
         }
         self._records = _read_records(path)
+        self._ratings = _read_ratings(self._records)
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Return the recorded relations of `about`; no reviews, or reviews of another prediction, are a failure."""
         record = self._records.get(about)
-        reviews = record["judge_output"].get("pair_reviews") if record and record.get("judge_output") else None
+        output = record.get("judge_output") if record else None
+        reviews = output.get("pair_reviews") if isinstance(output, dict) else None
         if record is None or reviews is None:
             return Judgement("empty", error="no recorded verdict for this record")
         judged = {
@@ -73,6 +77,45 @@ class RecordedJudge(Embedded):
         }
         return Judgement("ok", tuple(_pair(place, review) for place, review in pairs.items()))
 
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        """Return the recorded verdict on this very response."""
+        scores = self._ratings.get(about)
+        if not scores:
+            return Rating("empty", error="no recorded verdict for this record")
+        marks = scores.get(fold(question.response))
+        if marks is None:
+            return Rating("invalid", error="the recorded verdict is of another response")
+        return Rating("ok", marks, "recorded") if marks else Rating("empty", error="the recorded verdict is empty")
+
+    def reviews(self, about: str) -> Row | None:
+        """Return the recorded reviews of `about` as they are; None where the judge gave nothing."""
+        record = self._records.get(about)
+        found: Row | None = record["judge_output"] if record is not None else None
+        return found
+
+
+def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return the recorded marks by the id of the query and the folded response; empty marks where they are null."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for name, record in records.items():
+        answers = (record.get("model_output") or {}).get("responses") or []
+        output = record.get("judge_output")
+        judged = output if isinstance(output, list) else [output] * len(answers)
+        for answer, said in zip(answers, judged, strict=False):
+            about = str(answer.get("query_id")) if isinstance(output, list) else name
+            found.setdefault(about, {})[fold(str(answer.get("response") or ""))] = _marks(said or {})
+        if isinstance(output, dict) and isinstance(output.get("used_memory"), bool):
+            answered = ((record.get("model_output") or {}).get("parsed_response") or {}).get("answer")
+            found[name] = {fold(str(answered or "")): {"met": int(output["used_memory"])}}
+    return found
+
+
+def _marks(said: Row) -> dict[str, int]:
+    if isinstance(said.get("score"), int):
+        return {"met": said["score"]}
+    marks = {name: said.get(name) for name in DIMENSIONS}
+    return {name: int(mark) for name, mark in marks.items() if isinstance(mark, int)} if all(marks.values()) else {}
+
 
 def _pair(place: tuple[int, int], review: Row) -> Pair:
     reason = f"{review['error_type']}: {review.get('rationale') or ''}"
@@ -85,9 +128,10 @@ def _read_records(path: Path) -> dict[str, Row]:
         if row is None or not isinstance(row.get("benchmark_id"), str):
             raise DataError("expected an object with a benchmark_id", path=path, line=line)
         output = row.get("judge_output")
-        if not isinstance(output, dict | None):
-            raise DataError("must be an object or null", path=path, line=line, field="judge_output")
-        for number, review in enumerate((output or {}).get("pair_reviews") or []):
+        if not isinstance(output, dict | list | None):
+            raise DataError("must be an object, a list or null", path=path, line=line, field="judge_output")
+        reviews = output.get("pair_reviews") if isinstance(output, dict) else None
+        for number, review in enumerate(reviews or []):
             if review.get("error_type") not in RELATION_OF:
                 field = f"judge_output.pair_reviews.{number}.error_type"
                 raise DataError(f"unknown error type {review.get('error_type')!r}", path=path, line=line, field=field)

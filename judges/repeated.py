@@ -3,13 +3,17 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
+from statistics import median_low
 from typing import Any
 
 from alps.judges.base import Judge
 from alps.judges.matching import POLICIES, RELATIONS, Item, Judgement, Pair, Relation
+from alps.judges.rubric import Rating, RubricQuestion, agreement_of
 from alps.judges.support import Dialogue, SupportJudgement
 from alps.llm.types import Request
+from alps.prompts import Prompt
 
 _UNRELATED = "unrelated"
 _FAVOUR = {relation: rank for rank, relation in enumerate((*RELATIONS, _UNRELATED))}
@@ -29,7 +33,12 @@ class RepeatedJudge:
         self.relations: frozenset[Relation] = first.relations
         self.comparable = first.comparable
         self.supports = first.supports
+        self.rates = first.rates
         self.fingerprint: Mapping[str, Any] = {**first.fingerprint, "repeats": len(draws)}
+
+    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+        """Return everything that verdicts under `rubrics` depend on."""
+        return {**self._draws[0].fingerprint_for(rubrics), "repeats": len(self._draws)}
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Name the relation that most draws name; one draw that fails fails the judgement."""
@@ -51,6 +60,21 @@ class RepeatedJudge:
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
         """Ask the first draw: support is a diagnostic, asked once."""
         return await self._draws[0].support(dialogue, items, about=about)
+
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        """Take the lower median of the marks that the draws give; one draw that fails fails the judgement."""
+        ratings = await asyncio.gather(*(draw.rate(question, about=about) for draw in self._draws))
+        failed = next((rating for rating in ratings if rating.outcome != "ok"), None)
+        if failed is not None:
+            return failed
+        marks = {name: median_low(rating.marks[name] for rating in ratings) for name in ratings[0].marks}
+        closest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
+        raw = tuple(text for rating in ratings for text in rating.raw)
+        return replace(closest, marks=marks, raw=raw, agreement=agreement_of(ratings))
+
+    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls of all draws."""
+        return [request for draw in self._draws for request in draw.rate_requests(question, about=about)]
 
     def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
         """Return the calls of all draws."""

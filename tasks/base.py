@@ -1,11 +1,11 @@
 """What a task is to the engine: plain functions over its own samples, predictions and verdicts."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from alps.judges.base import Judge
-from alps.llm.types import AnswerType, Request
+from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import Prompt
 from alps.schema import Prediction
 
@@ -31,20 +31,24 @@ class Metric:
     """One figure of a task.
 
     A metric is the mean of its per-record values, or, with `numerator` and `denominator` given, the ratio of sums of
-    per-record counts (micro). It needs a judge that tells `relations` apart, and one that can say what a dialogue
-    supports where `support` is set. `optional` metrics are left out where no record has them.
+    per-record counts (micro). It needs a judge that tells `relations` apart, one that can say what a dialogue supports
+    where `support` is set, one that rates answers by a rubric where `rates` is set, and a system that ranks where
+    `ranking` is. `optional` metrics are left out where no record has them. Its values lie in [lowest, highest].
     """
 
     name: str
     title: str
     numerator: Mapping[str, float] | None = None
     denominator: Mapping[str, float] | None = None
-    failed: float = 0.0
     headline: bool = False
     relations: frozenset[str] = frozenset()
     support: bool = False
+    rates: bool = False
+    ranking: bool = False
     optional: bool = False
     lower_is_better: bool = False
+    lowest: float = 0.0
+    highest: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,32 @@ class JudgingOptions:
 
 
 JUST_THE_SCORE = JudgingOptions()
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What a run chooses among the tracks of its tasks, and how they are asked and scored.
+
+    Attributes:
+        distractors: A pool size of retrieval, or `all`.
+        ability: An ability of utilization, or `all`.
+        condition: What utilization shows: the `history`, or the true memories with it (`gold_memory`).
+        scoring: `alps`, or `authors-v1` for comparison with published figures.
+        window: The most tokens of history that utilization shows; None for all of it.
+    """
+
+    distractors: str = "100"
+    ability: str = "all"
+    condition: str = "history"
+    scoring: str = "alps"
+    window: int | None = None
+
+
+DEFAULTS = TaskOptions()
+
+
+def anything_fits(sample: Any, prediction: Row) -> None:
+    """Accept any prediction: what most tasks make of the check against the sample."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +104,19 @@ class Scored:
 
 @dataclass(frozen=True)
 class Task:
-    """One task: what is asked, how the answer is read, judged and scored.
+    """One task on one track: what is asked, how the answer is read, judged and scored.
 
     Attributes:
-        track: Its folder in the release layout.
-        read_sample: Builds a sample from an input row and a gold row; the gold row may be None.
+        name: The task; several tracks may belong to it.
+        track: The track as it stands in files and tables; its folder is the same, unless `folder` says otherwise.
+        read_sample: Builds a sample, or a list of samples, from an input row and a gold row; the latter may be None.
         messages: Renders what an LLM is asked.
         answer: The typed answer of a system.
+        plain: Whether an LLM answers in plain text instead.
+        fits: Raises a ValueError where a prediction can't be one for this very sample.
+        rubrics: The judge's instructions that its scores depend on.
+        conditions: What the track is run under beyond its name, printed and written with its scores.
+        pool_size: How many distractors a retrieval pool has; the pools are built where the data has none.
         input_row: The row that an external program is given: what a system may see, and nothing else.
         to_prediction: Turns the typed answer into the release's form of a prediction.
         has_gold: Whether the sample can be scored.
@@ -105,3 +141,31 @@ class Task:
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
     prompts: tuple[Prompt, ...] = ()
+    plain: bool = False
+    fits: Callable[[Any, Row], None] = anything_fits
+    rubrics: tuple[Prompt, ...] = ()
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    pool_size: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The folder of its track in the release layout."""
+        return self.folder or self.track
+
+    @property
+    def headline(self) -> Metric:
+        """The metric that stands for the track."""
+        return next(metric for metric in self.metrics if metric.headline)
+
+    def answer_to(self, sample: Any) -> AnswerType[Any] | None:
+        """Return what an LLM is held to for `sample`; None for plain text."""
+        if self.plain:
+            return None
+
+        def read(node: object) -> Read[Any]:
+            found = self.answer.read(node)
+            self.fits(sample, self.to_prediction(found.value))
+            return found
+
+        return self.answer if self.fits is anything_fits else replace(self.answer, read=read)

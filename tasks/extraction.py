@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from alps.judges.base import Judge, fingerprint_id, match_memories, question
+from alps.judges.base import Judge, match_memories, match_row, question
 from alps.judges.matching import (
     POLICIES,
     Match,
@@ -14,9 +14,9 @@ from alps.judges.matching import (
     is_rejected,
     items,
     left_over,
-    pairs_as_rows,
     pairs_from_rows,
 )
+from alps.judges.rubric import rubric
 from alps.judges.support import SUPPORTS, SupportJudgement
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
@@ -30,9 +30,10 @@ from alps.schema import (
     read_gold,
     read_memories,
 )
-from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored, Task
+from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
+RUBRICS = (rubric("matching"),)
 
 _STRICT = frozenset({"narrower"})
 _UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
@@ -122,16 +123,7 @@ async def judge_prediction(
     """Relate the predicted to the gold memories and, with `extras`, check what is left over against the dialogue."""
     gold, predicted = sample.gold or (), predicted_memories(prediction)
     judged = await match_memories(gold, predicted, judge=judge, about=sample.benchmark_id)
-    verdict: dict[str, Any] = {
-        "outcome": judged.outcome,
-        "judge": fingerprint_id(judge.fingerprint),
-        "pairs": pairs_as_rows(judged.pairs),
-        "notes": list(judged.notes),
-        "error": judged.error,
-        "raw": list(judged.raw),
-    }
-    if judged.agreement is not None:
-        verdict["agreement"] = judged.agreement
+    verdict = match_row(judged, judge, RUBRICS)
     if options.extras and judge.supports and judged.outcome == "ok":
         matched = (match.predicted for match in assign(judged.pairs, "lenient"))
         shown = items(predicted, "p")
@@ -277,4 +269,10 @@ TASK = Task(
     judge_requests=judge_requests,
     score=score,
     metrics=METRICS,
+    rubrics=RUBRICS,
 )
+
+
+def tracks(options: TaskOptions) -> tuple[Task, ...]:
+    """Return the one track of extraction."""
+    return (TASK,)

@@ -72,9 +72,7 @@ def make(tmp_path: Path, diary: Diary, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 def system(command: str, folder: Path, *, timeout: float = PATIENT, in_flight: int = 4) -> ProgramSystem:
     stderr_path = folder / "stderr.log"
-    return ProgramSystem(
-        command, task=TASK, to_row=TASK.input_row, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight
-    )
+    return ProgramSystem(command, task=TASK, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight)
 
 
 def sample(name: str) -> ExtractionSample:

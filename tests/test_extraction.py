@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
+from alps.judges.base import Embedded
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory, MemoryList, Prediction
@@ -15,7 +16,7 @@ from tests.builders import TRACK, extraction_sample, heard, memories, memory
 TASK = load_task("extraction")
 
 
-class Names:
+class Names(Embedded):
     """A judge that names the relations it was given, by the ids it sees."""
 
     name = "names"

@@ -3,7 +3,11 @@ import json
 import pytest
 
 from alps.jsonl import dump
-from alps.run.journal import Journal
+from alps.run.journal import Journal, journal_key
+
+
+def key(name, repeat=0):
+    return journal_key("", name, repeat)
 
 
 @pytest.fixture
@@ -31,16 +35,16 @@ def test_rows_are_found_again_after_reopening(path):
     written(path, "a", "b").close()
     journal = Journal(path)
     assert len(journal) == 2
-    assert journal.get("b") == {"benchmark_id": "b", "value": 1}
-    assert journal.get("c") is None
+    assert journal.get(key("b")) == {"benchmark_id": "b", "value": 1}
+    assert journal.get(key("c")) is None
 
 
 def test_the_last_row_of_a_record_counts(path):
     journal = written(path, "a", "b")
     journal.append({"benchmark_id": "a", "value": 2})
-    assert journal.get("a")["value"] == 2
+    assert journal.get(key("a"))["value"] == 2
     journal.close()
-    assert Journal(path).get("a")["value"] == 2
+    assert Journal(path).get(key("a"))["value"] == 2
     assert len(Journal(path)) == 2
 
 
@@ -51,7 +55,7 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(path, kept):
     path.write_bytes(lines[0] + lines[1][:kept])
     journal = Journal(path)
     assert path.read_bytes() == lines[0]
-    assert (journal.get("b"), journal.unreadable) == (None, 0)
+    assert (journal.get(key("b")), journal.unreadable) == (None, 0)
     journal.append({"benchmark_id": "b", "value": 1})
     assert path.read_bytes() == b"".join(lines)
 
@@ -67,7 +71,7 @@ def test_a_line_that_cannot_be_read_is_left_out_and_counted(path, garbage):
     path.write_bytes(first + garbage + second)
     journal = Journal(path)
     assert (len(journal), journal.unreadable) == (2, 1)
-    assert journal.get("b") == {"benchmark_id": "b", "value": 1}
+    assert journal.get(key("b")) == {"benchmark_id": "b", "value": 1}
 
 
 @pytest.mark.parametrize("name", [["a"], {"a": 1}], ids=repr)
@@ -79,39 +83,39 @@ def test_a_row_whose_id_can_be_no_id_is_left_out_and_counted(path, name):
 
 def test_settling_leaves_one_row_a_record_in_the_order_of_the_data(path):
     journal = written(path, "c", "a", "b", "a")
-    journal.settle(["a", "b", "c"])
+    journal.settle([key("a"), key("b"), key("c")])
     assert names_in(path) == ["a", "b", "c"]
-    assert journal.get("c")["benchmark_id"] == "c"
+    assert journal.get(key("c"))["benchmark_id"] == "c"
 
 
 def test_settling_drops_garbage_and_what_the_data_does_not_have(path):
     written(path, "b", "old", "a").close()
     path.write_bytes(b"garbage\n" + path.read_bytes())
     journal = Journal(path)
-    journal.settle(["a", "missing", "b"])
+    journal.settle([key("a"), key("missing"), key("b")])
     assert names_in(path) == ["a", "b"]
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_settled_journal_is_not_written_again(path):
     journal = written(path, "a", "b")
-    journal.settle(["a", "b"])
+    journal.settle([key("a"), key("b")])
     place = path.stat().st_ino
-    journal.settle(["a", "b"])
+    journal.settle([key("a"), key("b")])
     assert path.stat().st_ino == place
 
 
 def test_a_settled_journal_goes_on_taking_rows(path):
     journal = written(path, "b", "a")
-    journal.settle(["a", "b"])
+    journal.settle([key("a"), key("b")])
     journal.append({"benchmark_id": "c", "value": 3})
-    assert journal.get("c")["value"] == 3
-    assert journal.get("a")["value"] == 1
+    assert journal.get(key("c"))["value"] == 3
+    assert journal.get(key("a"))["value"] == 1
     assert names_in(path) == ["a", "b", "c"]
 
 
 def test_the_order_of_finishing_does_not_show_in_a_settled_file(tmp_path):
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
-    written(one, "a", "b", "c").settle("abc")
-    written(other, "c", "b", "a", "b").settle("abc")
+    written(one, "a", "b", "c").settle(map(key, "abc"))
+    written(other, "c", "b", "a", "b").settle(map(key, "abc"))
     assert one.read_bytes() == other.read_bytes()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from alps.judges import llm as llm_judge
 from alps.judges.base import fingerprint_id, match_memories
 from alps.judges.llm import LlmJudge
 from alps.judges.matching import BLOCK, RELATIONS, Judgement
+from alps.judges.rubric import rubric
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger
 from alps.prompts import Prompt
@@ -386,9 +386,8 @@ def test_the_fingerprint_changes_with(other):
     assert fingerprint(**other) != fingerprint()
 
 
-def test_the_fingerprint_changes_with_a_letter_of_the_rubric_file(monkeypatch, tmp_path):
-    before = fingerprint()
-    rubric = llm_judge.load_prompt("alps.judges", "rubrics", "matching")
-    changed = Prompt(id=rubric.id, text=rubric.text + ".", sha256="0" * 64)
-    monkeypatch.setattr(llm_judge, "load_prompt", lambda *place: changed)
-    assert fingerprint() != before
+def test_the_fingerprint_changes_with_a_letter_of_the_rubric_file():
+    judge, matching = LlmJudge(MODEL, client=None), rubric("matching")  # type: ignore[arg-type]
+    changed = Prompt(id=matching.id, text=matching.text + ".", sha256="0" * 64)
+    before, after = (fingerprint_id(judge.fingerprint_for([prompt])) for prompt in (matching, changed))
+    assert before != after

@@ -39,7 +39,7 @@ def test_an_embedded_system_answers_in_the_form_of_the_release(model):
     read = TASK.answer.read(prediction.prediction)
     assert read.notes == ()
     assert TASK.to_prediction(read.value) == prediction.prediction
-    assert is_local(model, TASK)
+    assert is_local(model)
 
 
 @pytest.mark.parametrize("floor", FLOORS["extraction"])
@@ -168,7 +168,7 @@ def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
     ],
 )
 def test_a_system_that_does_not_exist_names_the_closest(model, closest):
-    assert not is_local(model, TASK)
+    assert not is_local(model)
     with pytest.raises(UsageError, match=f"model={model}: unknown system — did you mean '{closest}'"):
         resolve_system(model, TASK)
 

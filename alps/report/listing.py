@@ -16,6 +16,8 @@ from alps.report.tables import interval, number
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10
+_FIGURES = 36
+"""How many columns the headline of a run may take."""
 _MAKE_ONE = "alps run task=extraction model=rules data=samples"
 _AGES = ((60, 1, ""), (3_600, 60, "min"), (86_400, 3_600, "h"), (14 * 86_400, 86_400, "d"))
 
@@ -80,7 +82,7 @@ def _examine(root: Path) -> tuple[list[Run], list[Unreadable], list[str]]:
             continue
         try:
             run = open_run(folder)
-            _figures(run)
+            list(_describe(run, 80))
         except (AlpsError, OSError) as error:
             unreadable.append(Unreadable(folder, str(error)))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -97,7 +99,7 @@ def _changed(folder: Path) -> float:
 
 
 def _describe(run: Run, width: int) -> Iterator[RenderableType]:
-    """Say where a run is, what it measured and what it found, on three lines; its age stands where there is room."""
+    """Say where a run is, what it measured and what it found, line by line; its age stands where there is room."""
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
     who = Text(visible(f"  {run.model} · judged by {run.judge} · on {run.data}"), style="dim", overflow="fold")
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
@@ -105,6 +107,8 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     yield _ending(name, when) if roomy else name
     yield who if roomy else _ending(who, when)
     yield _figures(run)
+    if run.summary is not None and len(run.summary["tracks"]) > 1:
+        yield Text(_each_track(run, width))
 
 
 def _ending(text: Text, end: Text) -> Table:
@@ -122,19 +126,51 @@ def _figures(run: Run) -> Table:
     for width in (33, 21, 11):
         grid.add_column(min_width=width, no_wrap=True)
     grid.add_column(no_wrap=True, justify="right", min_width=9)
+    if not run.tasks or run.summary is not None and not run.summary["tracks"]:
+        raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
         grid.add_row(f"  {done:,} of {run.total:,} scored", "", Text("unfinished", style="yellow"), "–")
         return grid
-    tracks = list(run.summary["tracks"].values())
-    score = tracks[0]["scores"][run.headline.name]
-    value = Text(f"  {run.headline.title} ")
-    value.append(f"{number(score['value'])} {interval(score)}", style="bold")
-    counts = Text(f"n {sum(track['n'] for track in tracks):,}")
-    if unscored := sum(track["unscored"] for track in tracks):
+    found = run.summary["tracks"]
+    if len(found) == 1:
+        value = _headline(run, next(iter(found)))
+    else:
+        value = _first_that_fits(f"  {', '.join(run.task_names)}", f"  {len(run.task_names)} tasks")
+    counts = Text(f"n {sum(track['n'] for track in found.values()):,}")
+    if unscored := sum(track["unscored"] for track in found.values()):
         counts.append(f", {unscored:,} unscored", style="yellow")
     grid.add_row(value, counts, "stopped by budget" if _stopped(run) else "finished", _cost(run.summary["calls"]))
     return grid
+
+
+def _headline(run: Run, track: str) -> Text:
+    """Name the figure that stands for a track, by its title where there is room."""
+    assert run.summary is not None
+    lead = run.lead(track)
+    score = run.summary["tracks"][track]["scores"][lead.name]
+    figures = f"{number(score['value'])} {interval(score)}"
+    title = lead.title.strip() if len(f"  {lead.title.strip()} {figures}") <= _FIGURES else lead.name
+    return Text.assemble(f"  {title} ", (figures, "bold"))
+
+
+def _first_that_fits(*texts: str) -> Text:
+    return Text(next((text for text in texts if len(text) <= _FIGURES), texts[-1]))
+
+
+def _each_track(run: Run, width: int) -> str:
+    """Return the headline of every track on one line, as short as there is room for; they are never averaged."""
+    assert run.summary is not None
+    tracks = run.summary["tracks"]
+    leads = {track: run.lead(track).name for track in tracks}
+    values = {track: number(found["scores"][leads[track]]["value"]) for track, found in tracks.items()}
+    names = list(dict.fromkeys(leads.values()))
+    lines = [" · ".join(f"{track} {leads[track]} {value}" for track, value in values.items())]
+    if len(names) == len(leads):
+        lines.append(" · ".join(f"{leads[track]} {value}" for track, value in values.items()))
+    if len(names) == 1:
+        lines.append(f"{names[0]}: " + " · ".join(f"{t.rpartition('_')[2]} {value}" for t, value in values.items()))
+    return next((f"  {line}" for line in lines if len(line) + 2 <= width), f"  {len(leads)} tracks")
 
 
 def _stopped(run: Run) -> bool:

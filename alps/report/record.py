@@ -1,40 +1,14 @@
-"""One record of a run as people read it: the dialogue, and gold beside prediction with the verdict between them."""
+"""One record of a run as people read it: what became of it, what it is made of, and what went wrong."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from alps.jsonl import Row
-from alps.judges.matching import shown_value
-from alps.report.evidence import Evidence, locate
+from alps.report.parts import Paired, Pairing, Part
 from alps.report.runs import MEANINGS, Key
-from alps.report.tables import number
-from alps.schema import FAILURES, UNHEARD, Memory, Turn
-
-
-@dataclass(frozen=True)
-class Side:
-    """A memory as it is shown; `value` is None where its text is not at hand."""
-
-    id: str
-    value: str | None
-    detail: str = ""
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """One row of gold beside prediction.
-
-    `kind` is `matched`, `missed` (gold alone), `extra` (prediction alone), or `unjudged`. `remarks` tell what else the
-    judge said of the memories in it.
-    """
-
-    kind: str
-    gold: Side | None = None
-    predicted: Side | None = None
-    relation: str = ""
-    reason: str = ""
-    remarks: tuple[str, ...] = ()
+from alps.report.task_parts import parts_of
+from alps.schema import FAILURES, UNHEARD
 
 
 @dataclass(frozen=True)
@@ -44,17 +18,19 @@ class RecordView:
     key: Key
     state: str
     explanation: str
-    dialogue: tuple[Turn, ...]
-    evidence: Evidence
-    pairings: tuple[Pairing, ...]
+    parts: tuple[Part, ...]
     scores: Mapping[str, float]
     prediction: Row | None
-    verdict: Row | None
     notes: tuple[str, ...]
     error: str | None
     raw: str | None
     judge_error: str | None
     judge_raw: tuple[str, ...]
+
+    @property
+    def pairings(self) -> Sequence[Pairing]:
+        """Gold beside prediction, where the task has lists of memories."""
+        return next((part.pairings for part in self.parts if isinstance(part, Paired)), ())
 
     def count(self, kind: str) -> int:
         """Return how many rows are of `kind`."""
@@ -63,7 +39,17 @@ class RecordView:
     @property
     def gold_count(self) -> int:
         """How many gold memories there are."""
-        return sum(pairing.gold is not None for pairing in self.pairings)
+        return sum(pairing.gold is not None and pairing.kind != "kept" for pairing in self.pairings)
+
+    @property
+    def brief(self) -> str:
+        """How gold and prediction compare, in a few words; empty where the task has no lists of memories."""
+        if self.count("unjudged"):
+            return f"{self.gold_count} gold, {len(self.pairings) - self.gold_count} predicted, not judged"
+        if not self.pairings:
+            return ""
+        kept = f", {self.count('kept')} kept that should be gone" if self.count("kept") else ""
+        return f"{self.count('matched')} of {self.gold_count} found, {self.count('extra')} extra{kept}"
 
 
 def state_of(score: Row | None, prediction: Row | None) -> str:
@@ -99,131 +85,24 @@ def explain(state: str) -> str:
 
 
 def build_view(
-    key: Key, *, sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
+    key: Key, *, task: str, sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
 ) -> RecordView:
     """Put together what the journals and the data say of the answer `key`; any of them may be missing."""
-    gold = _gold(sample)
-    dialogue = tuple(getattr(sample, "dialogue", ()))
     state = state_of(score, prediction)
     answered = prediction if prediction is not None and prediction.get("outcome") == "ok" else None
-    support = (verdict or {}).get("support") or {}
+    sides = [(verdict or {}).get(name) or {} for name in ("support", "used")]
     said = [*(prediction or {}).get("notes", ()), *(verdict or {}).get("notes", ())]
+    raws = [*(verdict or {}).get("raw", ()), sides[0].get("raw"), *sides[1].get("raw", ())]
     return RecordView(
         key=key,
         state=state,
         explanation=explain(state),
-        dialogue=dialogue,
-        evidence=locate(gold, dialogue),
-        pairings=tuple(_pairings(gold, _predicted(answered), verdict, score)),
+        parts=parts_of(task, sample, answered, verdict, score),
         scores=(score or {}).get("scores", {}),
         prediction=answered["prediction"] if answered is not None else None,
-        verdict=verdict,
         notes=tuple(str(note) for note in said),
         error=(prediction or {}).get("error"),
         raw=(prediction or {}).get("raw"),
-        judge_error=(verdict or {}).get("error") or support.get("error"),
-        judge_raw=tuple(raw for raw in (*(verdict or {}).get("raw", ()), support.get("raw")) if raw),
+        judge_error=(verdict or {}).get("error") or next((side["error"] for side in sides if side.get("error")), None),
+        judge_raw=tuple(raw for raw in raws if raw),
     )
-
-
-def _gold(sample: Any | None) -> dict[str, Memory]:
-    memories = getattr(sample, "gold", None) or ()
-    return {f"g{n}": memory for n, memory in enumerate(memories, start=1) if isinstance(memory, Memory)}
-
-
-def _predicted(prediction: Row | None) -> dict[str, Memory]:
-    items = ((prediction or {}).get("prediction") or {}).get("memory_items", ())
-    return {f"p{n}": Memory.model_validate(item) for n, item in enumerate(items, start=1)}
-
-
-def _pairings(
-    gold: Mapping[str, Memory], predicted: Mapping[str, Memory], verdict: Row | None, score: Row | None
-) -> list[Pairing]:
-    """Align gold and prediction: matched pairs, then missed gold, then extra predictions."""
-    details = score if score is not None and "matched" in score else None
-    golds = {name: _side(name, memory) for name, memory in gold.items()}
-    predictions = {name: _side(name, memory) for name, memory in predicted.items()}
-    if details is None:
-        unjudged = [Pairing("unjudged", gold=side) for side in golds.values()]
-        return unjudged + [Pairing("unjudged", predicted=side) for side in predictions.values()]
-    pairs = (verdict or {}).get("pairs", ())
-    matches = {(g, p): relation for g, p, relation in details["matched"]}
-    reasons = {(pair["gold"], pair["predicted"]): pair["reason"] for pair in pairs}
-    rows = [
-        Pairing("matched", golds.get(g) or Side(g, None), predictions.get(p), relation, reasons.get((g, p), ""))
-        for (g, p), relation in matches.items()
-    ]
-    others = [pair for pair in pairs if (pair["gold"], pair["predicted"]) not in matches]
-    taken = dict(matches.keys()) | {p: g for g, p in matches}
-    for item in details["missed"]:
-        side = golds.get(item["id"]) or Side(item["id"], item["value"])
-        rows.append(Pairing("missed", gold=side, remarks=_remarks(item["id"], "gold", others, taken)))
-    support = {item["id"]: item for item in ((verdict or {}).get("support") or {}).get("items", ())}
-    for item in details["extra"]:
-        side = predictions.get(item["id"]) or Side(item["id"], item["value"])
-        remarks = (*_support(support.get(item["id"])), *_remarks(item["id"], "predicted", others, taken))
-        rows.append(Pairing("extra", predicted=side, remarks=remarks))
-    return rows
-
-
-def _support(said: Row | None) -> tuple[str, ...]:
-    """Say whether the dialogue supports a prediction that no gold memory matches."""
-    if said is None:
-        return ()
-    reason = f" – {said['reason']}" if said.get("reason") else ""
-    return (f"{_SUPPORT.get(said['support'], said['support'])}{reason}",)
-
-
-def _remarks(name: str, role: str, others: Sequence[Row], taken: Mapping[str, str]) -> tuple[str, ...]:
-    """Say how the judge related a memory that stayed alone to those that it was not paired with.
-
-    The reason stands with the gold memory, so that it is read once.
-    """
-    remarks = []
-    for pair in others:
-        if pair[role] != name:
-            continue
-        other = pair["predicted" if role == "gold" else "gold"]
-        text = _WORDS[role].get(pair["relation"], "{other}: {relation}").format(other=other, relation=pair["relation"])
-        if other in taken:
-            text += f", which went to {taken[other]}"
-        if role == "gold" and pair["reason"]:
-            text += f" – {pair['reason']}"
-        remarks.append(text)
-    return tuple(remarks)
-
-
-_WORDS = {
-    "gold": {
-        "same": "{other} says the same",
-        "narrower": "{other} is narrower",
-        "broader": "{other} is broader: too general to match",
-        "conflicting": "{other} conflicts",
-        "related": "{other} is only related",
-    },
-    "predicted": {
-        "same": "says the same as {other}",
-        "narrower": "narrower than {other}",
-        "broader": "broader than {other}",
-        "conflicting": "conflicts with {other}",
-        "related": "only related to {other}",
-    },
-}
-
-
-_SUPPORT = {
-    "supported": "the dialogue supports it: the annotators may have missed it",
-    "unsupported": "the dialogue does not support it",
-    "not_about_user": "not about the user",
-}
-
-
-def _side(name: str, memory: Memory) -> Side:
-    label = memory.label_suggestion or memory.label
-    facts = [memory.type or "no type", label]
-    if memory.confidence is not None:
-        facts.append(number(memory.confidence).rstrip("0"))
-    value = shown_value(memory.value) if name.startswith("g") else memory.value
-    if value != memory.value:
-        facts.append("marked as rejected by its annotators")
-    return Side(name, value, " · ".join(facts))

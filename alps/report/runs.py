@@ -2,18 +2,16 @@
 
 import json
 import unicodedata
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from alps.data.hub import HUB
-from alps.data.release import open_split, read_track, track_hash
-from alps.errors import AlpsError, RunFolderError, UsageError, closest
+from alps.errors import RunFolderError, UsageError, closest
 from alps.jsonl import Row, scan
-from alps.tasks import Metric, Task, load_task
+from alps.report.tables import lead_of
+from alps.tasks import Metric, Task, TaskOptions, load_tracks
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
 RUNS = Path("runs")
@@ -36,8 +34,9 @@ _BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2
 
 
 class Key(NamedTuple):
-    """One answer of a run: the record, and which of several answers to it this is, counted from 0."""
+    """One answer of a run: the record on its track, and which of several answers to it this is, counted from 0."""
 
+    track: str
     id: str
     repeat: int = 0
 
@@ -91,32 +90,40 @@ class Run:
         return self.repeats * sum(int(track["n"]) for track in self.tracks.values())
 
     @cached_property
-    def task(self) -> Task:
-        """The task of the run."""
-        return load_task(str(self.manifest["settings"].get("task")))
+    def tasks(self) -> dict[str, Task]:
+        """The task of each track of the run, in the order of the run."""
+        settings = self.manifest["settings"]
+        known = {task.track: task for task in load_tracks(str(settings.get("task")), options_of(settings))}
+        return {track: known[track] for track in self.tracks}
 
     @property
-    def metrics(self) -> Sequence[Metric]:
-        """What the task reports, in its order."""
-        return self.task.metrics
+    def task_names(self) -> list[str]:
+        """The tasks of the run, each once."""
+        return list(dict.fromkeys(task.name for task in self.tasks.values()))
 
-    @property
-    def headline(self) -> Metric:
-        """The figure that stands for the run."""
-        return next(metric for metric in self.metrics if metric.headline)
+    def lead(self, track: str) -> Metric:
+        """Return the figure that stands for a track: its headline, or what could be scored in its place."""
+        metrics = self.tasks[track].metrics
+        if self.summary is None:
+            return self.tasks[track].headline
+        found = self.summary["tracks"][track]
+        return lead_of(found, [metric for metric in metrics if metric.name in found["scores"]])
 
     def rows(self, stage: str) -> dict[Key, Row]:
         """Return the last readable row of each answer in the journal `stage`."""
         rows = (row for _, _, row in scan(self.folder / f"{stage}.jsonl") if row is not None)
-        return {Key(row["benchmark_id"], row.get("repeat", 0)): row for row in rows if "benchmark_id" in row}
+        only = next(iter(self.tracks), "")
+        return {
+            Key(row.get("track", only), row["benchmark_id"], row.get("repeat", 0)): row
+            for row in rows
+            if "benchmark_id" in row
+        }
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Samples found again in the data of a run; `problem` says in one line why there are none."""
-
-    by_id: dict[str, Any]
-    problem: str | None = None
+def options_of(settings: Mapping[str, Any]) -> TaskOptions:
+    """Return what the settings in a manifest choose among tracks; what an older one does not say is the default."""
+    given = {field.name: settings.get(field.name) for field in fields(TaskOptions)}
+    return TaskOptions(**{name: value for name, value in given.items() if value is not None})
 
 
 def open_run(folder: Path) -> Run:
@@ -151,39 +158,6 @@ def find_run(word: str) -> Path:
     raise UsageError(f"{word}: no such run folder{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)")
 
 
-def read_ids(run: Run) -> list[str]:
-    """Return the ids of a run's records in the order of the data, as far as they can be known."""
-    if run.summary is None:
-        try:
-            limit = run.manifest["settings"].get("limit")
-            return [
-                str(pair.input["benchmark_id"])
-                for track in run.tracks
-                for pair in islice(read_track(_track_folder(run, track)), limit)
-            ]
-        except (AlpsError, OSError):
-            pass
-    return list(dict.fromkeys(key.id for key in (*run.rows("scores"), *run.rows("predictions"))))
-
-
-def read_wanted(run: Run, wanted: Collection[str]) -> Samples:
-    """Read the samples in `wanted` from the data that the manifest names, if it still is the data of the run."""
-    found: dict[str, Any] = {}
-    try:
-        for track, then in run.tracks.items():
-            folder = _track_folder(run, track)
-            if track_hash(folder) != then.get("sha256"):
-                return Samples({}, f"{folder} has changed since this run: its dialogues and gold are not shown")
-            for pair in read_track(folder):
-                if pair.input["benchmark_id"] in wanted:
-                    found[pair.input["benchmark_id"]] = run.task.read_sample(pair.input, pair.gold)
-                if len(found) == len(wanted):
-                    break
-    except (AlpsError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return Samples({}, f"dialogues and gold are not shown, the data was not found again: {error}")
-    return Samples(found)
-
-
 def visible(text: str) -> str:
     """Make `text` safe to show: control characters become pictures of themselves, reordering marks are dropped.
 
@@ -209,13 +183,6 @@ def _visible_character(character: str) -> str:
     if code < 32 or code == 127:
         return chr(0x2400 + (code if code < 32 else 33))
     return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
-
-
-def _track_folder(run: Run, track: str) -> Path:
-    settings = run.manifest["settings"]
-    commit = run.manifest["data"].get("commit")
-    data = f"{HUB}@{commit}" if commit and settings["data"] == HUB else settings["data"]
-    return open_split(data, settings.get("split")).track(track)
 
 
 def _read_object(path: Path, needed: Sequence[str]) -> Row:

@@ -1,4 +1,4 @@
-"""One record of a run on the terminal: dialogue, gold beside prediction, verdicts, and what went wrong."""
+"""One record of a run on the terminal: what was shown, gold beside prediction, verdicts, and what went wrong."""
 
 import json
 import re
@@ -13,24 +13,27 @@ from rich.text import Text
 
 from alps.errors import UsageError, closest
 from alps.report.evidence import Piece, excerpt
-from alps.report.record import Pairing, RecordView, Side, build_view
-from alps.report.runs import MEANINGS, Key, Run, Samples, folded_away, open_run, read_ids, read_wanted, visible
+from alps.report.found import Samples, read_keys, read_wanted
+from alps.report.parts import Dialogue, Facts, Listed, Paired, Pairing, Part, Said, Side
+from alps.report.record import RecordView, build_view
+from alps.report.runs import MEANINGS, Key, Run, folded_away, open_run, visible
 from alps.report.tables import number
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
 _SIGNS = {"same": "=", "narrower": "⊂", "broader": "⊃", "conflicting": "≠", "related": "~"}
-_STYLES = {"matched": "green", "missed": "red", "extra": "yellow", "unjudged": "dim"}
+_STYLES = {"matched": "green", "missed": "red", "extra": "yellow", "kept": "red", "unjudged": "dim"}
+_KINDS = {"matched": "matched", "missed": "missed", "kept": "kept", "extra": "extra", "unjudged": "not judged"}
 _MARKED = "bold underline"
 _BLANK_LINES = re.compile(r"[ \t]*\n\s*")
 
 
-def show_record(run_folder: Path, benchmark_id: str, console: Console, *, full: bool = False) -> None:
+def show_record(run_folder: Path, word: str, console: Console, *, full: bool = False) -> None:
     """Print one record of a run.
 
     Args:
         run_folder: The run.
-        benchmark_id: What `pick` understands: an id, a beginning of it, or a number in the order of the data.
+        word: What `pick` understands: an id, a beginning of it, or a number in the order of the data.
         console: Where to print.
         full: Whether long turns and raw texts are shown whole.
 
@@ -38,87 +41,179 @@ def show_record(run_folder: Path, benchmark_id: str, console: Console, *, full: 
         UsageError: If there is no such run or record; names the closest id.
     """
     run = open_run(run_folder)
-    ids = read_ids(run)
-    key = pick(benchmark_id, ids, repeats=run.repeats, where=str(run_folder))
-    samples = read_wanted(run, {key.id})
+    keys = read_keys(run)
+    key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
+    samples = read_wanted(run, key.track, {key.id})
     view = build_view(
         key,
+        task=run.tasks[key.track].name,
         sample=samples.by_id.get(key.id),
         prediction=run.rows("predictions").get(key),
         verdict=run.rows("verdicts").get(key),
         score=run.rows("scores").get(key),
     )
-    parts = [*_head(run, view, ids.index(key.id) + 1, len(ids)), *_dialogue(view, samples, full=full)]
-    parts += [*_pairs(view), *_end(run, view, full=full)]
+    parts = [*_head(run, view, keys), *_problem(samples), *_body(view, full=full), *_end(view, full=full)]
     console.print(Group(*parts), highlight=False)
 
 
-def pick(word: str, ids: Sequence[str], *, repeats: int = 1, where: str) -> Key:
+def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key:
     """Return the answer that `word` means: an id, its number counted from 1, or a beginning that only it has.
 
+    Where a run has several tracks, `TRACK/` before it says on which; it is needed where the rest means several records.
     Where records were answered several times, `#2` after it means the second answer.
+
+    Args:
+        word: As it was typed.
+        keys: The first answers to the records of the run, in the order of the data.
+        repeats: How often each record was answered.
+        where: The run, for messages.
 
     Raises:
         UsageError: If it means none, or several.
     """
     name, mark, repeat = word.rpartition("#")
-    if mark and word not in ids and repeat.isdecimal() and 1 <= int(repeat) <= repeats:
-        return Key(_pick_id(name, ids, where), int(repeat) - 1)
-    return Key(_pick_id(word, ids, where))
+    known = {key.id for key in keys} | {f"{key.track}/{key.id}" for key in keys}
+    if mark and word not in known and repeat.isdecimal() and 1 <= int(repeat) <= repeats:
+        return _pick_record(name, keys, where)._replace(repeat=int(repeat) - 1)
+    return _pick_record(word, keys, where)
 
 
-def _pick_id(word: str, ids: Sequence[str], where: str) -> str:
-    if word in ids:
-        return word
-    if word.isdecimal() and 1 <= int(word) <= len(ids):
-        return ids[int(word) - 1]
-    begun = [name for name in ids if word and name.startswith(word)]
+def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
+    tracks = list(dict.fromkeys(key.track for key in keys))
+    track, slash, rest = word.partition("/")
+    if slash and track in tracks and not any(key.id == word for key in keys):
+        return _pick_one(rest, [key for key in keys if key.track == track], f"{track} of {where}")
+    if len(tracks) > 1 and word.isdecimal() and not any(key.id == word for key in keys):
+        raise UsageError(f"'{word}': {where} has {len(tracks)} tracks; write {tracks[0]}/{word}, or another track")
+    return _pick_one(word, keys, where)
+
+
+def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
+    """Return the record that `word` means among `keys`."""
+    if same := [key for key in keys if key.id == word]:
+        if len(same) > 1:
+            raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
+        return same[0]
+    if word.isdecimal() and 1 <= int(word) <= len(keys):
+        return keys[int(word) - 1]
+    begun = [key for key in keys if word and key.id.startswith(word)]
     if len(begun) == 1:
         return begun[0]
+    if begun and len({key.id for key in begun}) == 1:
+        raise UsageError(f"'{word}' begins an id on {len(begun)} tracks of {where}; write {_either(begun)}")
     if begun:
-        few = f"{', '.join(begun[:3])}{', …' if len(begun) > 3 else ''}"
-        raise UsageError(f"'{word}' begins {len(begun)} ids of {where} ({few}); write more of it")
+        names = list(dict.fromkeys(key.id for key in begun))
+        few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
+        raise UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
     if word.isdecimal():
-        raise UsageError(f"{where} has {len(ids)} records; there is no number {word}")
-    raise UsageError(f"'{word}': no such record in {where}{closest(word, ids)}")
+        raise UsageError(f"{where} has {len(keys)} records; there is no number {word}")
+    raise UsageError(f"'{word}': no such record in {where}{closest(word, [key.id for key in keys])}")
 
 
-def _head(run: Run, view: RecordView, place: int, total: int) -> Iterator[RenderableType]:
+def _either(keys: Sequence[Key]) -> str:
+    return " or ".join(f"{key.track}/{key.id}" for key in keys)
+
+
+def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[RenderableType]:
     yield Text(visible(view.key.id), style="bold")
     answer = f", answer {view.key.repeat + 1} of {run.repeats}" if run.repeats > 1 else ""
+    names = [key.id for key in keys if key.track == view.key.track]
+    on = f"{view.key.track}, " if len(run.tracks) > 1 else ""
     yield Text(
-        f"record {place} of {total}{answer} · {visible(run.model)} · judged by {visible(run.judge)}", style="dim"
+        f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer} · {visible(run.model)} · "
+        f"judged by {visible(run.judge)}",
+        style="dim",
     )
     yield Text(f"{view.state}: {view.explanation}", style="" if view.state in ("ok", "mended") else "bold red")
     if view.scores:
-        titles = {metric.name: metric.title for metric in run.metrics}
-        figures = (f"{titles.get(name, name)} {number(value)}" for name, value in view.scores.items())
+        titles = {metric.name: metric.title.strip() for metric in run.tasks[view.key.track].metrics}
+        known = [name for name in titles if name in view.scores]
+        named = known + [name for name in view.scores if name not in titles]
+        figures = (f"{titles.get(name, name)} {number(view.scores[name])}" for name in named)
         yield Text(" · ".join(figures))
 
 
-def _dialogue(view: RecordView, samples: Samples, *, full: bool) -> Iterator[RenderableType]:
+def _problem(samples: Samples) -> Iterator[RenderableType]:
     if samples.problem is not None:
         yield Text()
         yield Text(f"({visible(samples.problem)})", style="dim")
+
+
+def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
+    for part in view.parts:
+        yield from _part(part, full=full)
+    if view.prediction is None or any(not isinstance(part, Dialogue) for part in view.parts):
         return
-    if not view.dialogue:
-        return
-    yield from _heading("Dialogue" + (" ([g1: …] is what gold quotes)" if view.evidence.pointed else ""))
-    for place, turn in enumerate(view.dialogue):
+    if "f1" in view.scores:
+        yield from _heading("Gold and prediction: nothing to find, and nothing predicted")
+    else:
+        yield from _heading("Prediction")
+        yield Text(visible(json.dumps(view.prediction, ensure_ascii=False, indent=2)))
+
+
+def _part(part: Part, *, full: bool) -> Iterator[RenderableType]:
+    match part:
+        case Dialogue():
+            yield from _dialogue(part, full=full)
+        case Paired():
+            yield from _pairs(part)
+        case Listed():
+            yield from _heading(part.title)
+            for side in part.sides:
+                yield _indented(_side(side))
+        case Said():
+            yield from _heading(part.title)
+            yield _indented(Text(_tidy(_folded(part.text, full=full))))
+        case Facts():
+            yield from _heading(part.title)
+            yield from (_fact(name, text) for name, text in part.rows)
+
+
+def _fact(name: str, text: str) -> Table:
+    """Lay a name before its text, so that a long text keeps to its column."""
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(width=19)
+    grid.add_column(ratio=1, overflow="fold")
+    grid.add_row(Text(f"  {name}", style="dim"), Text(visible(text)))
+    return grid
+
+
+def _dialogue(part: Dialogue, *, full: bool) -> Iterator[RenderableType]:
+    yield from _heading(f"{part.title}{_quoting(part)}")
+    shown = part.telling if part.folded and not full else range(len(part.turns))
+    before = 0
+    for place in shown:
+        if place > before:
+            yield _indented(Text(folded_away(place - before, "turns"), style="dim italic"))
+        before = place + 1
+        turn = part.turns[place]
         title = Text(f"{place} {turn.role}", style="bold cyan" if turn.role == "user" else "bold")
-        if pointed := view.evidence.pointed.get(place):
+        if pointed := part.evidence.pointed.get(place):
             title.append(f"  ◂ {', '.join(pointed)}", style="green")
         limit = len(turn.text) if full else FOLDED_TURN
         yield title
-        yield Padding(
-            _excerpt(excerpt(turn.text, view.evidence.spans.get(place, ()), limit=limit)), (0, 0, 0, 2), expand=False
-        )
+        yield _indented(_excerpt(excerpt(turn.text, part.evidence.spans.get(place, ()), limit=limit)))
+    if before < len(part.turns):
+        rest = folded_away(len(part.turns) - before, "turns") if before else f"{len(part.turns):,} turns"
+        yield _indented(Text(f"{rest} (--full shows them)", style="dim italic"))
+
+
+def _quoting(part: Dialogue) -> str:
+    """Explain the brackets by the first of them."""
+    if not part.evidence.pointed:
+        return ""
+    first = part.evidence.pointed[min(part.evidence.pointed)][0]
+    return f" ([{first}: …] is what {'gold' if first.startswith('g') else 'a memory'} quotes)"
+
+
+def _indented(text: RenderableType) -> Padding:
+    return Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def _excerpt(pieces: Sequence[Piece]) -> Text:
     text = Text()
     for piece in pieces:
-        shown = _BLANK_LINES.sub("\n", visible(piece.text)).replace("\t", " ")
+        shown = _tidy(visible(piece.text))
         if piece.left_out:
             text.append(f" «{folded_away(piece.left_out, 'characters')}» ", style="dim italic")
         elif piece.gold:
@@ -130,34 +225,33 @@ def _excerpt(pieces: Sequence[Piece]) -> Text:
     return text
 
 
-def _pairs(view: RecordView) -> Iterator[RenderableType]:
-    kinds = {"matched": "matched", "missed": "missed", "extra": "extra", "unjudged": "not judged"}
-    counts = ", ".join(f"{view.count(kind)} {word}" for kind, word in kinds.items() if view.count(kind))
-    if view.pairings:
-        yield from _heading(f"Gold and prediction: {counts}")
-        yield _row(Text("gold", style="dim"), " ", Text("prediction", style="dim"))
-        for pairing in view.pairings:
-            yield from _pairing(pairing)
-    elif view.scores and "f1" in view.scores and view.prediction is not None:
-        yield from _heading("Gold and prediction: nothing to find, and nothing predicted")
-    elif view.prediction is not None:
-        yield from _heading("Prediction")
-        yield Text(visible(json.dumps(view.prediction, ensure_ascii=False, indent=2)))
+def _tidy(text: str) -> str:
+    """Leave out blank lines."""
+    return _BLANK_LINES.sub("\n", text).replace("\t", " ")
+
+
+def _pairs(part: Paired) -> Iterator[RenderableType]:
+    counts = {kind: sum(pairing.kind == kind for pairing in part.pairings) for kind in _KINDS}
+    said = ", ".join(f"{counts[kind]} {word}" for kind, word in _KINDS.items() if counts[kind])
+    yield from _heading(f"Gold and prediction: {said}")
+    yield _row(Text("gold", style="dim"), " ", Text("prediction", style="dim"))
+    for pairing in part.pairings:
+        yield from _pairing(pairing)
 
 
 def _pairing(pairing: Pairing) -> Iterator[RenderableType]:
     style = _STYLES[pairing.kind]
-    sign = _SIGNS.get(pairing.relation, " ") if pairing.kind == "matched" else " "
+    sign = _SIGNS.get(pairing.relation, " ") if pairing.kind in ("matched", "kept") else " "
     yield Text()
-    yield _row(_side(pairing.gold) or _alone(pairing), sign, _side(pairing.predicted) or _alone(pairing))
-    if pairing.kind == "matched":
+    left, right = (_side(side) if side is not None else _alone(pairing) for side in (pairing.gold, pairing.predicted))
+    yield _row(left, sign, right)
+    if pairing.kind in ("matched", "kept"):
         reason = f": {visible(pairing.reason)}" if pairing.reason else ""
-        yield Padding(Text(f"{pairing.relation}{reason}", style=style), (0, 0, 0, 4), expand=False)
+        kept = "kept, though it should be gone: " if pairing.kind == "kept" else ""
+        yield Padding(Text(f"{kept}{pairing.relation}{reason}", style=style), (0, 0, 0, 4), expand=False)
 
 
-def _side(side: Side | None) -> Text | None:
-    if side is None:
-        return None
+def _side(side: Side) -> Text:
     text = Text(f"{side.id} ", style="bold")
     text.append(visible(side.value) if side.value is not None else "(its text is in the data)", style="not bold")
     if side.detail:
@@ -183,12 +277,12 @@ def _row(left: RenderableType, sign: str, right: RenderableType) -> Table:
     return grid
 
 
-def _end(run: Run, view: RecordView, *, full: bool) -> Iterator[RenderableType]:
+def _end(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
     """Tell the notes, and of a failure its error and the text as it came."""
     if view.notes:
         yield from _heading("Notes")
         for note in view.notes:
-            yield Padding(Text(visible(note)), (0, 0, 0, 2), expand=False)
+            yield _indented(Text(visible(note)))
     if view.error or view.state in MEANINGS:
         yield from _heading(f"The prediction failed: {visible(view.error or view.state)}")
         yield Text(_folded(view.raw, full=full) if view.raw else "(no text came)")

@@ -20,8 +20,12 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
     console = Console(width=WIDTH, highlight=False)
     parts: list[RenderableType] = []
     for track, found in summary["tracks"].items():
-        parts += [_scores(summary, track, found, metrics[track]), _floors(found)]
+        parts.append(_scores(summary, track, found, metrics[track]))
+        parts += [_actions(found)] if found.get("task") == "update" and found["scored"] else []
+        parts += [_floors(found, metrics[track])] if found["floors"] else []
         parts += [Text(line) for line in _account(found)]
+    if len(summary["tracks"]) > 1:
+        parts.append(_overview(summary, metrics))
     parts += [Text(line) for line in _footer(summary, folder)]
     console.print(Group(*parts))
 
@@ -84,7 +88,8 @@ def _table(title: str) -> Table:
 def _scores(
     summary: Mapping[str, Any], track: str, found: Mapping[str, Any], metrics: Sequence[Metric]
 ) -> RenderableType:
-    table = _table(f"{summary['model']} on {track}, judged by {summary['judge']}")
+    judged = "" if found.get("task") == "retrieval" else f", judged by {summary['judge']}"
+    table = _table(f"{summary['model']} on {track}{conditions(found)}{judged}")
     table.add_column("")
     for name in ("score", "95 % interval", "n"):
         table.add_column(name, justify="right")
@@ -103,17 +108,63 @@ def _scores(
     return table
 
 
-def _floors(found: Mapping[str, Any]) -> RenderableType:
-    judges = ", ".join(sorted({floor["judge"] for floor in found["floors"].values()}))
-    table = _table(f"Floors: answers that deserve nothing, judged by {judges}")
+def conditions(found: Mapping[str, Any]) -> str:
+    """Return what a track was run under beyond its name, as it stands in titles: ` (gold_memory)`, or nothing."""
+    said = [str(found["condition"])] if "condition" in found else []
+    said += [f"window {found['window']:,}"] if "window" in found else []
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _actions(found: Mapping[str, Any]) -> RenderableType:
+    """Lay out gold actions against predicted ones."""
+    cells = {name.removeprefix("cell_"): n for name, n in found["counts"].items() if name.startswith("cell_")}
+    rows = ("retain", "add", "modify", "delete", "none")
+    columns = [c for c in (*rows, "failed") if any(name.endswith(f"_{c}") for name in cells)]
+    table = _table("Actions: gold ↓, predicted →")
+    for name in ("", *columns):
+        table.add_column(name, justify="right" if name else "left")
+    for row in rows:
+        if any(name.startswith(f"{row}_") for name in cells):
+            table.add_row(row, *(str(cells.get(f"{row}_{column}", "")) for column in columns))
+    return table
+
+
+def _overview(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]) -> RenderableType:
+    """Put the headline of every track into one table: the whole run at a glance, never averaged."""
+    table = _table(f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged")
+    for name in ("track", "figure", "score", "95 % interval", "n", "unscored"):
+        table.add_column(name, justify="left" if name in ("track", "figure") else "right", no_wrap=name == "track")
+    for track, found in summary["tracks"].items():
+        shown = [metric for metric in metrics[track] if metric.name in found["scores"]]
+        lead = lead_of(found, shown)
+        score = found["scores"][lead.name]
+        title = f"{lead.title}{conditions(found)}".strip()
+        row = (number(score["value"]), interval(score), str(score["n"]), str(found["unscored"]))
+        table.add_row(track, title, *row)
+    return table
+
+
+def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
+    """Return the metric that stands for a track: its headline, or what could be scored in its place."""
+    scored = [metric for metric in metrics if "unscored" not in found["scores"].get(metric.name, {"unscored": ""})]
+    headline = next((metric for metric in metrics if metric.headline), metrics[0])
+    return headline if headline in scored or not scored else scored[0]
+
+
+def _floors(found: Mapping[str, Any], metrics: Sequence[Metric]) -> RenderableType:
+    floors = found["floors"]
+    judged = "" if found.get("task") == "retrieval" else f", judged by {next(iter(floors.values()))['judge']}"
+    lead = next(iter(floors.values())).get("lead", "f1")
+    title = next((metric.title for metric in metrics if metric.name == lead), lead)
+    table = _table(f"Floors: answers that deserve nothing{judged}")
     table.add_column("", no_wrap=True)
-    for name in ("F1", "95 % interval", "this run is above by"):
+    for name in (title.replace(" (macro)", ""), "95 % interval", "this run is above by"):
         table.add_column(name, justify="right")
-    for name, floor in found["floors"].items():
-        score = floor["scores"]["f1"]
+    for name, floor in floors.items():
+        score = floor["scores"][lead]
         above = floor.get("above")
-        lead = f"{number(above['value'])} {interval(above)}" if above else "(another judge)"
-        table.add_row(name, number(score["value"]), interval(score), lead)
+        ahead = f"{number(above['value'])} {interval(above)}" if above else "(another judge)"
+        table.add_row(name, number(score["value"]), interval(score), ahead)
     return table
 
 
@@ -133,24 +184,34 @@ def _account(found: Mapping[str, Any]) -> list[str]:
             lines.append(f"Failed {what}: {kinds}.")
     lines += [f"  {kind}: {error[:66]}" for kind, error in found["errors"].items()]
     said = [f"{found['repaired']} mended ({found['truncated']} of them cut off)"] if found["repaired"] else []
+    counts = found.get("counts", {})
+    said += [f"{counts['histories_cut']} histories cut to fit the window"] if counts.get("histories_cut") else []
+    said += [f"{counts['enforced']} verdicts overruled by a hard rule"] if counts.get("enforced") else []
     said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
     said += [f"{found['rejected_gold']} gold items marked as rejected"] if found["rejected_gold"] else []
     if found.get("unchecked"):
-        lines.append(f"Not checked against the dialogue, as the judge failed: {found['unchecked']}.")
+        what = "whether the memory was used" if found.get("task") == "retrieval" else "against the dialogue"
+        lines.append(f"Not checked {what}, as the judge failed: {found['unchecked']}.")
+    if "seconds_per_query" in found:
+        lines.append(f"{found['seconds_per_query'] * 1000:.1f} ms a query.")
+    if found.get("pools", {}).get("generated"):
+        share = found["pools"]["generated"]
+        lines.append(f"{share:.0%} of the distractors are generated, not written by hand.")
     return [*lines, f"Among them {', '.join(said)}."] if said else lines
 
 
 def _footer(summary: Mapping[str, Any], folder: str) -> list[str]:
-    lines = []
-    for found in summary["tracks"].values():
-        reasons = {score["unscored"] for score in found["scores"].values() if "unscored" in score}
-        lines += [f"– {reason}." for reason in sorted(reasons)]
+    scores = [score for found in summary["tracks"].values() for score in found["scores"].values()]
+    lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
+    lines += [f"Left out: {track} ({why})." for track, why in summary.get("left_out", {}).items()]
     calls = summary["calls"]
     if calls["http"] or calls["cached"]:
         cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
         tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens"
         lines.append(f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}.")
-    if not summary["comparable"]:
+    if any("grounding" in found["scores"] for found in summary["tracks"].values()):
+        lines.append("Grounding: how much of the memory's words stands in the answer; a proxy, no rubric.")
+    if not summary["comparable"] and any(found.get("task") != "retrieval" for found in summary["tracks"].values()):
         lines.append(f"Judge {summary['judge']}: not comparable with LLM-judged scores.")
         if summary["judge"] == "lexical":
             lines.append(f"  Its agreement: {AGREEMENT}.")

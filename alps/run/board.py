@@ -23,6 +23,7 @@ class Board:
         self._cluster = array("q")
         self._codes: dict[str, int] = {}
         self._columns: dict[str, array[float]] = {}
+        self._counts: set[str] = set()
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
         self.unscored = 0
@@ -32,6 +33,7 @@ class Board:
         self._place.append(place)
         self._repeat.append(repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
+        self._counts.update(scored.counts)
         for name, value in {**scored.scores, **scored.counts}.items():
             column = self._columns.setdefault(name, array("d"))
             column.extend([math.nan] * (len(self._place) - 1 - len(column)))
@@ -53,6 +55,10 @@ class Board:
     def total(self, name: str) -> int:
         """Return the sum of a count over the scored records."""
         return int(np.nansum(self._column(name))) if name in self._columns else 0
+
+    def totals(self) -> dict[str, int]:
+        """Return the sum of every count over the scored records, by name."""
+        return {name: self.total(name) for name in sorted(self._counts)}
 
     def estimate(self, metric: Metric, *, seed: int) -> Estimate:
         """Estimate one metric over the records for which it is defined."""
@@ -78,11 +84,12 @@ class Board:
         return [float(np.nanmean(values[repeats == repeat])) for repeat in np.unique(repeats)]
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
-        """Return the metric's value if every unscored record had scored worst, and best, in [0, 1]."""
+        """Return the metric's value if every unscored record had scored worst, and best."""
         if estimate.value is None or metric.numerator is not None or metric.lower_is_better:
             return None
-        whole = estimate.n + self.unscored
-        return estimate.value * estimate.n / whole, (estimate.value * estimate.n + self.unscored) / whole
+        heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
+        worst, best = (heard + limit * self.unscored for limit in (metric.lowest, metric.highest))
+        return worst / whole, best / whole
 
     def _order(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         return np.lexsort((np.array(self._repeat, dtype=np.int64), np.array(self._place, dtype=np.int64)))

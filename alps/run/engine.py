@@ -1,6 +1,7 @@
 """Generate, judge, score: every sample passes the three stages, and each stage is journalled before the next begins."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -48,7 +49,7 @@ class Journals:
 
 @dataclass
 class Outcome:
-    """What came out of a track: the boards, and what was met on the way."""
+    """What came out of a track: the boards, and what was met on the way; filled while it runs."""
 
     board: Board
     floors: Mapping[str, Board]
@@ -56,25 +57,51 @@ class Outcome:
     truncated: int = 0
     notes: Counter[str] = field(default_factory=Counter)
     errors: dict[str, str] = field(default_factory=dict)
-    order: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TrackPlan:
+    """One track of a run.
+
+    Attributes:
+        samples: Streams its samples.
+        systems: The system, once per repeat; each draw has its own place in the reply cache.
+        floor_systems: The floors, scored in passing.
+        outcome: Where everything that comes out of it is collected.
+    """
+
+    task: Task
+    samples: Callable[[], Iterable[Any]]
+    systems: tuple[System, ...]
+    floor_systems: Mapping[str, Embedded]
+    outcome: Outcome
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        samples: Callable[[], Iterable[Any]],
+        systems: tuple[System, ...],
+        floor_systems: Mapping[str, Embedded],
+    ) -> "TrackPlan":
+        """Return a plan with nothing done."""
+        boards = {name: Board(task.metrics) for name in floor_systems}
+        return cls(task, samples, systems, floor_systems, Outcome(Board(task.metrics), boards))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a track needs to run.
+    """Everything that a run needs.
 
     Attributes:
-        systems: The system, once per repeat; each draw has its own place in the reply cache.
-        floor_systems: The floors, scored in passing.
-        floor_judge: Their judge; embedded, so that they cost nothing.
+        tracks: What is run; the samples of one track follow those of another without a pause.
+        floor_judge: The judge of the floors; embedded, so that they cost nothing.
         workers: How many samples may be under way at once.
     """
 
-    task: Task
-    systems: tuple[System, ...]
+    tracks: tuple[TrackPlan, ...]
     judge: Judge
     options: JudgingOptions
-    floor_systems: Mapping[str, Embedded]
     floor_judge: Judge
     journals: Journals
     workers: int
@@ -82,8 +109,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Unit:
-    """One sample to be answered once: its position in the data, and which of its repeats this is."""
+    """One sample to be answered once: its track, its position in the data, and which of its repeats this is."""
 
+    track: TrackPlan
     place: int
     sample: Any
     repeat: int
@@ -91,42 +119,41 @@ class Unit:
     @property
     def key(self) -> str:
         """The key of its rows in the journals."""
-        return journal_key(self.sample.benchmark_id, self.repeat)
+        return journal_key(self.track.task.track, self.sample.benchmark_id, self.repeat)
 
-    def row(self, track: str, fields: Mapping[str, Any]) -> Row:
+    def row(self, fields: Mapping[str, Any]) -> Row:
         """Return a row about this unit."""
         repeat = {"repeat": self.repeat} if self.repeat else {}
-        return {"benchmark_id": self.sample.benchmark_id, "track": track, **repeat, **fields}
+        return {"benchmark_id": self.sample.benchmark_id, "track": self.track.task.track, **repeat, **fields}
 
 
-def units(samples: Iterable[Any], repeats: int) -> Iterator[Unit]:
-    """Yield every sample as often as it is to be answered."""
-    for place, sample in enumerate(samples):
-        for repeat in range(repeats):
-            yield Unit(place, sample, repeat)
+def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
+    """Yield every sample of every track as often as it is to be answered."""
+    for track in tracks:
+        for place, sample in enumerate(track.samples()):
+            for repeat in range(len(track.systems)):
+                yield Unit(track, place, sample, repeat)
 
 
-async def run_track(plan: Plan, samples: Iterable[Any], *, progress: Callable[[bool], None]) -> Outcome:
-    """Take every sample through the stages that its journals do not hold yet.
+async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
+    """Take every sample through the stages that its journals do not hold yet; the tracks' outcomes collect the rest.
 
     Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their number. After each
     sample `progress` is told whether it was scored.
     """
-    metrics = plan.task.metrics
-    outcome = Outcome(Board(metrics), {name: Board(metrics) for name in plan.floor_systems})
-    waiting = units(samples, len(plan.systems))
+    waiting = units(plan.tracks)
+    order: list[str] = []
 
     async def work() -> None:
         for unit in waiting:
-            outcome.order.append(unit.key)
-            progress(await _process(plan, outcome, unit))
+            order.append(unit.key)
+            progress(await _process(plan, unit))
             if unit.repeat == 0:
-                await _score_floors(plan, outcome, unit)
+                await _score_floors(plan, unit)
 
     async with _stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
-    plan.journals.settle(outcome.order)
-    return outcome
+    plan.journals.settle(order)
 
 
 @asynccontextmanager
@@ -141,26 +168,27 @@ async def _stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[as
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _process(plan: Plan, outcome: Outcome, unit: Unit) -> bool:
+async def _process(plan: Plan, unit: Unit) -> bool:
     """Take one sample through the stages; return whether it was scored."""
+    task, outcome = unit.track.task, unit.track.outcome
     prediction = await _predict(plan, unit)
     _remember(outcome, prediction)
     if prediction.outcome in UNHEARD:
         count_failure(outcome.board, prediction.outcome)
         _write_score(plan, unit, {"outcome": prediction.outcome, "stage": "generate", "scores": {}})
         return False
-    if not plan.task.has_gold(unit.sample):
-        return _unscored(plan, outcome, unit, NO_GOLD)
+    if not task.has_gold(unit.sample):
+        return _unscored(plan, unit, NO_GOLD)
     verdict = None
     if prediction.outcome == "ok":
         verdict = await _judge(plan, unit, prediction)
         if verdict["outcome"] != "ok":
             if verdict["error"]:
                 outcome.errors.setdefault(f"judge {verdict['outcome']}", verdict["error"])
-            return _unscored(plan, outcome, unit, verdict["outcome"])
+            return _unscored(plan, unit, verdict["outcome"])
     else:
         count_failure(outcome.board, prediction.outcome)
-    scored = plan.task.score(unit.sample, prediction, verdict, plan.judge)
+    scored = task.score(unit.sample, prediction, verdict, plan.judge)
     outcome.board.add(unit.place, unit.sample.session_id, scored, repeat=unit.repeat)
     stage = "score" if verdict is not None else "generate"
     _write_score(plan, unit, {"outcome": prediction.outcome, "stage": stage, **_score_fields(scored)})
@@ -171,23 +199,42 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
     row = plan.journals.predictions.get(unit.key)
     if row is not None and row["outcome"] not in UNHEARD:
         return Prediction.model_validate(row)
-    prediction = await plan.systems[unit.repeat].predict(unit.sample)
-    prediction = prediction.model_copy(update={"repeat": unit.repeat})
+    prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
+    prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
     plan.journals.predictions.append(prediction.model_dump())
+    return prediction
+
+
+def _fitting(unit: Unit, prediction: Prediction) -> Prediction:
+    """Fail an answer that can't be one to this sample, whatever system gave it."""
+    if prediction.prediction is None:
+        return prediction
+    try:
+        unit.track.task.fits(unit.sample, prediction.prediction)
+    except ValueError as error:
+        raw = prediction.raw or json.dumps(prediction.prediction, ensure_ascii=False)
+        fields = {"outcome": "invalid", "prediction": None, "error": str(error), "raw": raw}
+        return prediction.model_copy(update=fields)
     return prediction
 
 
 async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
     row = plan.journals.verdicts.get(unit.key)
-    if row is not None and row["outcome"] == "ok" and row.get("support", row)["outcome"] == "ok":
+    if row is not None and row["outcome"] == "ok" and all(part["outcome"] == "ok" for part in _side_verdicts(row)):
         return row
-    verdict = await plan.task.judge(unit.sample, prediction, plan.judge, plan.options)
-    row = unit.row(plan.task.track, verdict)
+    verdict = await unit.track.task.judge(unit.sample, prediction, plan.judge, plan.options)
+    row = unit.row(verdict)
     plan.journals.verdicts.append(row)
     return row
 
 
-def _unscored(plan: Plan, outcome: Outcome, unit: Unit, kind: str) -> bool:
+def _side_verdicts(row: Row) -> list[Row]:
+    """Return what was judged beside the score; a failure there leaves the record scored, and is asked again."""
+    return [row[name] for name in ("support", "used") if row.get(name)]
+
+
+def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:
+    outcome = unit.track.outcome
     outcome.board.failed_judgements[kind] += 1
     outcome.board.add_unscored()
     _write_score(plan, unit, {"outcome": kind, "stage": "judge", "scores": {}})
@@ -195,7 +242,7 @@ def _unscored(plan: Plan, outcome: Outcome, unit: Unit, kind: str) -> bool:
 
 
 def _write_score(plan: Plan, unit: Unit, fields: Row) -> None:
-    row = unit.row(plan.task.track, fields)
+    row = unit.row(fields)
     if plan.journals.scores.get(unit.key) != row:
         plan.journals.scores.append(row)
 
@@ -212,11 +259,12 @@ def _remember(outcome: Outcome, prediction: Prediction) -> None:
         outcome.errors.setdefault(prediction.outcome, prediction.error)
 
 
-async def _score_floors(plan: Plan, outcome: Outcome, unit: Unit) -> None:
-    if not plan.task.has_gold(unit.sample):
+async def _score_floors(plan: Plan, unit: Unit) -> None:
+    task = unit.track.task
+    if not task.has_gold(unit.sample):
         return
-    for name, system in plan.floor_systems.items():
+    for name, system in unit.track.floor_systems.items():
         prediction = system.answer(unit.sample)
-        verdict = await plan.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
-        scored = plan.task.score(unit.sample, prediction, verdict, plan.floor_judge)
-        outcome.floors[name].add(unit.place, unit.sample.session_id, scored)
+        verdict = await task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+        scored = task.score(unit.sample, prediction, verdict, plan.floor_judge)
+        unit.track.outcome.floors[name].add(unit.place, unit.sample.session_id, scored)

@@ -1,6 +1,6 @@
 """What a run would ask and cost, counted without one request."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -8,12 +8,12 @@ from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import Price, price_of
 from alps.llm.types import Request
-from alps.run.engine import Unit, units
+from alps.run.engine import TrackPlan, Unit, units
 from alps.run.journal import Journal
 from alps.run.services import Services
 from alps.schema import UNHEARD, Prediction
 from alps.systems.embedded import Embedded
-from alps.tasks import JudgingOptions, Task
+from alps.tasks import JudgingOptions
 
 _BYTES_A_TOKEN = 4
 Number = TypeVar("Number", int, float)
@@ -59,9 +59,8 @@ class Stage:
 
 
 def estimate(
-    task: Task,
+    tracks: Sequence[TrackPlan],
     services: Services,
-    samples: Iterable[Any],
     *,
     options: JudgingOptions,
     predictions: Journal | None,
@@ -71,12 +70,13 @@ def estimate(
     A prediction that does not exist yet is taken to need one call of the judge; it needs none if it is empty or says
     everything in the words of the gold, and more if it is very long.
     """
-    generate = Stage("generate", services.systems[0].name)
+    generate = Stage("generate", tracks[0].systems[0].name)
     judge = Stage("judge", services.judge.name)
     seen: set[str] = set()
-    for unit in units(samples, len(services.systems)):
-        prediction = _known_prediction(unit, services, predictions)
-        request = _generation(unit, services) if prediction is None else None
+    for unit in units(tracks):
+        task = unit.track.task
+        prediction = _known_prediction(unit, predictions)
+        request = _generation(unit) if prediction is None else None
         if request is not None and _is_new(request, seen, services):
             generate = generate.with_call(request, price_of(request.model), certain=True)
         if not task.has_gold(unit.sample) or (prediction is not None and prediction.outcome != "ok"):
@@ -96,18 +96,18 @@ def _is_new(request: Request[Any], seen: set[str], services: Services) -> bool:
     return services.cache is None or services.cache.get(key) is None
 
 
-def _known_prediction(unit: Unit, services: Services, predictions: Journal | None) -> Prediction | None:
+def _known_prediction(unit: Unit, predictions: Journal | None) -> Prediction | None:
     row = predictions.get(unit.key) if predictions is not None else None
     if row is not None and row["outcome"] not in UNHEARD:
         return Prediction.model_validate(row)
-    system = services.systems[unit.repeat]
+    system = unit.track.systems[unit.repeat]
     return system.answer(unit.sample) if isinstance(system, Embedded) else None
 
 
-def _generation(unit: Unit, services: Services) -> Request[Any] | None:
+def _generation(unit: Unit) -> Request[Any] | None:
     from alps.systems.llm import LlmSystem
 
-    system = services.systems[unit.repeat]
+    system = unit.track.systems[unit.repeat]
     return system.request(unit.sample) if isinstance(system, LlmSystem) else None
 
 

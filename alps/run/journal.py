@@ -7,9 +7,14 @@ from pathlib import Path
 from alps.jsonl import Appender, Row, dump, scan
 
 
-def journal_key(benchmark_id: str, repeat: int = 0) -> str:
-    """Return the key of a row: its `benchmark_id`, and which of several answers to the sample it is about."""
-    return f"{benchmark_id}\x00{repeat}" if repeat else benchmark_id
+def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
+    """Return the key of a row: track and `benchmark_id`, and which of several answers to the sample it is about."""
+    return f"{track}\x00{benchmark_id}\x00{repeat}"
+
+
+def key_of(row: Row) -> str:
+    """Return the key of a row of any journal."""
+    return journal_key(str(row.get("track", "")), row["benchmark_id"], row.get("repeat", 0))
 
 
 class Journal:
@@ -28,14 +33,13 @@ class Journal:
             if row is None or not isinstance(row.get("benchmark_id"), str):
                 self.unreadable += 1
             else:
-                self._places[journal_key(row["benchmark_id"], row.get("repeat", 0))] = offset, length
+                self._places[key_of(row)] = offset, length
 
     def append(self, row: Row) -> None:
         """Write `row` durably; it replaces an earlier row of the same record."""
         before = self._file.size
         self._file.append(row)
-        key = journal_key(row["benchmark_id"], row.get("repeat", 0))
-        self._places[key] = before, self._file.size - before
+        self._places[key_of(row)] = before, self._file.size - before
 
     def get(self, name: str) -> Row | None:
         """Return the row under the key `name`."""

@@ -1,6 +1,6 @@
 """The system, the judge, and what they share: set up from the settings, closed when the run ends."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,8 @@ from alps.judges.repeated import RepeatedJudge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.settings import RunSettings
-from alps.systems import EMBEDDED, PROGRAM, System, is_local, resolve_system
-from alps.tasks import Task, load_task
+from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
+from alps.tasks import Task
 
 if TYPE_CHECKING:
     from alps.llm import Client
@@ -23,15 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """The system once per repeat, the judge, and the reply cache (None where no LLM is asked, or it is off)."""
+    """The systems, the judge, and the reply cache (None where no LLM is asked, or it is off).
 
-    systems: tuple[System, ...]
+    `systems` has a row for every track, in their order, with the system once per repeat.
+    """
+
+    systems: tuple[tuple[System, ...], ...]
     judge: Judge
     cache: "Cache | None"
 
     async def aclose(self) -> None:
         """End the processes and connections that were opened."""
-        for system in dict.fromkeys(self.systems):
+        shared = (getattr(system, "system", system) for row in self.systems for system in row)
+        for system in {id(system): system for system in shared}.values():
             close = getattr(system, "aclose", None)
             if close is not None:
                 await close()
@@ -48,48 +52,49 @@ async def closing(services: Services) -> AsyncIterator[Services]:
         await services.aclose()
 
 
-def open_services(settings: RunSettings, task: Task, ledger: Ledger, folder: Path | None) -> Services:
+def open_services(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, folder: Path | None) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
-    local, embedded = is_local(settings.model, task), is_embedded_judge(settings.judge)
+    local, embedded = is_local(settings.model), is_embedded_judge(settings.judge)
     if local and embedded:
-        return Services(_local(settings, task, folder), embedded_judge(settings.judge), None)
+        return Services(_local(settings, tasks, folder), embedded_judge(settings.judge), None)
     from alps.llm.cache import Cache, default_path
 
     path = default_path()
     cache = Cache(path) if path is not None else None
-    budget = _budget(settings, task, ledger)
+    budget = _budget(settings, ledger)
 
     def client() -> "Client":
         return _client(settings, ledger, cache, budget)
 
-    systems = _local(settings, task, folder) if local else _llm_systems(settings, task, client())
+    systems = _local(settings, tasks, folder) if local else _llm_systems(settings, tasks, client())
     judge = embedded_judge(settings.judge) if embedded else _llm_judge(settings, client())
     return Services(systems, judge, cache)
 
 
-def check_names(settings: RunSettings, task: Task, *, generate: bool) -> None:
+def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing, before anything is written.
 
     Raises:
         AlpsError: What is unknown or missing, in one line.
     """
-    if generate and not is_local(settings.model, task):
-        _check_llm("model", settings.model, settings.api_base, EMBEDDED[task.name])
+    if generate and not is_local(settings.model):
+        known = [name for task in tasks for name in embedded_names(task)]
+        _check_llm("model", settings.model, settings.api_base, known)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
-        resolve_system(settings.model, task)
+        resolve_systems(settings.model, tasks)
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
     else:
         _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
 
 
-def _local(settings: RunSettings, task: Task, folder: Path | None) -> tuple[System, ...]:
-    system = resolve_system(settings.model, task, timeout=settings.timeout, folder=folder)
-    return (system,) * settings.repeats
+def _local(settings: RunSettings, tasks: Sequence[Task], folder: Path | None) -> tuple[tuple[System, ...], ...]:
+    systems = resolve_systems(settings.model, tasks, timeout=settings.timeout, folder=folder)
+    return tuple((system,) * settings.repeats for system in systems)
 
 
 def _client(settings: RunSettings, ledger: Ledger, cache: "Cache | None", budget: "Budget | None") -> "Client":
@@ -98,11 +103,11 @@ def _client(settings: RunSettings, ledger: Ledger, cache: "Cache | None", budget
     return Client(concurrency=settings.concurrency, ledger=ledger, cache=cache, timeout=settings.timeout, budget=budget)
 
 
-def _llm_systems(settings: RunSettings, task: Task, client: "Client") -> tuple[System, ...]:
+def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client") -> tuple[tuple[System, ...], ...]:
     from alps.systems.llm import LlmSystem
 
-    return tuple(
-        LlmSystem(
+    def system(task: Task, repeat: int) -> LlmSystem:
+        return LlmSystem(
             settings.model,
             task=task,
             client=client,
@@ -110,8 +115,8 @@ def _llm_systems(settings: RunSettings, task: Task, client: "Client") -> tuple[S
             sampling=settings.sampling(),
             repeat=repeat,
         )
-        for repeat in range(settings.repeats)
-    )
+
+    return tuple(tuple(system(task, repeat) for repeat in range(settings.repeats)) for task in tasks)
 
 
 def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
@@ -130,13 +135,13 @@ def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
     return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
 
 
-def _budget(settings: RunSettings, task: Task, ledger: Ledger) -> "Budget | None":
+def _budget(settings: RunSettings, ledger: Ledger) -> "Budget | None":
     if settings.max_cost is None and settings.max_total_tokens is None:
         return None
     from alps.llm.budget import Budget, check_bounded
     from alps.llm.prices import price_of
 
-    if not is_local(settings.model, task):
+    if not is_local(settings.model):
         check_bounded("model", settings.model, max_tokens=settings.max_tokens, price=price_of(settings.model))
     if not is_embedded_judge(settings.judge):
         check_bounded("judge", settings.judge, max_tokens=settings.judge_max_tokens, price=price_of(settings.judge))
@@ -152,8 +157,7 @@ def unpriced(settings: RunSettings) -> list[str]:
     """Return the LLMs of a run whose price is not known: no cost cap can stop them."""
     from alps.llm.prices import price_of
 
-    task = load_task(settings.task)
-    asked = [] if is_local(settings.model, task) else [settings.model]
+    asked = [] if is_local(settings.model) else [settings.model]
     asked += [] if is_embedded_judge(settings.judge) else [settings.judge]
     return [model for model in asked if price_of(model).cost(1, 1) is None]
 

@@ -5,16 +5,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from alps.data.hub import commit_of
-from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import RunFolderError, UsageError
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
@@ -22,18 +19,19 @@ from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.engine import Journals, Outcome, Plan, run_track
+from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import FolderLock
 from alps.run.manifest import build_manifest, claim, read_manifest, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, closing, open_services
+from alps.run.source import Data, open_data
 from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
 from alps.systems import FLOORS, NO_SYSTEM, Unheard
 from alps.systems.embedded import Embedded
-from alps.tasks import JudgingOptions, Task, load_task
+from alps.tasks import JudgingOptions, Task
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,7 @@ class Finished:
 
     folder: Path
     summary: dict[str, Any]
+    tasks: tuple[Task, ...]
     too_many_unscored: bool
     budget_spent: bool
 
@@ -52,10 +51,9 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
-    task = load_task(settings.task)
-    data = open_data(settings, task)
-    check_names(settings, task, generate=True)
-    return _carry_out(settings, task, data, run_folder(settings), predictions=None)
+    data = open_data(settings)
+    check_names(settings, data.tasks, generate=True)
+    return _carry_out(settings, data, run_folder(settings), predictions=None)
 
 
 def score_again(source: Path, judging: dict[str, Any]) -> Finished:
@@ -73,16 +71,15 @@ def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     then = read_manifest(source)
     kept = {name: value for name, value in then["settings"].items() if not name.startswith("judge")}
     settings = parse_settings({**kept, **judging}, RunSettings)
-    task = load_task(settings.task)
-    data = open_data(settings, task)
+    data = open_data(settings)
     if then["data"] != data.description:
         raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs")
-    check_names(settings, task, generate=False)
+    check_names(settings, data.tasks, generate=False)
     slug = f"{_slug(settings.judge)}-{_digest(settings.experiment())}"
     folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
-    return _carry_out(settings, task, data, folder, predictions=source)
+    return _carry_out(settings, data, folder, predictions=source)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -91,17 +88,16 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
-    task = load_task(settings.task)
-    data = open_data(settings, task)
-    check_names(settings, task, generate=True)
+    data = open_data(settings)
+    check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
     begun = folder / "predictions.jsonl"
     predictions = Journal(begun) if begun.exists() else None
     with TemporaryDirectory() as scratch:
         ledger = Ledger(Path(scratch) / "calls.jsonl")
-        services = open_services(settings, task, ledger, None)
+        services = open_services(settings, data.tasks, ledger, None)
         options = JudgingOptions(extras=settings.extras == "judge")
-        stages = estimate(task, services, data.samples(), options=options, predictions=predictions)
+        stages = estimate(_track_plans(data, services), services, options=options, predictions=predictions)
         asyncio.run(services.aclose())
         ledger.close()
     if predictions is not None:
@@ -115,7 +111,7 @@ def run_folder(settings: RunSettings) -> Path:
         return Path(settings.out)
     data = settings.data if settings.data == "samples" else Path(settings.data).name
     parts = (
-        settings.task,
+        settings.task.replace(",", "+"),
         _slug(redact(settings.model)),
         _slug(data),
         _slug(settings.judge),
@@ -124,86 +120,78 @@ def run_folder(settings: RunSettings) -> Path:
     return Path("runs") / "-".join(part for part in parts if part)
 
 
-@dataclass(frozen=True)
-class Data:
-    """The records of one track that a run is about, checked from the first to the last."""
-
-    track: Path
-    task: Task
-    limit: int | None
-    n: int
-    description: dict[str, Any]
-
-    def samples(self) -> Iterator[Any]:
-        """Stream the samples."""
-        return islice(read_samples(self.track, self.task.read_sample), self.limit)
-
-
-def open_data(settings: RunSettings, task: Task) -> Data:
-    """Find the data and read them once, so that a bad row is named before anything is paid for.
-
-    Raises:
-        UsageError: If the data, the split or the track is not there.
-        DataError: If a row can't be read.
-    """
-    split = open_split(settings.data, settings.split)
-    track = split.track(task.track)
-    n = sum(1 for _ in islice(read_samples(track, task.read_sample), settings.limit))
-    description: dict[str, Any] = {"split": split.name, "tracks": {task.track: {"n": n, "sha256": track_hash(track)}}}
-    if commit := commit_of(track):
-        description["commit"] = commit
-    return Data(track, task, settings.limit, n, description)
-
-
-def _carry_out(settings: RunSettings, task: Task, data: Data, folder: Path, *, predictions: Path | None) -> Finished:
+def _carry_out(settings: RunSettings, data: Data, folder: Path, *, predictions: Path | None) -> Finished:
     """Claim the folder, run what is left, and summarise; with `predictions`, those of that run are judged."""
     with _claimed(folder) as ledger:
-        services = open_services(settings, task, ledger, folder) if predictions is None else None
-        services = services or _judging_services(settings, task, ledger, predictions or folder, folder)
-        outcome, plan = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
-        found = {task.track: summarise_track(plan, outcome, seed=settings.seed)}
-        summary = summarise_run(model=redact(settings.model), judge=services.judge, tracks=found, totals=ledger.totals)
+        services = open_services(settings, data.tasks, ledger, folder) if predictions is None else None
+        services = services or _judging_services(settings, data.tasks, ledger, predictions or folder, folder)
+        plan = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
+        found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
+        for track in data.tracks:
+            found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
+        summary = summarise_run(
+            model=redact(settings.model),
+            judge=services.judge,
+            rubrics=_rubrics(data.tasks),
+            tracks=found,
+            totals=ledger.totals,
+        )
+        if left_out := data.description.get("left_out"):
+            summary["left_out"] = left_out
         write_json(folder / "summary.json", summary)
     tracks = found.values()
     unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))
     spent = any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
-    return Finished(folder, summary, unscored > settings.max_failures * n, spent)
+    return Finished(folder, summary, data.tasks, unscored > settings.max_failures * n, spent)
 
 
-async def _run(
-    settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger
-) -> tuple[Outcome, Plan]:
-    task, system, judge = data.task, services.systems[0], services.judge
+async def _run(settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger) -> Plan:
+    system, judge = services.systems[0][0], services.judge
     async with closing(services):
+        fingerprint = judge.fingerprint_for(_rubrics(data.tasks))
         manifest = build_manifest(
             settings=settings.experiment(),
             system={"name": system.name, **system.settings},
             data=data.description,
-            prompts={prompt.id: prompt.sha256 for prompt in _prompts(settings, task)},
-            judge={"id": fingerprint_id(judge.fingerprint), **judge.fingerprint},
+            prompts={prompt.id: prompt.sha256 for prompt in _prompts(settings, data.tasks)},
+            judge={"id": fingerprint_id(fingerprint), **fingerprint},
         )
         claim(folder, manifest)
         journals = Journals.open(folder)
         plan = Plan(
-            task=task,
-            systems=services.systems,
+            tracks=_track_plans(data, services),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
-            floor_systems={name: Embedded(name, task.track, f) for name, f in FLOORS[task.name].items()},
             floor_judge=LexicalJudge(),
             journals=journals,
             workers=2 * settings.concurrency,
         )
         try:
             total = data.n * settings.repeats
-            with progress_line(f"{task.name} {system.name}", total, ledger.totals) as progress:
-                return await run_track(plan, data.samples(), progress=progress), plan
+            with progress_line(f"{settings.task} {system.name}", total, ledger.totals) as progress:
+                await run_tracks(plan, progress=progress)
         finally:
             journals.close()
+    return plan
 
 
-def _prompts(settings: RunSettings, task: Task) -> list[Prompt]:
-    return [task.prompt, *task.prompts, *([SUPPORT_RUBRIC] if settings.extras == "judge" else [])]
+def _track_plans(data: Data, services: Services) -> tuple[TrackPlan, ...]:
+    def floors(task: Task) -> dict[str, Embedded]:
+        return {name: Embedded(name, task.track, f) for name, f in FLOORS[task.name].items()}
+
+    return tuple(
+        TrackPlan.of(track.task, track.samples, systems, floors(track.task))
+        for track, systems in zip(data.tracks, services.systems, strict=True)
+    )
+
+
+def _prompts(settings: RunSettings, tasks: Sequence[Task]) -> list[Prompt]:
+    asked = [prompt for task in tasks for prompt in (task.prompt, *task.prompts)]
+    return [*asked, *([SUPPORT_RUBRIC] if settings.extras == "judge" else [])]
+
+
+def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
+    return list({prompt.id: prompt for task in tasks for prompt in task.rubrics}.values())
 
 
 @contextmanager
@@ -224,7 +212,9 @@ def _claimed(folder: Path) -> Iterator[Ledger]:
         lock.release()
 
 
-def _judging_services(settings: RunSettings, task: Task, ledger: Ledger, source: Path, folder: Path) -> Services:
+def _judging_services(
+    settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, source: Path, folder: Path
+) -> Services:
     """Bring the finished predictions of a run into a new folder; what is missing there stays unheard."""
     predictions = source / "predictions.jsonl"
     if not predictions.is_file():
@@ -233,9 +223,9 @@ def _judging_services(settings: RunSettings, task: Task, ledger: Ledger, source:
         temporary = folder / "predictions.jsonl.tmp"
         shutil.copyfile(predictions, temporary)
         temporary.replace(folder / "predictions.jsonl")
-    judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), task, ledger, folder)
-    unheard = Unheard(settings.model, task.track)
-    return Services((unheard,) * settings.repeats, judging.judge, judging.cache)
+    judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder)
+    systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
+    return Services(systems, judging.judge, judging.cache)
 
 
 def _slug(text: str) -> str:

@@ -1,25 +1,30 @@
 """`summary.json`: what a run found, with intervals, failures by kind, bounds and the floors."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Totals
+from alps.prompts import Prompt
 from alps.run.board import Board
-from alps.run.engine import Outcome, Plan
+from alps.run.engine import Outcome, Plan, TrackPlan
 from alps.stats.bootstrap import Estimate
-from alps.tasks import Metric
+from alps.systems.retriever import Retriever
+from alps.tasks import Metric, Task
 
 
-def summarise_track(plan: Plan, outcome: Outcome, *, seed: int) -> dict[str, Any]:
+def summarise_track(plan: Plan, track: TrackPlan, *, seed: int) -> dict[str, Any]:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
-    board = outcome.board
-    scores = {metric.name: _score(outcome, plan.judge, metric, seed) for metric in _shown(plan, board)}
-    headline = next(metric for metric in plan.task.metrics if metric.headline)
+    task, outcome, board = track.task, track.outcome, track.outcome.board
+    scores = {metric.name: _score(outcome, plan.judge, metric, seed) for metric in _shown(plan, task, board)}
     repeats = {}
-    if len(plan.systems) > 1:
-        means = board.by_repeat(headline)
-        repeats = {"repeats": len(plan.systems), "by_repeat": {headline.name: means}}
+    if len(track.systems) > 1:
+        lead = leading_metric(task, plan.judge)
+        repeats = {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
     return {
+        "task": task.name,
+        **task.conditions,
+        "judge_fingerprint": fingerprint_id(plan.judge.fingerprint_for(task.rubrics)),
         "n": board.scored + board.unscored,
         "scored": board.scored,
         "unscored": board.unscored,
@@ -27,31 +32,34 @@ def summarise_track(plan: Plan, outcome: Outcome, *, seed: int) -> dict[str, Any
         "failed_judgements": dict(sorted(board.failed_judgements.items())),
         "scores": scores,
         **repeats,
+        **_speed(track),
         "repaired": outcome.repaired,
         "truncated": outcome.truncated,
         "empty_vs_empty": board.total("empty_vs_empty"),
         "rejected_gold": board.total("rejected_gold"),
         "unchecked": board.total("unchecked"),
+        "counts": board.totals(),
         "notes": dict(outcome.notes.most_common(20)),
         "errors": dict(sorted(outcome.errors.items())),
-        "floors": {name: _floor(plan, outcome, name, seed) for name in outcome.floors},
+        "floors": {name: _floor(plan, track, name, seed) for name in outcome.floors},
     }
 
 
-def _shown(plan: Plan, board: Board) -> list[Metric]:
-    """Return the metrics to report: the optional ones only where they were asked for."""
-    asked = plan.options.extras
-    return [m for m in plan.task.metrics if not m.optional or (asked if m.support else board.has(m.name))]
-
-
-def summarise_run(*, model: str, judge: Judge, tracks: dict[str, dict[str, Any]], totals: Totals) -> dict[str, Any]:
+def summarise_run(
+    *,
+    model: str,
+    judge: Judge,
+    rubrics: Sequence[Prompt],
+    tracks: Mapping[str, Mapping[str, Any]],
+    totals: Totals,
+) -> dict[str, Any]:
     """Return the whole summary of a run."""
     return {
         "judge": judge.name,
-        "judge_fingerprint": fingerprint_id(judge.fingerprint),
+        "judge_fingerprint": fingerprint_id(judge.fingerprint_for(rubrics)),
         "comparable": judge.comparable,
         "model": model,
-        "tracks": tracks,
+        "tracks": dict(tracks),
         "calls": {
             "http": totals.calls,
             "cached": totals.cached,
@@ -63,13 +71,46 @@ def summarise_run(*, model: str, judge: Judge, tracks: dict[str, dict[str, Any]]
     }
 
 
-def _score(outcome: Outcome, judge: Judge, metric: Metric, seed: int) -> dict[str, Any]:
+def leading_metric(task: Task, judge: Judge) -> Metric:
+    """Return the headline of a task, or the first metric that `judge` can score where that is beyond it."""
+    if _beyond(task.headline, judge) is None:
+        return task.headline
+    return next(metric for metric in task.metrics if _beyond(metric, judge) is None)
+
+
+def _beyond(metric: Metric, judge: Judge) -> str | None:
+    """Say what keeps `judge` from scoring a metric; None where nothing does."""
     if metric.support and not judge.supports:
-        reason = f"judge {judge.name} does not read dialogues"
-        return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
-    if not metric.relations <= judge.relations:
-        lacking = ", ".join(sorted(metric.relations - judge.relations))
-        reason = f"judge {judge.name} does not tell '{lacking}'"
+        return f"judge {judge.name} does not read dialogues"
+    if metric.rates and not judge.rates:
+        return f"judge {judge.name} rates no answers by a rubric"
+    if lacking := ", ".join(sorted(metric.relations - judge.relations)):
+        return f"judge {judge.name} does not tell '{lacking}'"
+    return None
+
+
+def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
+    """Return the metrics to report: the optional ones only where they were asked for."""
+
+    def belongs(metric: Metric) -> bool:
+        if metric.ranking:
+            return board.total("ranked") > 0
+        if metric.optional:
+            return plan.options.extras if metric.support else board.has(metric.name)
+        return True
+
+    return [metric for metric in task.metrics if belongs(metric)]
+
+
+def _speed(track: TrackPlan) -> dict[str, Any]:
+    system = track.systems[0]
+    if not isinstance(system, Retriever) or not system.queries:
+        return {}
+    return {"seconds_per_query": system.seconds / system.queries}
+
+
+def _score(outcome: Outcome, judge: Judge, metric: Metric, seed: int) -> dict[str, Any]:
+    if reason := _beyond(metric, judge):
         return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
     estimate = outcome.board.estimate(metric, seed=seed)
     row = _estimate(estimate)
@@ -79,18 +120,21 @@ def _score(outcome: Outcome, judge: Judge, metric: Metric, seed: int) -> dict[st
     return row
 
 
-def _floor(plan: Plan, outcome: Outcome, name: str, seed: int) -> dict[str, Any]:
+def _floor(plan: Plan, track: TrackPlan, name: str, seed: int) -> dict[str, Any]:
     """Return a floor's scores, and how far the run is above it on the records that both have."""
-    floor = outcome.floors[name]
-    headline = next(metric for metric in plan.task.metrics if metric.headline)
-    shown = [m for m in plan.task.metrics if m.relations <= plan.floor_judge.relations and not m.optional]
+    board, floor, judge = track.outcome.board, track.outcome.floors[name], plan.floor_judge
+    lead = leading_metric(track.task, judge)
+    shown = [m for m in track.task.metrics if _beyond(m, judge) is None and not m.optional]
+    shown = [m for m in shown if not m.ranking or floor.total("ranked")]
     row: dict[str, Any] = {
-        "judge": plan.floor_judge.name,
+        "judge": judge.name,
+        "lead": lead.name,
         "scores": {metric.name: _estimate(floor.estimate(metric, seed=seed)) for metric in shown},
     }
-    same_judge = fingerprint_id(plan.judge.fingerprint) == fingerprint_id(plan.floor_judge.fingerprint)
-    if same_judge or not floor.total("predicted"):  # an empty answer is judged alike by all
-        row["above"] = _estimate(outcome.board.difference(floor, headline, seed=seed))
+    same_judge = plan.judge.fingerprint == judge.fingerprint
+    unjudged = not lead.relations and track.task.name in ("retrieval", "utilization")
+    if same_judge or unjudged or not floor.total("predicted"):  # an empty answer is judged alike by all
+        row["above"] = _estimate(board.difference(floor, lead, seed=seed))
     return row
 
 

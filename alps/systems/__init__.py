@@ -2,6 +2,26 @@
 
 from alps.systems.base import System
 from alps.systems.embedded import Unheard
-from alps.systems.resolve import EMBEDDED, FLOORS, NO_SYSTEM, PROGRAM, is_local, resolve_system
+from alps.systems.resolve import (
+    EMBEDDED,
+    FLOORS,
+    NO_SYSTEM,
+    PROGRAM,
+    embedded_names,
+    is_local,
+    resolve_system,
+    resolve_systems,
+)
 
-__all__ = ["EMBEDDED", "FLOORS", "NO_SYSTEM", "PROGRAM", "System", "Unheard", "is_local", "resolve_system"]
+__all__ = [
+    "EMBEDDED",
+    "FLOORS",
+    "NO_SYSTEM",
+    "PROGRAM",
+    "System",
+    "Unheard",
+    "embedded_names",
+    "is_local",
+    "resolve_system",
+    "resolve_systems",
+]

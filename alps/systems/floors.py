@@ -1,9 +1,15 @@
 """Answers that deserve nothing: a benchmark on which one of them does well is broken."""
 
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from alps.errors import UsageError
-from alps.schema import ExtractionSample, Memory
+from alps.schema import ExtractionSample, Memory, RetrievalSample, UpdateSample, UtilizationSample
+from alps.systems.rules import find_statements
+
+_WITHHELD = "model=oracle: needs gold, and this split withholds it"
 
 
 def empty(sample: ExtractionSample) -> dict[str, Any]:
@@ -32,8 +38,72 @@ def oracle(sample: ExtractionSample) -> dict[str, Any]:
         UsageError: If the gold is withheld.
     """
     if sample.gold is None:
-        raise UsageError("model=oracle: needs gold, and this split withholds it")
+        raise UsageError(_WITHHELD)
     return {"memory_items": [memory.model_dump() for memory in sample.gold]}
+
+
+def no_op(sample: UpdateSample) -> dict[str, Any]:
+    """Answer with the old memories, as they were."""
+    return {"memory_items": [{**memory.model_dump(), "action": None, "replaces": None} for memory in sample.memory]}
+
+
+def oracle_update(sample: UpdateSample) -> dict[str, Any]:
+    """Answer with the gold list, without naming actions.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
+    if sample.gold is None:
+        raise UsageError(_WITHHELD)
+    return {"memory_items": [{**memory.model_dump(), "action": None, "replaces": None} for memory in sample.gold]}
+
+
+def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
+    """Rank the candidates by a hash of the query's id and their text: chance, the same in every run."""
+
+    def order(text: str) -> str:
+        return hashlib.sha256(f"{sample.benchmark_id}\x00{text}".encode()).hexdigest()
+
+    ranking = [candidate.id for candidate in sorted(sample.candidates, key=lambda c: order(c.value))]
+    return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
+
+
+def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
+    """Choose the lowest id that occurs once: it finds everything in the published pools, whose ids give gold away."""
+    ids = [candidate.id for candidate in sample.candidates]
+    chosen = lowest_unique(ids)
+    return {"selected_memory_id": chosen, "answer": "", "reason": "", "ranking": [chosen]}
+
+
+def lowest_unique(ids: Sequence[str]) -> str:
+    """Return the lowest of `ids` that occurs once, by length and then by letters; the lowest of all if none does."""
+    times = Counter(ids)
+    unique = [name for name in ids if times[name] == 1]
+    return min(unique or ids, key=lambda name: (len(name), name))
+
+
+def oracle_retrieval(sample: RetrievalSample) -> dict[str, Any]:
+    """Choose the gold memory.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
+    if sample.gold is None:
+        raise UsageError(_WITHHELD)
+    return {"selected_memory_id": sample.gold, "answer": "", "reason": "", "ranking": [sample.gold]}
+
+
+def generic(sample: UtilizationSample) -> dict[str, Any]:
+    """Answer with one polite sentence that fits everything."""
+    return {"answer": "Thank you for your message, I am happy to help you with that in any way I can."}
+
+
+def parrot(sample: UtilizationSample) -> dict[str, Any]:
+    """Answer with every sentence of the user that says something about them, word for word."""
+    turns = [(turn.role, turn.text) for turn in sample.dialogue]
+    quotes = [statement.quote for statement in find_statements(turns, limit=1_000)]
+    said = quotes or [turn.text for turn in sample.dialogue if turn.role == "user"]
+    return {"answer": "\n".join(dict.fromkeys(said)) or sample.query}
 
 
 def _fixed(*values: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class LlmSystem:
         return Request(
             model=self.name,
             messages=self._task.messages(sample),
-            answer=self._task.answer,
+            answer=self._task.answer_to(sample),
             sampling=self._sampling,
             api_base=self._api_base,
             repeat=self._repeat,

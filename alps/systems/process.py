@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from alps.llm.secrets import redact
 from alps.schema import Prediction
+from alps.tasks import Task
 
 STDERR_KEPT = 64 << 10
 LONGEST_LINE = 16 << 20
@@ -180,6 +181,7 @@ class Row:
     """A row that waits for its answer.
 
     Attributes:
+        task: What it asks.
         since: When the program became free for it; None before.
         offset: How many bytes were written to the process before it.
         passed: Whether a row that was sent later was answered.
@@ -188,6 +190,7 @@ class Row:
         garbage: Lines that stood where its answer was expected.
     """
 
+    task: Task
     name: str
     line: bytes
     answer: asyncio.Future[Prediction]

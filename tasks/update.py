@@ -1,0 +1,304 @@
+"""Update: old memories, old and new dialogue in, the whole list as it should stand now out, each item with its action.
+
+Doing nothing keeps most of a list right, so the headline is F1 on what changed. One matching question covers it all:
+its rows are the gold memories and the old ones that should be gone, which a contradiction that was kept then matches.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from alps.judges.base import Judge, match_memories, match_row, question
+from alps.judges.matching import Match, assign, is_rejected, left_over, pairs_from_rows
+from alps.judges.rubric import rubric
+from alps.llm.types import AnswerType, Read, Request
+from alps.prompts import load_prompt
+from alps.schema import (
+    CANONICAL_LABELS,
+    UNMAPPED,
+    Action,
+    Memory,
+    Prediction,
+    UpdatedMemory,
+    UpdatedMemoryList,
+    UpdateSample,
+    read_gold,
+    read_memories,
+)
+from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
+from alps.tasks.extraction import precision_recall_f1
+from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
+
+PROMPT = load_prompt("alps.tasks", "prompts", "update")
+RUBRICS = (rubric("matching"),)
+ACTIONS: tuple[Action, ...] = get_args(Action)
+_SCORED_ACTIONS = ("retain", "add", "modify")
+_ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
+_SYNONYMS: Mapping[str, Action] = {
+    **{action: action for action in ACTIONS},
+    **dict.fromkeys(("retention", "retained", "keep", "kept", "unchanged", "none", "noop"), "retain"),
+    **dict.fromkeys(("addition", "added", "new", "create", "insert"), "add"),
+    **dict.fromkeys(("modification", "modified", "update", "updated", "replace", "change"), "modify"),
+    **dict.fromkeys(("deletion", "deleted", "remove", "removed", "forget"), "delete"),
+}
+_BOTH_LISTS = ("existing_memories", "retained_memories", "memory_items", "memories", "updated_memories", "new_memories")
+
+
+def _per_action(action: str) -> tuple[Metric, Metric]:
+    right = {f"right_{action}": 1.0}
+    return (
+        Metric(f"precision_{action}", f"precision of {action}", right, {f"predicted_{action}": 1}),
+        Metric(f"recall_{action}", f"recall of {action}", right, {f"gold_{action}": 1}),
+    )
+
+
+METRICS = (
+    Metric("f1_changed", "F1 of changed memories (macro)", headline=True),
+    Metric("precision_changed", "precision, changed memories"),
+    Metric("recall_changed", "recall, changed memories"),
+    Metric("f1", "F1 of the whole list (macro)"),
+    Metric("precision", "precision, whole list"),
+    Metric("recall", "recall, whole list"),
+    Metric("action_accuracy", "action accuracy"),
+    *(metric for action in _SCORED_ACTIONS for metric in _per_action(action)),
+    Metric("contradiction_kept", "contradictions kept", {"kept_gone": 1}, {"gone": 1}, lower_is_better=True),
+    Metric("over_update", "retained memories rewritten", {"rewritten": 1}, {"retained": 1}, lower_is_better=True),
+    Metric("lost", "retained memories lost", {"lost": 1}, {"retained": 1}, lower_is_better=True),
+    Metric("judge_agreement", "judge's agreement with itself", optional=True),
+)
+
+
+def read_sample(row: Row, gold: Row | None) -> UpdateSample:
+    """Build a sample from rows of `task2` in the release layout."""
+    given = row["input"]
+    return UpdateSample.model_validate(
+        {
+            "benchmark_id": row["benchmark_id"],
+            "session_id": row.get("session_id") or row["benchmark_id"],
+            "old_dialogue": given["old_dialogue"],
+            "new_dialogue": given["new_dialogue"],
+            "memory": read_gold(given["memory"]),
+            "gold": read_gold(gold["gold"]["answer"]) if gold is not None else None,
+        }
+    )
+
+
+def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
+    """Render what an LLM is asked: the static instructions first, then memories and both conversations as JSON."""
+    labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
+    turns = [{"turn": n, **turn.model_dump()} for n, turn in enumerate((*sample.old_dialogue, *sample.new_dialogue))]
+    shown = {
+        "memories": [memory.model_dump() for memory in sample.memory],
+        "old_conversation": turns[: len(sample.old_dialogue)],
+        "new_conversation": turns[len(sample.old_dialogue) :],
+    }
+    return (
+        {"role": "system", "content": PROMPT.text.replace("{labels}", labels)},
+        {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
+    )
+
+
+def input_row(sample: UpdateSample) -> dict[str, Any]:
+    """Return what an external program is given: memories and dialogues in the release layout."""
+    given = {
+        "old_dialogue": [turn.model_dump() for turn in sample.old_dialogue],
+        "new_dialogue": [turn.model_dump() for turn in sample.new_dialogue],
+        "memory": [memory.model_dump() for memory in sample.memory],
+    }
+    return {"benchmark_id": sample.benchmark_id, "task": "task2", "input": given}
+
+
+def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
+    """Read a system's list tolerantly; where it came as two lists, kept and changed ones, the later word counts.
+
+    Raises:
+        ValueError: If there is no list of memories in it.
+    """
+    node, joined = _joined(node)
+    read = read_memories(node, also=_ACTION_FIELDS)
+    notes: Counter[str] = Counter(joined)
+    items = [_with_action(memory, given, notes) for memory, given in zip(read.memories, read.given, strict=True)]
+    return Read(tuple(items), (*read.notes, *(f"{n} × {note}" if n > 1 else note for note, n in notes.items())))
+
+
+def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
+    """Return the release's form of a prediction; what was deleted stands at the end."""
+    ordered = sorted(memories, key=lambda memory: memory.action == "delete")
+    return {"memory_items": [memory.model_dump() for memory in ordered]}
+
+
+def predicted_lists(prediction: Prediction) -> tuple[tuple[UpdatedMemory, ...], tuple[UpdatedMemory, ...]]:
+    """Return the memories that a prediction has in its list, and those it deleted."""
+    given = (prediction.prediction or {"memory_items": ()})["memory_items"]
+    found = [UpdatedMemory.model_validate(item) for item in given]
+    return tuple(m for m in found if m.action != "delete"), tuple(m for m in found if m.action == "delete")
+
+
+async def judge_prediction(
+    sample: UpdateSample, prediction: Prediction, judge: Judge, options: JudgingOptions
+) -> dict[str, Any]:
+    """Relate the predicted memories to the gold ones and to the old ones that should be gone, in one question."""
+    lists = compare(sample.memory, sample.gold or ())
+    listed, _ = predicted_lists(prediction)
+    judged = await match_memories(lists.rows, listed, judge=judge, about=sample.benchmark_id)
+    return match_row(judged, judge, RUBRICS)
+
+
+def judge_requests(
+    sample: UpdateSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
+) -> Sequence[Request[Any]]:
+    """Return the calls that judging takes; for a prediction that does not exist yet, one about what should change."""
+    lists = compare(sample.memory, sample.gold or ())
+    if prediction is not None:
+        asked = question(lists.rows, predicted_lists(prediction)[0])
+    else:
+        changed = [m for m, change in zip(lists.rows, lists.changes, strict=False) if change.action != "retain"]
+        asked = question(lists.rows[len(lists.changes) :] or changed, changed)
+    return () if asked.empty else judge.match_requests(asked.gold, asked.predicted, about=sample.benchmark_id)
+
+
+def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+    """Score one updated list; a failed prediction keeps every contradiction and loses every other memory."""
+    lists = compare(sample.memory, sample.gold or ())
+    listed, deleted = predicted_lists(prediction)
+    pairs = pairs_from_rows(verdict["pairs"]) if verdict is not None else []
+    matches = assign(pairs, "lenient")
+    actions = predicted_actions(sample.memory, listed, lists, matches=matches, pairs=pairs)
+    failed, gold = verdict is None, len(lists.changes)
+    in_gold = [match for match in matches if match.gold < gold]
+    whole = precision_recall_f1(len(in_gold), gold=gold, predicted=len(listed), failed=failed)
+    changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
+    unchanged = sum(lists.old_of(match.gold) is not None for match in matches)
+    right = sum(match.gold in changed for match in matches)
+    of_changed = precision_recall_f1(right, gold=len(changed), predicted=len(listed) - unchanged, failed=failed)
+    cells = _cells(lists, matches, actions, deleted_rows=_rows_of(lists, deleted_old(sample.memory, deleted)))
+    scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
+    told = gold + len(lists.gone) - len(lists.replaced)
+    scores["action_accuracy"] = 0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
+    if verdict is not None and verdict.get("agreement") is not None:
+        scores["judge_agreement"] = verdict["agreement"]
+    counts = {
+        **_fates(lists, matches, rewritten_old(sample.memory, listed, actions), failed=failed),
+        **_action_counts(cells, failed=failed),
+        "gold": gold,
+        "predicted": len(listed),
+        "matched": len(in_gold),
+        "rejected_gold": sum(is_rejected(memory.value) for memory in lists.rows[:gold]),
+    }
+    return Scored(scores, counts, _details(lists, listed, matches, actions))
+
+
+def _cells(
+    lists: Lists, matches: Sequence[Match], actions: Sequence[Action], *, deleted_rows: set[int]
+) -> Counter[tuple[str, str]]:
+    """Count gold action against predicted action; `none` where there is no gold, or no prediction, to stand against.
+
+    A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any more.
+    """
+    taken = {match.gold: match.predicted for match in matches}
+    cells: Counter[tuple[str, str]] = Counter()
+    for row, change in enumerate(lists.changes):
+        absent = "delete" if row in deleted_rows else "none"
+        cells[change.action, actions[taken[row]] if row in taken else absent] += 1
+    for row, old in enumerate(lists.gone, start=len(lists.changes)):
+        if old not in lists.replaced:
+            cells["delete", actions[taken[row]] if row in taken else "delete"] += 1
+    for position in left_over(len(actions), [m.predicted for m in matches if m.gold < len(lists.changes)]):
+        if not any(m.predicted == position for m in matches if lists.old_of(m.gold) not in lists.replaced):
+            cells["none", actions[position]] += 1
+    return cells
+
+
+def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str, float]:
+    counts: Counter[str] = Counter()
+    for (gold, predicted), n in cells.items():
+        counts[f"cell_{gold}_{'failed' if failed else predicted}"] += n
+        if gold != "none":
+            counts[f"gold_{gold}"] += n
+        if predicted != "none":
+            counts[f"predicted_{predicted}"] += n
+        if gold == predicted and not failed:
+            counts[f"right_{gold}"] += n
+    return dict(counts)
+
+
+def _fates(lists: Lists, matches: Sequence[Match], rewritten: set[int], *, failed: bool) -> dict[str, float]:
+    """Count what became of the memories that should stay, and of those that should be gone."""
+    found = {match.gold for match in matches}
+    missing = [lists.changes[row].old for row in lists.retained if row not in found]
+    rewritten_here = sum(old in rewritten for old in missing)
+    kept = sum(row in found for row in range(len(lists.changes), len(lists.rows)))
+    return {
+        "retained": len(lists.retained),
+        "rewritten": rewritten_here,
+        "lost": len(missing) - rewritten_here,
+        "gone": len(lists.gone),
+        "kept_gone": len(lists.gone) if failed else kept,
+    }
+
+
+def _rows_of(lists: Lists, places: set[int]) -> set[int]:
+    return {row for row in lists.retained if lists.changes[row].old in places}
+
+
+def _details(
+    lists: Lists, listed: Sequence[UpdatedMemory], matches: Sequence[Match], actions: Sequence[Action]
+) -> dict[str, Any]:
+    gold = len(lists.changes)
+    kept = [match for match in matches if match.gold >= gold]
+    missed = left_over(gold, (match.gold for match in matches))
+    extra = left_over(len(listed), (match.predicted for match in matches))
+    return {
+        "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches if m.gold < gold],
+        "missed": [{"id": f"g{row + 1}", "value": lists.rows[row].value} for row in missed],
+        "extra": [{"id": f"p{n + 1}", "value": listed[n].value} for n in extra],
+        "kept": [{"id": f"p{m.predicted + 1}", "value": lists.rows[m.gold].value} for m in kept],
+        "gold_actions": [change.action for change in lists.changes],
+        "actions": list(actions),
+    }
+
+
+def _joined(node: object) -> tuple[object, list[str]]:
+    """Join an answer that came as two lists, the old memories and the changed ones; a later item replaces its id."""
+    if not isinstance(node, dict):
+        return node, []
+    lists = [node[key] for key in _BOTH_LISTS if isinstance(node.get(key), list)]
+    items = [item for found in lists for item in found]
+    if len(lists) < 2 or not all(isinstance(item, dict) for item in items):
+        return node, []
+    by_id = {str(item.get("memory_id", f"#{n}")): item for n, item in enumerate(items)}
+    return {"memory_items": list(by_id.values())}, ["two lists, joined"]
+
+
+def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str]) -> UpdatedMemory:
+    said = given.get("action")
+    action = _SYNONYMS.get(str(said).strip().casefold()) if said is not None else None
+    if said is not None and action is None:
+        notes[f"unknown action {str(said)[:20]!r} left out"] += 1
+    replaced = next((given[k] for k in ("replaces", "replaces_id", "replaced_id", "old_id") if given.get(k)), None)
+    replaces = str(replaced) if isinstance(replaced, str | int) else None
+    return UpdatedMemory.model_validate({**memory.model_dump(), "action": action, "replaces": replaces})
+
+
+TASK = Task(
+    name="update",
+    track="task2",
+    prompt=PROMPT,
+    answer=AnswerType(schema=UpdatedMemoryList, read=read_answer, partial=True),
+    read_sample=read_sample,
+    messages=messages,
+    input_row=input_row,
+    to_prediction=to_prediction,
+    has_gold=lambda sample: sample.gold is not None,
+    judge=judge_prediction,
+    judge_requests=judge_requests,
+    score=score,
+    metrics=METRICS,
+    rubrics=RUBRICS,
+)
+
+
+def tracks(options: TaskOptions) -> tuple[Task, ...]:
+    """Return the one track of update."""
+    return (TASK,)

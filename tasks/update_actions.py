@@ -1,0 +1,137 @@
+"""What was done to a list of memories: the actions of the gold, and those of a prediction that names none.
+
+Old and new lists are compared by meaning. Ids only decide where meaning leaves it open: models keep the id of a memory
+that they rewrite, and the release names the replacement of `m3` `m3_updated`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from alps.judges.matching import Match, Pair
+from alps.schema import Action, Memory, UpdatedMemory
+from alps.text import fold
+
+_UPDATED = "_updated"
+_ON_THE_SAME_MATTER = ("same", "narrower", "broader", "conflicting")
+
+
+@dataclass(frozen=True)
+class GoldChange:
+    """What became of one memory of the gold list: its action, and the old memory that it was, or takes the place of."""
+
+    action: Action
+    old: int | None
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Gold and old memories of one sample in the rows of one matching question.
+
+    Attributes:
+        changes: One for every gold memory.
+        gone: The old memories that the gold list no longer has, by position: replaced ones and withdrawn ones.
+        replaced: Those of them that a modification takes the place of.
+        rows: The gold memories, then those that are gone: what a prediction is compared with.
+    """
+
+    changes: tuple[GoldChange, ...]
+    gone: tuple[int, ...]
+    replaced: frozenset[int]
+    rows: tuple[Memory, ...]
+
+    @property
+    def retained(self) -> list[int]:
+        """The rows of gold memories that are old ones, unchanged."""
+        return [row for row, change in enumerate(self.changes) if change.action == "retain"]
+
+    def old_of(self, row: int) -> int | None:
+        """Return the old memory that stands in a row unchanged, by position; None for a changed one."""
+        if row >= len(self.changes):
+            return self.gone[row - len(self.changes)]
+        return self.changes[row].old if self.changes[row].action == "retain" else None
+
+
+def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
+    """Derive the gold actions: the same value is retained, `<id>_updated` and a rewritten id modified, others added."""
+    changes: dict[int, GoldChange] = {}
+    free = dict(enumerate(old))
+    for same_id in (True, False):
+        for row, memory in enumerate(gold):
+            twin = next((n for n, o in free.items() if _twins(o, memory, same_id=same_id)), None)
+            if row not in changes and twin is not None:
+                changes[row] = GoldChange("retain", twin)
+                del free[twin]
+    for row, memory in enumerate(gold):
+        if row not in changes:
+            before = next((n for n, o in free.items() if o.memory_id == base_id(memory.memory_id)), None)
+            changes[row] = GoldChange("add" if before is None else "modify", before)
+            free.pop(before, None) if before is not None else None
+    replaced = [change.old for change in changes.values() if change.action == "modify" and change.old is not None]
+    gone = tuple(sorted([*replaced, *free]))
+    ordered = tuple(changes[row] for row in range(len(gold)))
+    return Lists(ordered, gone, frozenset(replaced), (*gold, *(old[n] for n in gone)))
+
+
+def base_id(name: str) -> str:
+    """Return the id of the memory that `name` is the replacement of: itself, without `_updated`."""
+    return name.removesuffix(_UPDATED)
+
+
+def predicted_actions(
+    old: Sequence[Memory],
+    predicted: Sequence[UpdatedMemory],
+    lists: Lists,
+    *,
+    matches: Iterable[Match],
+    pairs: Sequence[Pair],
+) -> list[Action]:
+    """Return the action of every predicted memory: the one it names, else the one that meaning and then its id give."""
+    standing = ((match.predicted, lists.old_of(match.gold)) for match in matches)
+    kept = {item: place for item, place in standing if place is not None}
+    open_ids = {memory.memory_id for place, memory in enumerate(old) if place not in kept.values()}
+    related = _related(pairs, lists, taken=set(kept.values()))
+    actions: list[Action] = []
+    for position, memory in enumerate(predicted):
+        if memory.action is not None:
+            actions.append(memory.action)
+        elif position in kept:
+            actions.append("retain")
+        else:
+            rewritten = base_id(memory.memory_id) in open_ids or position in related
+            actions.append("modify" if rewritten else "add")
+    return actions
+
+
+def rewritten_old(old: Sequence[Memory], predicted: Sequence[UpdatedMemory], actions: Sequence[Action]) -> set[int]:
+    """Return the old memories, by position, that a prediction says it modified."""
+    places = {memory.memory_id: place for place, memory in enumerate(old)}
+    named = {
+        memory.replaces or base_id(memory.memory_id)
+        for memory, action in zip(predicted, actions, strict=True)
+        if action == "modify"
+    }
+    return {places[name] for name in named if name in places}
+
+
+def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
+    """Return the old memories, by position, that a prediction says it deleted: by their id, or else by their value."""
+    by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
+    by_value = {fold(memory.value): place for place, memory in enumerate(old)}
+    found = (
+        by_id.get(memory.replaces or base_id(memory.memory_id), by_value.get(fold(memory.value))) for memory in deleted
+    )
+    return {place for place in found if place is not None}
+
+
+def _twins(one: Memory, other: Memory, *, same_id: bool) -> bool:
+    return fold(one.value) == fold(other.value) and (not same_id or one.memory_id == other.memory_id)
+
+
+def _related(pairs: Sequence[Pair], lists: Lists, *, taken: set[int]) -> set[int]:
+    """Return the predictions that a judge relates to an old memory which no prediction keeps."""
+    found = set()
+    for pair in pairs:
+        place = lists.old_of(pair.gold)
+        if place is not None and place not in taken and pair.relation in _ON_THE_SAME_MATTER:
+            found.add(pair.predicted)
+    return found

@@ -1,0 +1,260 @@
+"""Utilization: a past dialogue and a new query in, an answer in plain text out, rated by the rubric of the ability."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.grounding import grounding
+from alps.judges.matching import is_rejected, shown_value
+from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
+from alps.llm.types import AnswerType, Read, Request
+from alps.prompts import load_prompt
+from alps.schema import Prediction, Target, TextAnswer, Turn, UtilizationSample
+from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
+
+PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
+GROUNDING = Metric("grounding", "grounding (proxy)")
+FIRST_INTERACTION = 981
+"""In the authors' numbering of ability2, indices from here on are interaction preferences."""
+BYTES_A_TOKEN = 4
+
+_EMOTIONAL: dict[str, Any] = {"rates": True, "lowest": 1.0, "highest": 5.0}
+_NUMBERED = re.compile(r"ability2_(\d+)\Z")
+_INTERACTION = re.compile(
+    r"\b(?:answers?|repl(?:y|ies)|respon[sd]\w*|tone|wording|concise|brief|short|long|lengthy|detailed|format\w*|bullet|"
+    r"tables?|lists?|step[- ]by[- ]step|emojis?|formal|informal|polite|style|language|structured?|addressed|called)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Ability:
+    """One ability: its number in the release, the rubrics that rate it, and what is reported."""
+
+    name: str
+    number: int
+    rubrics: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+
+
+ABILITIES = (
+    Ability("pa", 1, ("pa",), (Metric("pa", "persona awareness", headline=True, rates=True), GROUNDING)),
+    Ability(
+        "pf",
+        2,
+        ("pf_general", "pf_interaction"),
+        (
+            Metric("pf", "preference following", headline=True, rates=True),
+            Metric("pf_general", "  general preferences", rates=True),
+            Metric("pf_interaction", "  interaction preferences", rates=True),
+            GROUNDING,
+        ),
+    ),
+    Ability("vra", 3, ("vra",), (Metric("vra", "virtual-reality awareness", headline=True, rates=True), GROUNDING)),
+    Ability("cf", 4, ("cf",), (Metric("cf", "constraint following", headline=True, rates=True), GROUNDING)),
+    Ability(
+        "ei",
+        5,
+        ("ei",),
+        (
+            Metric("ei", "emotional intelligence (1–5)", headline=True, **_EMOTIONAL),
+            Metric("ei_en", "  in English", **_EMOTIONAL),
+            Metric("ei_zh", "  in Chinese", **_EMOTIONAL),
+            *(Metric(name, f"  {name}", **_EMOTIONAL) for name in DIMENSIONS),
+            GROUNDING,
+        ),
+    ),
+)
+
+
+def read_samples(row: Row, gold: Row | None, *, ability: Ability, options: TaskOptions) -> list[UtilizationSample]:
+    """Build the samples of a row of `task4`: one for every query; of several, each goes by the id of the query.
+
+    The system is shown the dialogue and the query, never the selected memory or anything else of the row.
+
+    Raises:
+        ValueError: If there is no dialogue.
+    """
+    given = row["input"]
+    if options.condition == "gold_memory" and gold is None:
+        raise ValueError("condition=gold_memory: needs gold, and this split withholds it")
+    dialogue = _dialogue(given)
+    shown = dialogue if options.window is None else last_turns(dialogue, options.window)
+    queries = given.get("queries") or [{"query": given["query"]}]
+    samples = []
+    for asked in queries:
+        name = asked["query_id"] if len(queries) > 1 else row["benchmark_id"]
+        target = _target(row, gold, asked["query"], dialogue, ability) if gold is not None else None
+        known = target.memories if target is not None and options.condition == "gold_memory" else ()
+        fields = {"benchmark_id": name, "session_id": row.get("session_id") or row["benchmark_id"]}
+        fields |= {"query": asked["query"], "dialogue": shown, "memories": known, "gold": target}
+        samples.append(UtilizationSample.model_validate(fields))
+    return samples
+
+
+def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:
+    """Return the latest turns that fit into `window` tokens, at 4 bytes each; the last one always."""
+    kept: list[Turn] = []
+    room = window * BYTES_A_TOKEN
+    for turn in reversed(dialogue):
+        room -= len(turn.text.encode())
+        if room < 0 and kept:
+            break
+        kept.append(turn)
+    return tuple(reversed(kept))
+
+
+def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
+    """Return the rubric of a preference: by the authors' numbering, else by whether it is about how to be talked to."""
+    if numbered := _NUMBERED.match(canonical_id):
+        return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
+    label = str(memory.get("label") or "")
+    if "interaction" in label.casefold():
+        return "pf_interaction"
+    return "pf_interaction" if not label and _INTERACTION.search(str(memory["value"])) else "pf_general"
+
+
+def language_of(stratum: str, query: str) -> str:
+    """Return `zh` or `en` for emotional intelligence: as the row says, else by the script of the query."""
+    if stratum.casefold() in ("ch", "zh", "en"):
+        return "en" if stratum.casefold() == "en" else "zh"
+    letters = [unicodedata.name(character, "") for character in query if character.isalpha()]
+    return "zh" if sum(name.startswith("CJK") for name in letters) * 2 > len(letters) else "en"
+
+
+def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
+    """Render what an LLM is asked: the static instructions first, then what it knows and the query as JSON."""
+    turns = [{"role": turn.role, "text": turn.text} for turn in sample.dialogue]
+    known = {"known_about_user": list(sample.memories)} if sample.memories else {}
+    shown = {"conversation": turns, **known, "message": sample.query}
+    return (
+        {"role": "system", "content": PROMPT.text},
+        {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
+    )
+
+
+def input_row(sample: UtilizationSample) -> dict[str, Any]:
+    """Return what an external program is given: the dialogue and the query, under `gold_memory` the memories, too."""
+    history = [turn.model_dump() for turn in sample.dialogue]
+    known = {"known_about_user": list(sample.memories)} if sample.memories else {}
+    given = {"query": sample.query, "model_input": {"query": sample.query, "dialogue_history": history, **known}}
+    return {"benchmark_id": sample.benchmark_id, "task": "task4", "input": given}
+
+
+def read_answer(node: object) -> Read[str]:
+    """Read an answer that came as JSON: a text, or an object with one under `answer` or `response`.
+
+    Raises:
+        ValueError: If there is no text, or an empty one.
+    """
+    keys = ("answer", "response", "response_text")
+    found = next((node[k] for k in keys if node.get(k) is not None), None) if isinstance(node, dict) else node
+    if not isinstance(found, str) or not found.strip():
+        raise ValueError("expected an object with a non-empty text `answer`")
+    return Read(found)
+
+
+async def judge_prediction(
+    sample: UtilizationSample, prediction: Prediction, judge: Judge, options: JudgingOptions
+) -> dict[str, Any]:
+    """Ask for a rating by the ability's rubric; a judge that does not rate leaves the rubrics unscored."""
+    asked = _question(sample, prediction)
+    rubrics = (rubric(asked.rubric),)
+    verdict: dict[str, Any] = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for(rubrics)), "error": None}
+    if not judge.rates:
+        return verdict
+    rating = await judge.rate(asked, about=sample.benchmark_id)
+    return {**verdict, "rubric": asked.rubric, **rating.row()}
+
+
+def judge_requests(
+    sample: UtilizationSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
+) -> Sequence[Request[Any]]:
+    """Return the one call that judging takes; the query stands in for an answer that does not exist yet."""
+    return judge.rate_requests(_question(sample, prediction), about=sample.benchmark_id) if judge.rates else ()
+
+
+def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+    """Score one answer; a failed prediction gets the scale's minimum."""
+    target = sample.gold
+    assert target is not None
+    marks = (verdict or {}).get("marks") or {}
+    scores: dict[str, float] = {}
+    if target.rubric == "ei":
+        if verdict is None or marks:
+            dimensions = {name: float(marks.get(name, 1)) for name in DIMENSIONS}
+            mean = fmean(dimensions.values())
+            scores = {"ei": mean, f"ei_{target.language}": mean, **dimensions}
+    elif verdict is None or marks:
+        scores = {target.rubric: float(marks.get("met", 0))}
+        if target.rubric.startswith("pf_"):
+            scores["pf"] = scores[target.rubric]
+    answer = (prediction.prediction or {}).get("answer", "")
+    proxy = grounding(answer, target.memory, target.dialogue) if answer else 0.0
+    if proxy is not None:
+        scores["grounding"] = proxy
+    counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
+    if left_out := len(target.dialogue) - len(sample.dialogue):
+        counts |= {"histories_cut": 1, "turns_left_out": left_out}
+    return Scored(scores, counts, {"rubric": target.rubric, "memory": target.memory})
+
+
+def _dialogue(given: Row) -> tuple[Turn, ...]:
+    """Find the dialogue of a row; every ability is about the one in its audit context."""
+    turns = (given.get("audit_context") or {}).get("conversation")
+    turns = turns if turns is not None else (given.get("model_input") or {}).get("dialogue_history")
+    if turns is None:
+        raise ValueError("input.audit_context.conversation: no dialogue here")
+    return tuple(Turn.model_validate(turn) for turn in turns)
+
+
+def _target(row: Row, gold: Row, query: str, dialogue: tuple[Turn, ...], ability: Ability) -> Target:
+    memory = gold["gold"]["selected_memory"]
+    known = [item["value"] for item in gold["gold"].get("extracted_memory") or [memory]]
+    kind = ability.rubrics[0]
+    if ability.name == "pf":
+        kind = preference_kind(str(row.get("canonical_id") or row["benchmark_id"]), memory)
+    language = language_of(str(row.get("stratum") or ""), query) if ability.name == "ei" else None
+    fields = {"memory": shown_value(memory["value"]), "rubric": kind, "language": language, "dialogue": dialogue}
+    return Target.model_validate({**fields, "memories": [value for value in known if not is_rejected(value)]})
+
+
+def _question(sample: UtilizationSample, prediction: Prediction | None) -> RubricQuestion:
+    target = sample.gold
+    assert target is not None
+    response = sample.query if prediction is None else (prediction.prediction or {}).get("answer", "")
+    return RubricQuestion(target.rubric, sample.query, response, target.memory, target.dialogue)
+
+
+def tracks(options: TaskOptions) -> tuple[Task, ...]:
+    """Return one track for every ability that is asked for."""
+    conditions: dict[str, Any] = {"condition": options.condition} if options.condition != "history" else {}
+    conditions |= {"window": options.window} if options.window is not None else {}
+    return tuple(
+        Task(
+            name="utilization",
+            track=f"task4_ability{ability.number}",
+            prompt=PROMPT,
+            answer=AnswerType(schema=TextAnswer, read=read_answer, partial=False),
+            plain=True,
+            read_sample=partial(read_samples, ability=ability, options=options),
+            messages=messages,
+            input_row=input_row,
+            to_prediction=lambda text: {"answer": text},
+            has_gold=lambda sample: sample.gold is not None,
+            judge=judge_prediction,
+            judge_requests=judge_requests,
+            score=score,
+            metrics=ability.metrics,
+            rubrics=tuple(rubric(name) for name in ability.rubrics),
+            conditions=conditions,
+        )
+        for ability in ABILITIES
+        if options.ability in (ability.name, "all")
+    )

@@ -1,0 +1,92 @@
+"""Small data sets with one flaw each, for the tests of the audit."""
+
+import random
+
+from alps.data.audit import audit
+from alps.data.release import write_track
+from tests.builders import memory
+
+WORDS = "amber brook cedar delta ember fjord grove heron islet jolly koala lemon maple north olive pearl quilt river"
+POOLS, SIZE = 40, 12
+
+
+def turns(*texts):
+    return [{"role": ("user", "assistant")[n % 2], "text": text} for n, text in enumerate(texts)]
+
+
+def extraction(name, *values, said=("I keep bees on the roof", "Lovely"), quote=None, row=None, gold=None):
+    evidence = {"session_id": f"s-{name}", "utterance_index": 0, "text": quote or said[0]} if said else None
+    items = [memory(v, memory_id=f"m{n}", evidence=evidence).model_dump() for n, v in enumerate(values, start=1)]
+    shown = {"benchmark_id": name, "session_id": f"s-{name}", "input": {"dialogue": turns(*said)}}
+    kept = {"benchmark_id": name, "session_id": f"s-{name}", "gold": {"memory_items": items}}
+    return shown | (row or {}), kept | (gold or {})
+
+
+def update(name, **fields):
+    old = [memory("Keeps bees", memory_id="m1").model_dump(), memory("Has a red bike", memory_id="m2").model_dump()]
+    new = [old[0], memory("Sold the red bike", memory_id="m2_updated").model_dump()]
+    talk = {"old_dialogue": turns("I keep bees and ride a red bike"), "new_dialogue": turns("I sold that bike")}
+    shown = {"benchmark_id": name, "session_id": f"s-{name}", "input": {**talk, "memory": old, **fields}}
+    return shown, {"benchmark_id": name, "session_id": f"s-{name}", "gold": {"answer": new}}
+
+
+def utilization(name, value="Keeps bees on the roof", shown=(), gold=(), **fields):
+    talk, query = turns("I keep bees up there", "Lovely"), f"What should {name} plant this spring?"
+    model_input = {"query": query, "dialogue_history": talk} | dict(shown)
+    asked = {"query": query, "queries": [{"query": query}], "model_input": model_input, **fields}
+    chosen = {"memory_id": "m1", "value": value}
+    kept = {"memory_key": "m1", "selected_memory": chosen, "extracted_memory": [chosen], "conversation": talk}
+    ids = {"benchmark_id": name, "session_id": f"s-{name}"}
+    return {**ids, "input": asked}, {**ids, "gold": kept | dict(gold)}
+
+
+def values_of(count, source):
+    """Return values of much the same length that share no word."""
+    words = WORDS.split()
+    return [f"{source.choice(words)}{n:03d}q {source.choice(words)}{n:03d}z" for n in range(count)]
+
+
+def pool(number, source, *, place=None, ids=None, change=None, session=None):
+    name = f"r{number}"
+    values = values_of(SIZE, source)
+    names = ids(source) if ids else [f"c{n:03d}" for n in range(1, SIZE + 1)]
+    at = source.randrange(SIZE) if place is None else place
+    candidates = [{"memory_id": i, "value": v} for i, v in zip(names, values, strict=True)]
+    if change:
+        change(candidates, at)
+    gold = {"selected_memory_id": candidates[at]["memory_id"], "selected_memory": dict(candidates[at])}
+    row = {"benchmark_id": name, "session_id": session or f"s-{name}"}
+    asked = {"query": f"What about {name} and the garden?", "candidate_memories": candidates}
+    return {**row, "input": asked}, {**row, "gold": gold}
+
+
+def pools(folder, **options):
+    source = random.Random(7)
+    write_track(folder / "dev" / "task3" / "d11", [pool(n, source, **options) for n in range(POOLS)])
+    return audit(str(folder), None)
+
+
+def found(report, code, severity=None):
+    return [f for f in report.findings if f.code == code and severity in (None, f.severity)]
+
+
+def only(report, code, severity=None):
+    (finding,) = found(report, code, severity)
+    return finding
+
+
+def of_task1(folder, *rows):
+    write_track(folder / "dev" / "task1", rows)
+    return audit(str(folder), "dev")
+
+
+def clean(folder):
+    source = random.Random(3)
+    other = extraction("b", "Owns a boat", said=("My boat leaks", "Oh"))
+    write_track(folder / "dev" / "task1", [extraction("a", "Keeps bees"), other])
+    write_track(folder / "dev" / "task2", [update("u1"), update("u2")])
+    write_track(folder / "dev" / "task3" / "d11", [pool(n, source) for n in range(POOLS)])
+    write_track(folder / "dev" / "task4_ability1", [utilization("p1"), utilization("p2")])
+    away = extraction("z", "Plays the tuba", said=("I play the tuba in a band", "Nice"))
+    write_track(folder / "test" / "task1", [(away[0], None)])
+    return audit(str(folder), "dev")

@@ -1,0 +1,496 @@
+import json
+import math
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+
+from alps.judges.lexical import LexicalJudge
+from alps.schema import Prediction, Turn
+from alps.tasks import TaskOptions, load_task, load_tracks
+from alps.tasks.utilization import BYTES_A_TOKEN, language_of, last_turns, preference_kind, read_answer, read_samples
+from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows
+from tests.loopback import Answer, serve
+from tests.tracks import (
+    NEVER_SHOWN,
+    TALK,
+    alps_here,
+    between,
+    felt,
+    is_rating,
+    llm,
+    met,
+    payload_of,
+    scores_of,
+    target_row,
+    track_of,
+    write_ability,
+)
+
+pytestmark = QUIET_LITELLM
+ANSWER = "Try a risotto without nuts."
+PA, PF, VRA, CF, EI = load_tracks("utilization")
+DIMENSIONS = ("resonation", "expression", "reception")
+
+
+def samples(task, *pair):
+    made = task.read_sample(*(pair or target_row("u1")))
+    return made if isinstance(made, list) else [made]
+
+
+def heard(answer, name="u1"):
+    return Prediction(benchmark_id=name, track="x", outcome="ok", prediction={"answer": answer})
+
+
+def failed(outcome="empty", name="u1"):
+    return Prediction(benchmark_id=name, track="x", outcome=outcome)
+
+
+def score(task, sample, prediction, verdict):
+    return task.score(sample, prediction, verdict, LexicalJudge())
+
+
+def run(folder, data, *words, out="out"):
+    ran = alps_here("run", "task=utilization", f"data={data}", f"out={folder / out}", *words)
+    assert "Traceback" not in ran.err
+    return ran
+
+
+# What a system is shown
+
+
+@pytest.mark.parametrize("condition", ["history", "gold_memory"])
+def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(condition):
+    allowed = {NEVER_SHOWN[0], NEVER_SHOWN[4]} if condition == "gold_memory" else set()
+    for task in load_tracks("utilization", TaskOptions(condition=condition)):
+        (sample,) = samples(task)
+        for shown in (task.messages(sample), task.input_row(sample)):
+            text = json.dumps(shown, ensure_ascii=False)
+            assert {secret for secret in NEVER_SHOWN if secret in text} == allowed
+            assert "selected_memory" not in text
+            assert all(turn["text"] in text for turn in TALK)
+
+
+def test_every_ability_is_shown_its_audit_conversation_and_the_history_of_the_input_only_where_there_is_none():
+    row, gold = target_row("u1")
+    row["input"]["model_input"]["dialogue_history"] = [{"role": "user", "text": "another dialogue"}]
+    assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == [turn["text"] for turn in TALK]
+    del row["input"]["audit_context"]
+    assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == ["another dialogue"]
+
+
+def test_a_row_without_a_dialogue_is_named_on_one_line(tmp_path):
+    row, gold = target_row("u1")
+    del row["input"]["audit_context"]
+    write_ability(tmp_path / "data", 1, target_row("u0"), (row, gold))
+    error = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
+    assert "model_input.jsonl, line 2" in error
+    assert "no dialogue" in error
+
+
+def test_a_python_class_is_shown_the_dialogue_and_the_query_and_no_target(tmp_path, monkeypatch):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    (tmp_path / "looking_class.py").write_text(
+        textwrap.dedent("""
+        import pathlib
+        class Looking:
+            def predict(self, sample):
+                pathlib.Path("seen.txt").write_text(repr(sample) + str(sample.model_dump()), encoding="utf-8")
+                return {"answer": "A risotto, " + sample.query}
+        """)
+    )
+    monkeypatch.chdir(tmp_path)
+    assert run(tmp_path, "data", "ability=pa", "model=python:looking_class:Looking").code == 0
+    seen = (tmp_path / "seen.txt").read_text(encoding="utf-8")
+    assert [secret for secret in NEVER_SHOWN if secret in seen] == []
+    assert all(turn["text"] in seen for turn in TALK)
+    assert "What should I cook tonight?" in seen
+
+
+def test_over_the_wire_nothing_of_the_target_reaches_the_model_and_the_judge_gets_target_and_whole_dialogue(tmp_path):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
+        assert run(tmp_path, tmp_path / "data", "ability=pa", *llm(server.url)).code == 0
+    system = [json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)]
+    (judged,) = [payload_of(body) for body in server.requests if is_rating(body)]
+    assert len(system) == 1
+    assert [secret for secret in NEVER_SHOWN if secret in system[0]] == []
+    assert judged == {
+        "kind": "rubric",
+        "rubric": "pa",
+        "query": "What should I cook tonight?",
+        "response": ANSWER,
+        "memory": NEVER_SHOWN[0],
+        "dialogue": [dict(turn) for turn in TALK],
+    }
+
+
+# Samples and sessions
+
+
+def test_five_queries_are_five_samples_of_one_session_each_under_the_id_of_its_query():
+    row, gold = target_row("e1", queries=[f"Question {n}?" for n in range(5)])
+    made = samples(EI, row, gold)
+    assert [sample.benchmark_id for sample in made] == [f"e1:{n}" for n in range(5)]
+    assert [sample.query for sample in made] == [f"Question {n}?" for n in range(5)]
+    assert {sample.session_id for sample in made} == {"session of e1"}
+
+
+def test_one_query_goes_by_the_id_of_its_row():
+    assert [sample.benchmark_id for sample in samples(PA)] == ["u1"]
+
+
+def test_five_queries_count_as_five_and_an_interval_over_one_session_has_no_width(tmp_path):
+    row = target_row("e1", queries=[f"Question {n}?" for n in range(5)], stratum="en")
+    write_ability(tmp_path / "data", 5, row)
+    marks = iter([(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)])
+    with serve(between(lambda _: Answer(ANSWER), lambda _: felt(*next(marks)))) as server:
+        run(tmp_path, tmp_path / "data", "ability=ei", "concurrency=1", *llm(server.url))
+    track = track_of(tmp_path / "out", "task4_ability5")
+    assert (track["n"], track["scored"], track["scores"]["ei"]["n"]) == (5, 5, 5)
+    assert [track["scores"]["ei"][key] for key in ("value", "low", "high")] == [3.0, 3.0, 3.0]
+    assert list(scores_of(tmp_path / "out")) == [f"e1:{n}" for n in range(5)]
+
+
+def test_limit_counts_queries(tmp_path):
+    row = target_row("e1", queries=[f"Question {n}?" for n in range(5)])
+    write_ability(tmp_path / "data", 5, row)
+    run(tmp_path, tmp_path / "data", "ability=ei", "model=rules", "limit=3")
+    assert track_of(tmp_path / "out", "task4_ability5")["n"] == 3
+
+
+# Languages and kinds
+
+
+@pytest.mark.parametrize(
+    ("stratum", "query", "language"),
+    [
+        ("ch", "How do I calm down?", "zh"),
+        ("ZH", "How do I calm down?", "zh"),
+        ("en", "我该怎么办？", "en"),
+        ("UNKNOWN", "我该怎么办？", "zh"),
+        ("UNKNOWN", "我该怎么办？ Help me", "en"),
+        ("", "今天又被老板骂了，我不想做了 (work)", "zh"),
+        ("", "How do I tell 妈妈 that I moved out?", "en"),
+        ("", "?!", "en"),
+    ],
+)
+def test_the_language_is_that_of_the_row_or_else_of_most_letters(stratum, query, language):
+    assert language_of(stratum, query) == language
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "value", "kind"),
+    [
+        ("ability2_980", "Preferences/Interaction_Preferences", "Wants short answers", "pf_general"),
+        ("ability2_981", "Preferences/Food", "Loves soup", "pf_interaction"),
+        ("ability2_1046", "", "Loves soup", "pf_interaction"),
+        ("ability2_7", "", "Wants short answers", "pf_general"),
+        ("alps_pf_001", "Preferences/Interaction_Preferences", "Likes «usted»", "pf_interaction"),
+        ("alps_pf_002", "Preferences/Food", "Likes short ribs", "pf_general"),
+        ("alps_pf_003", "", "Wants answers as bullet lists", "pf_interaction"),
+        ("alps_pf_004", "", "Loves soup", "pf_general"),
+        ("alps_pf_005", "UNMAPPED", "Wants answers as bullet lists", "pf_interaction"),
+        ("alps_pf_006", "UNMAPPED", "Loves soup", "pf_general"),
+        ("ability2_1046_b", "", "Loves soup", "pf_general"),
+    ],
+)
+def test_the_kind_of_a_preference_is_read_from_the_numbering_or_else_from_the_target(name, label, value, kind):
+    assert preference_kind(name, {"label": label, "value": value}) == kind
+
+
+def test_the_numbering_may_stand_in_the_benchmark_id_alone():
+    row, gold = target_row("ability2_990", value="Loves soup", label="")
+    del row["canonical_id"]
+    assert samples(PF, row, gold)[0].gold.rubric == "pf_interaction"
+
+
+@pytest.mark.parametrize(
+    ("task", "rubric"), [(PA, "pa"), (PF, "pf_general"), (VRA, "vra"), (CF, "cf"), (EI, "ei")], ids=lambda x: str(x)[:4]
+)
+def test_each_ability_is_rated_by_its_own_rubric(task, rubric):
+    assert samples(task)[0].gold.rubric == rubric
+    assert rubric in [prompt.id.split("/")[0] for prompt in task.rubrics]
+
+
+def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_reported_apart(tmp_path):
+    pairs = [
+        target_row(f"ability2_{n}", canonical_id=f"ability2_{n}", queries=[f"Query {n}?"], value=f"Preference {n}")
+        for n in (1, 2, 981, 982)
+    ]
+    write_ability(tmp_path / "data", 2, *pairs)
+
+    def judge(body):
+        return met("met" if payload_of(body)["memory"] in ("Preference 1", "Preference 981") else "not_met")
+
+    with serve(between(lambda _: Answer(ANSWER), judge)) as server:
+        run(tmp_path, tmp_path / "data", "ability=pf", *llm(server.url))
+    asked = {(payload_of(body)["rubric"], body["messages"][0]["content"]) for body in server.requests if is_rating(body)}
+    scores = track_of(tmp_path / "out", "task4_ability2")["scores"]
+    assert sorted(kind for kind, _ in asked) == ["pf_general", "pf_interaction"]
+    assert len({text for _, text in asked}) == 2
+    assert {name: (scores[name]["value"], scores[name]["n"]) for name in ("pf", "pf_general", "pf_interaction")} == {
+        "pf": (0.5, 4),
+        "pf_general": (0.5, 2),
+        "pf_interaction": (0.5, 2),
+    }
+
+
+# The condition gold_memory
+
+
+REJECTED = "Owns a yacht [ERROR: only a joke]"
+
+
+def test_gold_memory_shows_the_true_memories_and_none_that_was_rejected():
+    task = load_task("utilization", TaskOptions(condition="gold_memory"))
+    (sample,) = samples(task, *target_row("u1", known=("Lives in Graz", REJECTED)))
+    assert sample.memories == (NEVER_SHOWN[0], "Lives in Graz")
+    assert task.input_row(sample)["input"]["model_input"]["known_about_user"] == [NEVER_SHOWN[0], "Lives in Graz"]
+    assert json.loads(task.messages(sample)[-1]["content"])["known_about_user"] == [NEVER_SHOWN[0], "Lives in Graz"]
+
+
+def test_a_rejected_target_is_not_shown_as_true_and_is_judged_without_its_mark():
+    task = load_task("utilization", TaskOptions(condition="gold_memory"))
+    (sample,) = samples(task, *target_row("u1", value=REJECTED, known=()))
+    assert sample.memories == ()
+    assert sample.gold.memory == "Owns a yacht"
+    assert "yacht" not in str(task.messages(sample)) + str(task.input_row(sample))
+
+
+def test_gold_memory_is_labelled_in_table_summary_and_manifest(tmp_path):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    plain = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", out="plain")
+    shown = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
+    assert "gold_memory" in shown.out
+    assert "gold_memory" not in plain.out
+    assert track_of(tmp_path / "out", "task4_ability1")["condition"] == "gold_memory"
+    assert "condition" not in track_of(tmp_path / "plain", "task4_ability1")
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["condition"] == "gold_memory"
+
+
+def test_gold_memory_in_the_folder_of_a_run_without_it_is_refused(tmp_path):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    run(tmp_path, tmp_path / "data", "ability=pa", "model=rules")
+    again = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
+    assert "settings.condition" in again.one_line
+
+
+def test_gold_memory_needs_gold_and_says_so(tmp_path):
+    write_ability(tmp_path / "data", 1, (target_row("u1")[0], None))
+    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
+    assert "condition=gold_memory: needs gold" in ran.one_line
+
+
+# The window
+
+
+@pytest.mark.parametrize(
+    ("lengths", "window", "kept"),
+    [
+        ([400, 400, 400], 300, 3),
+        ([400, 400, 400], 299, 2),
+        ([400, 400, 400], 100, 1),
+        ([400, 4_000], 100, 1),
+        ([4_000, 200, 200], 100, 2),
+        ([], 100, 0),
+    ],
+)
+def test_a_window_keeps_the_latest_turns_that_fit_and_always_the_last(lengths, window, kept):
+    turns = [Turn(role="user", text=str(n) * length) for n, length in enumerate(lengths)]
+    found = last_turns(turns, window)
+    assert list(found) == turns[len(turns) - kept :]
+    assert kept <= 1 or sum(len(turn.text.encode()) for turn in found) <= window * BYTES_A_TOKEN
+
+
+def test_a_window_counts_bytes_not_characters():
+    turns = [Turn(role="user", text="说" * 100)] * 3
+    assert len(last_turns(turns, 150)) == 2
+
+
+def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_whole_dialogue(tmp_path):
+    long = [{"role": "user", "text": f"{n} ".ljust(400, "x")} for n in range(5)]
+    short = target_row("u2", queries=["Anything else?"])
+    write_ability(tmp_path / "data", 1, target_row("u1", dialogue=long), short)
+    with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
+        ran = run(tmp_path, tmp_path / "data", "ability=pa", "window=200", *llm(server.url))
+    track = track_of(tmp_path / "out", "task4_ability1")
+    sent = [json.loads(body["messages"][1]["content"]) for body in server.requests if not is_rating(body)]
+    judged = [payload_of(body) for body in server.requests if is_rating(body)]
+    assert sorted(len(shown["conversation"]) for shown in sent) == [2, 3]
+    assert [shown["conversation"] for shown in sent if len(shown["conversation"]) == 2] == [long[-2:]]
+    assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
+    assert (track["window"], track["counts"]["histories_cut"], track["counts"]["turns_left_out"]) == (200, 1, 3)
+    assert "1 histories cut to fit the window" in ran.out
+    assert "window 200" in ran.out
+
+
+def test_a_window_that_cuts_nothing_counts_nothing(tmp_path):
+    write_ability(tmp_path / "data", 1, target_row("u1"))
+    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000")
+    assert "histories_cut" not in track_of(tmp_path / "out", "task4_ability1")["counts"]
+    assert "histories cut" not in ran.out
+
+
+# Answers and failures
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [("plain", "plain"), ({"answer": "a"}, "a"), ({"response": "b"}, "b"), ({"answer": None, "response": "c"}, "c")],
+)
+def test_an_answer_may_come_as_text_or_under_the_usual_keys(node, text):
+    assert read_answer(node).value == text
+
+
+@pytest.mark.parametrize("node", ["", " \n", {}, {"answer": ""}, {"answer": 7}, None, [], ["text"]])
+def test_what_holds_no_text_is_no_answer(node):
+    with pytest.raises(ValueError, match="non-empty text"):
+        read_answer(node)
+
+
+def test_half_a_character_is_replaced_and_said():
+    read = read_answer({"answer": "so \ud83d sad"})
+    assert read.value == "so \ufffd sad"
+    assert "half a character" in read.notes[0]
+
+
+@pytest.mark.parametrize("outcome", ["empty", "refused", "truncated", "unparsable", "invalid"])
+def test_a_failed_answer_gets_the_scales_minimum(outcome):
+    (pa,), (ei,) = samples(PA), samples(EI, *target_row("u1", stratum="ch"))
+    assert score(PA, pa, failed(outcome), None).scores == {"pa": 0.0, "grounding": 0.0}
+    found = score(EI, ei, failed(outcome), None).scores
+    assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0), "grounding": 0.0}
+
+
+@pytest.mark.parametrize(("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)])
+def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_judge(
+    tmp_path, ability, number, name, lowest
+):
+    write_ability(tmp_path / "data", number, target_row("u1"))
+    with serve(between(lambda _: Answer("  \n"), lambda _: met())) as server:
+        ran = run(tmp_path, tmp_path / "data", f"ability={ability}", *llm(server.url))
+    track = track_of(tmp_path / "out", f"task4_ability{number}")
+    assert ran.code == 0
+    assert (track["scored"], track["unscored"], track["failed_predictions"]) == (1, 0, {"empty": 1})
+    assert track["scores"][name]["value"] == lowest
+    assert not any(is_rating(body) for body in server.requests)
+
+
+# The embedded judge
+
+
+@pytest.mark.parametrize(("ability", "number"), [("pa", 1), ("pf", 2), ("vra", 3), ("cf", 4), ("ei", 5)])
+def test_the_embedded_judge_leaves_rubrics_unscored_with_the_reason_and_gives_the_grounding(tmp_path, ability, number):
+    write_ability(tmp_path / "data", number, target_row("u1"))
+    ran = run(tmp_path, tmp_path / "data", f"ability={ability}", "model=rules")
+    track = track_of(tmp_path / "out", f"task4_ability{number}")
+    rated = {name: found for name, found in track["scores"].items() if name != "grounding"}
+    assert ability in rated
+    assert all((found["value"], found["n"]) == (None, 0) for found in rated.values())
+    assert {found["unscored"] for found in rated.values()} == {"judge lexical rates no answers by a rubric"}
+    assert track["scores"]["grounding"]["n"] == track["scored"] == 1
+    assert "judge lexical rates no answers by a rubric" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_the_parrot_and_the_generic_answer_ground_nothing(tmp_path):
+    said = [{"role": "user", "text": "I grow saffron on the balcony of our flat every year since 2019."}]
+    write_ability(tmp_path / "data", 1, target_row("u1", dialogue=said))
+    run(tmp_path, tmp_path / "data", "ability=pa", "model=rules")
+    floors = track_of(tmp_path / "out", "task4_ability1")["floors"]
+    assert {name: floor["scores"]["grounding"]["value"] for name, floor in floors.items()} == {
+        "floor/generic": 0.0,
+        "floor/parrot": 0.0,
+    }
+
+
+def test_grounding_is_undefined_for_every_answer_where_the_memory_has_no_words_of_its_own():
+    (sample,) = samples(PA, *target_row("u1", value="Likes it"))
+    for prediction, verdict in ((heard("Sure."), {"outcome": "ok"}), (failed(), None)):
+        assert "grounding" not in score(PA, sample, prediction, verdict).scores
+
+
+# Marks, bounds and the hard rules
+
+
+def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_apart(tmp_path):
+    pairs = [target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)]
+    write_ability(tmp_path / "data", 5, *pairs)
+
+    def judge(body):
+        number = int(payload_of(body)["query"].split()[1].rstrip("?"))
+        return felt(1 + number, 2, 5)
+
+    with serve(between(lambda _: Answer(ANSWER), judge)) as server:
+        run(tmp_path, tmp_path / "data", "ability=ei", *llm(server.url))
+    scores = track_of(tmp_path / "out", "task4_ability5")["scores"]
+    found = {name: (round(scores[name]["value"], 9), scores[name]["n"]) for name in ("ei", "ei_en", "ei_zh", *DIMENSIONS)}
+    assert found == {
+        "ei": (round((8 + 9 + 10 + 11) / 12, 9), 4),
+        "ei_en": (3.0, 2),
+        "ei_zh": (round(10 / 3, 9), 2),
+        "resonation": (2.5, 4),
+        "expression": (2.0, 4),
+        "reception": (5.0, 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("ability", "number", "heard_as", "value", "lowest", "highest"),
+    [("cf", 4, met(), 1.0, 0.0, 1.0), ("ei", 5, felt(4, 4, 4), 4.0, 1.0, 5.0)],
+)
+def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
+    tmp_path, ability, number, heard_as, value, lowest, highest
+):
+    pairs = [target_row(f"u{n}", queries=[f"Query {n}?"], stratum="en") for n in range(4)]
+    write_ability(tmp_path / "data", number, *pairs)
+
+    def judge(body):
+        return Answer("I would rather not say") if payload_of(body)["query"] == "Query 3?" else heard_as
+
+    with serve(between(lambda _: Answer(ANSWER), judge)) as server:
+        ran = run(tmp_path, tmp_path / "data", f"ability={ability}", *llm(server.url))
+    track = track_of(tmp_path / "out", f"task4_ability{number}")
+    found = track["scores"][ability]
+    assert ran.code == 1
+    assert (track["n"], track["scored"], track["unscored"], found["n"]) == (4, 3, 1, 3)
+    assert sum(track["failed_judgements"].values()) == 1
+    assert found["value"] == value
+    assert math.isclose(found["worst_case"], (3 * value + lowest) / 4)
+    assert math.isclose(found["best_case"], (3 * value + highest) / 4)
+    assert "worst–best" in ran.out
+
+
+@pytest.mark.parametrize("answer", ["…!?", TALK[0]["text"] + " " + TALK[2]["text"]], ids=["punctuation", "a copy"])
+def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tmp_path, answer):
+    write_ability(tmp_path / "data", 4, target_row("u1"))
+    with serve(between(lambda _: Answer(answer), lambda _: met())) as server:
+        ran = run(tmp_path, tmp_path / "data", "ability=cf", *llm(server.url))
+    track = track_of(tmp_path / "out", "task4_ability4")
+    assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
+    assert "1 verdicts overruled by a hard rule" in ran.out
+
+
+def test_withheld_gold_leaves_records_unscored(tmp_path):
+    write_ability(tmp_path / "data", 3, (target_row("u1")[0], None))
+    assert run(tmp_path, tmp_path / "data", "ability=vra", "model=rules").code == 1
+    track = track_of(tmp_path / "out", "task4_ability3")
+    assert (track["unscored"], track["failed_judgements"]) == (1, {"no_gold": 1})
+
+
+def test_all_abilities_are_tracks_of_one_run_and_one_alone_is_its_own(tmp_path):
+    for number in range(1, 6):
+        write_ability(tmp_path / "data", number, target_row(f"u{number}"))
+    assert run(tmp_path, tmp_path / "data", "model=rules").code == 0
+    assert {row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")} == {f"task4_ability{n}" for n in range(1, 6)}
+    assert [task.track for task in load_tracks("utilization", TaskOptions(ability="vra"))] == ["task4_ability3"]
+
+
+def test_the_session_of_a_row_without_one_is_its_id():
+    row, gold = target_row("u1", queries=["One?", "Two?"])
+    del row["session_id"]
+    ability = SimpleNamespace(name="pa", rubrics=("pa",))
+    made = read_samples(row, gold, ability=ability, options=TaskOptions())
+    assert [sample.session_id for sample in made] == ["u1", "u1"]
