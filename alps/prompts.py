@@ -23,8 +23,17 @@ def load_prompt(package: str, folder: str, name: str) -> Prompt:
         ValueError: If the first line is not an id line.
     """
     raw = (files(package) / folder / f"{name}.md").read_text(encoding="utf-8")
+    return read_prompt(raw, f"{package}/{folder}/{name}.md")
+
+
+def read_prompt(raw: str, where: str) -> Prompt:
+    """Read the text of a prompt file; `where` names it in errors.
+
+    Raises:
+        ValueError: If the first line is not an id line.
+    """
     head, _, body = raw.partition("\n")
     if not (head.startswith("<!-- id: ") and head.endswith(" -->")):
-        raise ValueError(f"{package}/{folder}/{name}.md must start with '<!-- id: NAME/VERSION -->', got {head!r}")
+        raise ValueError(f"{where} must start with '<!-- id: NAME/VERSION -->', got {head!r}")
     digest = hashlib.sha256(raw.encode()).hexdigest()
     return Prompt(id=head[len("<!-- id: ") : -len(" -->")], text=body.strip(), sha256=digest)

@@ -87,7 +87,9 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
 
 
 def _is_split(folder: Path) -> bool:
-    return (folder.is_dir() and any(folder.glob(f"task*/{INPUT}"))) or any(folder.glob(f"task*/*/{INPUT}"))
+    if not folder.is_dir() or folder.name.startswith("task"):
+        return False
+    return any(folder.glob(f"*/{INPUT}")) or any(folder.glob(f"task*/*/{INPUT}"))
 
 
 def read_track(folder: Path) -> Iterator[RowPair]:

@@ -143,7 +143,10 @@ def judge_score(reviews: Mapping[str, Any] | None) -> float | None:
     if not reviews:
         return None
     penalties = (
-        *(_penalty(PENALTIES.get(review.get("error_type"), OTHER_PENALTY), review) for review in _list(reviews, "pair")),
+        *(
+            _penalty(PENALTIES.get(review.get("error_type"), OTHER_PENALTY), review)
+            for review in _list(reviews, "pair")
+        ),
         *(_penalty(MISSING_PENALTY, review) for review in _list(reviews, "missing") if review["should_have_extracted"]),
         *(_penalty(HALLUCINATED_PENALTY, review) for review in _list(reviews, "extra") if review["hallucinated"]),
     )

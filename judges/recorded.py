@@ -14,7 +14,7 @@ from alps.jsonl import Row, scan
 from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
 from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion
-from alps.schema import read_memories
+from alps.schema import Memory, read_memories
 from alps.text import fold
 
 RELATION_OF: Mapping[str, Relation] = {
@@ -61,10 +61,7 @@ class RecordedJudge(Embedded):
         reviews = output.get("pair_reviews") if isinstance(output, dict) else None
         if record is None or reviews is None:
             return Judgement("empty", error="no recorded verdict for this record")
-        judged = {
-            memory.memory_id: fold(memory.value)
-            for memory in read_memories((record.get("model_output") or {}).get("memory_items") or []).memories
-        }
+        judged = self._judged(about)
         rows = {item.memory_id: position for position, item in enumerate(gold)}
         columns = {item.memory_id: position for position, item in enumerate(predicted)}
         for item in predicted:
@@ -86,6 +83,15 @@ class RecordedJudge(Embedded):
         if marks is None:
             return Rating("invalid", error="the recorded verdict is of another response")
         return Rating("ok", marks, "recorded") if marks else Rating("empty", error="the recorded verdict is empty")
+
+    def is_about(self, about: str, predicted: Sequence[Memory]) -> bool:
+        """Tell whether the recorded reviews of `about` were made of these very memories."""
+        return self._judged(about) == {memory.memory_id: fold(memory.value) for memory in predicted}
+
+    def _judged(self, about: str) -> dict[str, str]:
+        """Return the folded values that were judged, by their ids."""
+        items = (self._records.get(about, {}).get("model_output") or {}).get("memory_items") or []
+        return {memory.memory_id: fold(memory.value) for memory in read_memories(items).memories}
 
     def reviews(self, about: str) -> Row | None:
         """Return the recorded reviews of `about` as they are; None where the judge gave nothing."""

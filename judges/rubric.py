@@ -7,19 +7,22 @@ A rubric is one Markdown file in `rubrics/`. Its hard rules marked Â«(enforced)Â
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.judges.support import Dialogue
 from alps.llm.types import AnswerType, Read
-from alps.prompts import Prompt, load_prompt
+from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
 from alps.text import fold
 
 BINARY = ("pa", "pf_general", "pf_interaction", "vra", "cf", "memory_used")
-"""Rubrics whose verdict is met or not met."""
+"""Our rubrics whose verdict is met or not met, as that of any rubric but `EMOTIONAL` is."""
+EMOTIONAL = "ei"
+"""The rubric that gives three integers."""
 DIMENSIONS = ("resonation", "expression", "reception")
 """What emotional intelligence is rated in, each with an integer from 1 to 5."""
 COPIED = 0.9
@@ -30,10 +33,24 @@ _SHORTEST_COPY = 12
 _SHORTEST_PARROT = 60
 
 
-@cache
+_ADDED: dict[str, Prompt] = {}
+
+
 def rubric(name: str) -> Prompt:
-    """Return the rubric called `name`."""
-    return load_prompt("alps.judges", "rubrics", name)
+    """Return the rubric called `name`: one that was added, or one of ours."""
+    return _ADDED[name] if name in _ADDED else load_prompt("alps.judges", "rubrics", name)
+
+
+def add_rubric(path: Path) -> Prompt:
+    """Make a rubric of a Markdown file known under the file's name; its verdict is met or not met.
+
+    Raises:
+        ValueError: If the file has no id line, or one of ours has the name.
+    """
+    if (files("alps.judges") / "rubrics" / path.name).is_file():
+        raise ValueError(f"{path}: there is a rubric of that name; choose another")
+    _ADDED[path.stem] = read_prompt(path.read_text(encoding="utf-8"), str(path))
+    return _ADDED[path.stem]
 
 
 @dataclass(frozen=True)
@@ -100,14 +117,14 @@ class EmotionalReply(BaseModel):
 
 def rating_answer(name: str) -> AnswerType[tuple[dict[str, int], str]]:
     """Return the answer type of the rubric called `name`: marks, and the reason for them."""
-    if name in BINARY:
-        return AnswerType(schema=BinaryReply, read=_read_binary, partial=False)
-    return AnswerType(schema=EmotionalReply, read=_read_emotional, partial=False)
+    if name == EMOTIONAL:
+        return AnswerType(schema=EmotionalReply, read=_read_emotional, partial=False)
+    return AnswerType(schema=BinaryReply, read=_read_binary, partial=False)
 
 
 def lowest_marks(name: str) -> dict[str, int]:
     """Return the worst marks of the rubric called `name`."""
-    return {"met": 0} if name in BINARY else dict.fromkeys(DIMENSIONS, 1)
+    return dict.fromkeys(DIMENSIONS, 1) if name == EMOTIONAL else {"met": 0}
 
 
 def enforce(rating: Rating, question: RubricQuestion) -> Rating:

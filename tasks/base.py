@@ -116,6 +116,8 @@ class Task:
         fits: Raises a ValueError where a prediction can't be one for this very sample.
         rubrics: The judge's instructions that its scores depend on.
         conditions: What the track is run under beyond its name, printed and written with its scores.
+        systems: Answers without a model, by the name that `model=` gives them; those called `floor/…` stand beside
+            every score.
         pool_size: How many distractors a retrieval pool has; the pools are built where the data has none.
         input_row: The row that an external program is given: what a system may see, and nothing else.
         to_prediction: Turns the typed answer into the release's form of a prediction.
@@ -147,6 +149,7 @@ class Task:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     pool_size: int | None = None
+    systems: Mapping[str, Callable[[Any], dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def place(self) -> str:

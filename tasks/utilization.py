@@ -15,7 +15,7 @@ from alps.judges.matching import is_rejected, shown_value
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
-from alps.schema import Prediction, Target, TextAnswer, Turn, UtilizationSample
+from alps.schema import UNMAPPED, Prediction, Target, TextAnswer, Turn, UtilizationSample
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
@@ -114,10 +114,10 @@ def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
     """Return the rubric of a preference: by the authors' numbering, else by whether it is about how to be talked to."""
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
-    label = str(memory.get("label") or "")
+    label = str(memory.get("label") or UNMAPPED)
     if "interaction" in label.casefold():
         return "pf_interaction"
-    return "pf_interaction" if not label and _INTERACTION.search(str(memory["value"])) else "pf_general"
+    return "pf_interaction" if label == UNMAPPED and _INTERACTION.search(str(memory["value"])) else "pf_general"
 
 
 def language_of(stratum: str, query: str) -> str:
@@ -196,8 +196,7 @@ def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None
         if target.rubric.startswith("pf_"):
             scores["pf"] = scores[target.rubric]
     answer = (prediction.prediction or {}).get("answer", "")
-    proxy = grounding(answer, target.memory, target.dialogue) if answer else 0.0
-    if proxy is not None:
+    if (proxy := grounding(answer, target.memory, target.dialogue)) is not None:
         scores["grounding"] = proxy
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
     if left_out := len(target.dialogue) - len(sample.dialogue):

@@ -43,7 +43,10 @@ def alps_here(*words: object) -> Ran:
     """Run the command in this process, as `main` does."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = _guarded(lambda: cli.main([str(word) for word in words], prog_name="alps", standalone_mode=False))
+        try:
+            code = _guarded(lambda: cli.main([str(word) for word in words], prog_name="alps", standalone_mode=False))
+        except SystemExit as end:
+            code = int(end.code or 0)
     return Ran(code, out.getvalue(), err.getvalue())
 
 
@@ -58,8 +61,8 @@ def scores_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def payload_of(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON object that the last message of a request ends with, up to the message's end."""
-    text = body["messages"][-1]["content"]
+    """Return the JSON object that the question to a judge ends with, up to its very end."""
+    text = body["messages"][1]["content"]
     found, end = json.JSONDecoder().raw_decode(text, text.index("{"))
     assert text[end:] == ""
     return found

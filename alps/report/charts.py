@@ -6,12 +6,13 @@ size. Colours come from the style sheet; shape, pattern and letters tell the sam
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from alps.report.svg import drawing, element, frame, joined, percent, short, text, title
 from alps.report.tables import interval, number
 
 COLOURS = 6
@@ -41,29 +42,56 @@ class Point:
     recall: Mapping[str, Any]
 
 
-def whisker(score: Mapping[str, Any], *, name: str, colour: int = 0, floor: bool = False) -> Markup:
-    """Draw a value with its interval on a 0–1 axis; where records are unscored, its bounds as a band behind it."""
+def whisker(
+    score: Mapping[str, Any],
+    *,
+    name: str,
+    colour: int = 0,
+    floor: bool = False,
+    lowest: float = 0.0,
+    highest: float = 1.0,
+) -> Markup:
+    """Draw a value with its interval on an axis; where records are unscored, its bounds as a band behind it."""
     value = score["value"]
-    if value is None or not 0 <= value <= 1:
+    if value is None or not lowest <= value <= highest:
         return Markup()
-    parts = [_line("rail", 0, 1), *(_tick(at) for at in (0.25, 0.5, 0.75))]
+    at = _scale(lowest, highest)
+    parts = [_line("rail", 0, 1), *(_tick(place) for place in (0.25, 0.5, 0.75))]
     if "worst_case" in score:
-        worst, best = score["worst_case"], score["best_case"]
-        parts.append(_svg("rect", "bounds", x=_percent(worst), y=5, width=_percent(best - worst), height=14, rx=2))
+        worst, best = at(score["worst_case"]), at(score["best_case"])
+        parts.append(element("rect", "bounds", x=percent(worst), y=5, width=percent(best - worst), height=14, rx=2))
     if score["low"] is not None:
-        low, high = max(0.0, score["low"]), min(1.0, score["high"])
+        low, high = at(score["low"]), at(score["high"])
         parts += [_line("interval", low, high), _cap(low), _cap(high)]
-    parts.append(_svg("circle", "dot", cx=_percent(value), cy=12, r=4.5))
+    parts.append(element("circle", "dot", cx=percent(at(value)), cy=12, r=4.5))
     label = f"{name}: {number(value)}, 95 % interval {interval(score)}"
     style = f"whisker {'floor' if floor else f'colour-{colour % COLOURS}'}"
-    return _frame(parts, style=style, label=label, height=24)
+    return frame(parts, style=style, label=label, height=24)
 
 
-def axis() -> Markup:
-    """Draw the numbers of the 0–1 axis of `whisker`."""
-    labels = ((0.0, "0", ""), (0.25, ".25", "minor"), (0.5, ".5", ""), (0.75, ".75", "minor"), (1.0, "1", ""))
-    parts = [_text(text, x=_percent(at), y=12, text_anchor="middle", style=style) for at, text, style in labels]
-    return Markup('<svg class="axis" width="100%" height="16" aria-hidden="true">{}</svg>').format(_joined(parts))
+def bar(score: Mapping[str, Any], *, name: str, colour: int = 0, lowest: float = 0.0, highest: float = 1.0) -> Markup:
+    """Draw a value as a bar from the beginning of its axis, with its interval over its end."""
+    value = score["value"]
+    if value is None or not lowest <= value <= highest:
+        return Markup()
+    at = _scale(lowest, highest)
+    parts = [_line("rail", 0, 1), *(_tick(place) for place in (0.25, 0.5, 0.75))]
+    parts.append(element("rect", "bar", x=0, y=5, width=percent(at(value)), height=14, rx=1))
+    if score["low"] is not None:
+        low, high = at(score["low"]), at(score["high"])
+        parts += [_line("over", low, high), _cap(low, "over"), _cap(high, "over")]
+    label = f"{name}: {number(value)}, 95 % interval {interval(score)}"
+    return frame(parts, style=f"bars colour-{colour % COLOURS}", label=label, height=24)
+
+
+def axis(lowest: float = 0.0, highest: float = 1.0) -> Markup:
+    """Draw the numbers of the axis of `whisker` and `bar`."""
+    labels = []
+    for place, style in ((0.0, ""), (0.25, "minor"), (0.5, ""), (0.75, "minor"), (1.0, "")):
+        said = f"{lowest + place * (highest - lowest):g}"
+        said = said.lstrip("0") if said.startswith("0.") else said
+        labels.append(text(said, x=percent(place), y=12, text_anchor="middle", style=style))
+    return Markup('<svg class="axis" width="100%" height="16" aria-hidden="true">{}</svg>').format(joined(labels))
 
 
 def stacked(parts: Sequence[Part], *, name: str) -> Markup:
@@ -77,25 +105,23 @@ def stacked(parts: Sequence[Part], *, name: str) -> Markup:
         share = part.count / total
         if part.count:
             hatched = {"fill": f"url(#{name})"} if part.style == "unscored" else {}
-            extent = {"x": _percent(start), "y": 0, "width": _percent(share), "height": 28}
+            extent = {"x": percent(start), "y": 0, "width": percent(share), "height": 28}
             drawn.append(
-                _svg(
+                element(
                     "rect",
                     f"part {part.style}",
-                    Markup("<title>{}: {}</title>").format(part.name, part.count),
+                    title(f"{part.name}: {part.count}"),
                     **extent,
                     **hatched,
                 )
             )
             if share >= _LABELLED_SHARE:
                 drawn.append(
-                    _text(
-                        f"{part.count:,}", x=_percent(start + share / 2), y=19, text_anchor="middle", style=part.style
-                    )
+                    text(f"{part.count:,}", x=percent(start + share / 2), y=19, text_anchor="middle", style=part.style)
                 )
         start += share
     label = ", ".join(f"{part.count} {part.name}" for part in parts if part.count)
-    return _frame(drawn, style="stacked", label=label, height=28)
+    return frame(drawn, style="stacked", label=label, height=28)
 
 
 def plane(
@@ -112,9 +138,7 @@ def plane(
     parts = [_plane_grid(), *(_iso(f1) for f1 in ISO_F1), *_dots(records)]
     parts += [_floor_mark(n, floor) for n, floor in enumerate(floors)]
     parts += [_cross(point) for point in points] + [_letter(point) for point in points]
-    return Markup('<svg class="plane" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        _short(_WIDTH), _short(_HEIGHT), name, _joined(parts)
-    )
+    return drawing(parts, style="plane", label=name, width=_WIDTH, height=_HEIGHT)
 
 
 def floor_sign(position: int) -> Markup:
@@ -123,27 +147,27 @@ def floor_sign(position: int) -> Markup:
 
 
 def _plane_grid() -> Markup:
-    parts = [_svg("rect", "ground", x=_short(_LEFT), y=_short(_TOP), width=_short(_SIDE), height=_short(_SIDE))]
+    parts = [element("rect", "ground", x=short(_LEFT), y=short(_TOP), width=short(_SIDE), height=short(_SIDE))]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, y = _place(tick, tick)
-        text = {0.0: "0", 1.0: "1"}.get(tick, f"{tick:g}".lstrip("0"))
+        said = {0.0: "0", 1.0: "1"}.get(tick, f"{tick:g}".lstrip("0"))
         if 0 < tick < 1:
             parts.append(
-                _svg(
+                element(
                     "path",
                     "grid",
-                    d=f"M{x} {_short(_TOP)}V{_short(_TOP + _SIDE)}M{_short(_LEFT)} {y}H{_short(_LEFT + _SIDE)}",
+                    d=f"M{x} {short(_TOP)}V{short(_TOP + _SIDE)}M{short(_LEFT)} {y}H{short(_LEFT + _SIDE)}",
                 )
             )
-        parts.append(_text(text, x=x, y=_short(_TOP + _SIDE + 19), text_anchor="middle"))
-        parts.append(_text(text, x=_short(_LEFT - 11), y=_short(float(y) + 4), text_anchor="end"))
+        parts.append(text(said, x=x, y=short(_TOP + _SIDE + 19), text_anchor="middle"))
+        parts.append(text(said, x=short(_LEFT - 11), y=short(float(y) + 4), text_anchor="end"))
     middle = _LEFT + _SIDE / 2
-    parts.append(_text("recall", x=_short(middle), y=_short(_TOP + _SIDE + 40), text_anchor="middle", style="name"))
-    turned = f"rotate(-90 12 {_short(_TOP + _SIDE / 2)})"
+    parts.append(text("recall", x=short(middle), y=short(_TOP + _SIDE + 40), text_anchor="middle", style="name"))
+    turned = f"rotate(-90 12 {short(_TOP + _SIDE / 2)})"
     parts.append(
-        _text("precision", x=12, y=_short(_TOP + _SIDE / 2), text_anchor="middle", style="name", transform=turned)
+        text("precision", x=12, y=short(_TOP + _SIDE / 2), text_anchor="middle", style="name", transform=turned)
     )
-    return _joined(parts)
+    return joined(parts)
 
 
 def _iso(f1: float) -> Markup:
@@ -153,8 +177,8 @@ def _iso(f1: float) -> Markup:
     recalls = [first + (1 - first) * (step / steps) ** 2 for step in range(steps + 1)]
     places = [" ".join(_place(recall, f1 * recall / (2 * recall - f1))) for recall in recalls]
     x, y = _place(f1, f1)
-    label = _text(f"F1 {number(f1).rstrip('0')}", x=x, y=_short(float(y) + 4), text_anchor="middle", style="iso")
-    return _svg("path", "iso", d=f"M{'L'.join(places)}") + label
+    label = text(f"F1 {number(f1).rstrip('0')}", x=x, y=short(float(y) + 4), text_anchor="middle", style="iso")
+    return element("path", "iso", d=f"M{'L'.join(places)}") + label
 
 
 def _dots(records: Iterable[tuple[float, float]]) -> list[Markup]:
@@ -166,8 +190,7 @@ def _dots(records: Iterable[tuple[float, float]]) -> list[Markup]:
     for (recall, precision), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         x, y = _place(recall, precision)
         told = f"{count} record{'s' * (count != 1)}: precision {number(precision)}, recall {number(recall)}"
-        title = Markup("<title>{}</title>").format(told)
-        dots.append(_svg("circle", "record-dot", title, cx=x, cy=y, r=_short(unit * math.sqrt(count))))
+        dots.append(element("circle", "record-dot", title(told), cx=x, cy=y, r=short(unit * math.sqrt(count))))
     return dots
 
 
@@ -180,16 +203,14 @@ def _cross(point: Point) -> Markup:
     if precision["low"] is not None:
         (x, bottom), (_, top) = (_place(recall["value"], precision[end]) for end in ("low", "high"))
         parts.append(f"M{x} {bottom}V{top}")
-    return _svg("path", f"cross colour-{point.colour % COLOURS}", d="".join(parts)) if parts else Markup()
+    return element("path", f"cross colour-{point.colour % COLOURS}", d="".join(parts)) if parts else Markup()
 
 
 def _letter(point: Point) -> Markup:
     x, y = _place(point.recall["value"], point.precision["value"])
     told = f"{point.name}: precision {number(point.precision['value'])}, recall {number(point.recall['value'])}"
-    circle = _svg(
-        "circle", f"macro colour-{point.colour % COLOURS}", Markup("<title>{}</title>").format(told), cx=x, cy=y, r=9
-    )
-    return circle + _text(point.letter, x=x, y=_short(float(y) + 4), text_anchor="middle", style="on-macro")
+    circle = element("circle", f"macro colour-{point.colour % COLOURS}", title(told), cx=x, cy=y, r=9)
+    return circle + text(point.letter, x=x, y=short(float(y) + 4), text_anchor="middle", style="on-macro")
 
 
 def _floor_mark(position: int, floor: Point) -> Markup:
@@ -200,22 +221,15 @@ def _floor_mark(position: int, floor: Point) -> Markup:
 def _sign(position: int, x: float, y: float) -> Markup:
     """Draw one of three hollow signs, so that floors at one place can be told apart."""
     shapes = (
-        f"M{_short(x)} {_short(y - 8)}l8 8l-8 8l-8 -8z",
-        f"M{_short(x - 5)} {_short(y - 5)}h10v10h-10z",
-        f"M{_short(x)} {_short(y - 7)}l7 12h-14z",
+        f"M{short(x)} {short(y - 8)}l8 8l-8 8l-8 -8z",
+        f"M{short(x - 5)} {short(y - 5)}h10v10h-10z",
+        f"M{short(x)} {short(y - 7)}l7 12h-14z",
     )
-    return _svg("path", "floor-sign", d=shapes[position % len(shapes)])
+    return element("path", "floor-sign", d=shapes[position % len(shapes)])
 
 
 def _place(recall: float, precision: float) -> tuple[str, str]:
-    return _short(_LEFT + _SIDE * recall), _short(_TOP + _SIDE * (1 - precision))
-
-
-def _frame(parts: Iterable[Markup], *, style: str, label: str, height: int) -> Markup:
-    opening = Markup('<svg class="{}" width="100%" height="{}" role="img" aria-label="{}">').format(
-        style, height, label
-    )
-    return opening + _joined(parts) + Markup("</svg>")
+    return short(_LEFT + _SIDE * recall), short(_TOP + _SIDE * (1 - precision))
 
 
 def _hatching(name: str) -> Markup:
@@ -225,37 +239,18 @@ def _hatching(name: str) -> Markup:
     ).format(name)
 
 
+def _scale(lowest: float, highest: float) -> Callable[[float], float]:
+    """Return what places a figure on its axis, in [0, 1]."""
+    return lambda figure: (min(highest, max(lowest, figure)) - lowest) / (highest - lowest)
+
+
 def _line(style: str, start: float, end: float) -> Markup:
-    return _svg("line", style, x1=_percent(start), x2=_percent(end), y1=12, y2=12)
+    return element("line", style, x1=percent(start), x2=percent(end), y1=12, y2=12)
 
 
 def _tick(at: float) -> Markup:
-    return _svg("line", "tick", x1=_percent(at), x2=_percent(at), y1=9, y2=15)
+    return element("line", "tick", x1=percent(at), x2=percent(at), y1=9, y2=15)
 
 
-def _cap(at: float) -> Markup:
-    return _svg("line", "interval", x1=_percent(at), x2=_percent(at), y1=8, y2=16)
-
-
-def _text(text: str, *, style: str = "", **attributes: object) -> Markup:
-    return _svg("text", style, text, **attributes)
-
-
-def _svg(tag: str, style: str, content: str | Markup = "", **attributes: object) -> Markup:
-    named = {"class": style, **{name.replace("_", "-"): value for name, value in attributes.items()}}
-    written = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in named.items() if value != "")
-    opening = Markup("<{}{}").format(Markup(tag), written)
-    return opening + (Markup(">{}</{}>").format(content, Markup(tag)) if content else Markup("/>"))
-
-
-def _joined(parts: Iterable[Markup]) -> Markup:
-    return Markup("").join(parts)
-
-
-def _percent(share: float) -> str:
-    return f"{_short(100 * share)}%"
-
-
-def _short(value: float) -> str:
-    """Return a number with two decimals at most: the same on every machine."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+def _cap(at: float, style: str = "interval") -> Markup:
+    return element("line", style, x1=percent(at), x2=percent(at), y1=8, y2=16)

@@ -9,6 +9,7 @@ from alps.report.runs import Key
 from alps.schema import FAILURES
 
 LIMIT = 20
+_LOW = 0.5
 Rank = tuple[float, ...] | None
 """Where an answer stands in a group: the larger, the earlier; None where it does not belong."""
 
@@ -24,6 +25,25 @@ class Answer:
     def count(self, name: str) -> int:
         """Return one of the counts of its score."""
         return int(self.score.get("counts", {}).get(name, 0))
+
+    def figure(self, name: str) -> float | None:
+        """Return one of its scores, None where it is not defined for it."""
+        found: float | None = self.score.get("scores", {}).get(name)
+        return found
+
+    @property
+    def heard(self) -> bool:
+        """Whether it was answered and judged."""
+        return self.state in ("ok", "mended")
+
+    @property
+    def rating(self) -> float | None:
+        """What a rubric gave it as a share of its scale, in [0, 1]; where nothing rated it, its grounding."""
+        scores = self.score.get("scores", {})
+        if "ei" in scores:
+            return (float(scores["ei"]) - 1) / 4
+        rated = self.figure(str(self.score.get("rubric")))
+        return rated if rated is not None else self.figure("grounding")
 
 
 @dataclass(frozen=True)
@@ -51,12 +71,12 @@ def _judgement_failed(answer: Answer) -> Rank:
 
 def _nothing_found(answer: Answer) -> Rank:
     gold, matched = answer.count("gold"), answer.count("matched")
-    return (gold,) if answer.state in ("ok", "mended") and gold and not matched else None
+    return (gold,) if answer.heard and gold and not matched else None
 
 
 def _extras(answer: Answer) -> Rank:
     extras = answer.count("predicted") - answer.count("matched")
-    return (extras,) if answer.state in ("ok", "mended") and extras > 0 else None
+    return (extras,) if answer.heard and extras > 0 else None
 
 
 def _mended(answer: Answer) -> Rank:
@@ -65,44 +85,131 @@ def _mended(answer: Answer) -> Rank:
 
 def _best(answer: Answer) -> Rank:
     gold, predicted, matched = (answer.count(name) for name in ("gold", "predicted", "matched"))
-    if not matched or answer.state not in ("ok", "mended"):
+    if not matched or not answer.heard:
         return None
     return 2 * matched / (gold + predicted), gold
 
 
-GROUPS = (
-    Group("heard, and failed", 5, _failed),
-    Group("the judgement failed", 2, _judgement_failed),
-    Group("the most gold memories, and none of them found", 5, _nothing_found),
-    Group("the most predictions beyond the gold", 3, _extras),
-    Group("mended before they could be read", 3, _mended),
-    Group("the best answers", 2, _best),
-)
+def _kept(answer: Answer) -> Rank:
+    kept = answer.count("kept_gone")
+    return (kept,) if answer.heard and kept else None
 
 
-def rule() -> str:
-    """Return the rule in words."""
-    quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in GROUPS)
+def _no_change_found(answer: Answer) -> Rank:
+    changed = answer.count("gold_add") + answer.count("gold_modify")
+    return (changed,) if answer.heard and changed and not answer.figure("f1_changed") else None
+
+
+def _damaged(answer: Answer) -> Rank:
+    damaged = answer.count("lost") + answer.count("rewritten")
+    return (damaged,) if answer.heard and damaged else None
+
+
+def _best_changed(answer: Answer) -> Rank:
+    found = answer.figure("f1_changed")
+    return (found, answer.count("gold")) if answer.heard and found else None
+
+
+def _wrong_choice(answer: Answer) -> Rank:
+    wrong = answer.heard and answer.figure("recall_at_1") == 0
+    return (-(answer.figure("mrr") or 0.0), answer.count("candidates")) if wrong else None
+
+
+def _unused(answer: Answer) -> Rank:
+    right = answer.heard and answer.figure("recall_at_1") == 1
+    return () if right and answer.figure("memory_used") == 0 else None
+
+
+def _right_choice(answer: Answer) -> Rank:
+    right = answer.heard and answer.figure("recall_at_1") == 1
+    return (answer.figure("memory_used") or 0.0,) if right else None
+
+
+def _overruled(answer: Answer) -> Rank:
+    return () if answer.heard and answer.count("enforced") else None
+
+
+def _grounded_and_low(answer: Answer) -> Rank:
+    low = answer.heard and answer.rating == 0
+    return (answer.figure("grounding") or 0.0,) if low and answer.figure("grounding") else None
+
+
+def _low(answer: Answer) -> Rank:
+    rating = answer.rating
+    if not answer.heard or rating is None or rating > _LOW:
+        return None
+    return -rating, -(answer.figure("grounding") or 0.0)
+
+
+def _high(answer: Answer) -> Rank:
+    if not answer.heard or answer.rating is None or answer.rating <= _LOW:
+        return None
+    return answer.rating, answer.figure("grounding") or 0.0
+
+
+_FAILED = Group("heard, and failed", 5, _failed)
+_UNJUDGED = Group("the judgement failed", 2, _judgement_failed)
+
+GROUPS: Mapping[str, tuple[Group, ...]] = {
+    "extraction": (
+        _FAILED,
+        _UNJUDGED,
+        Group("the most gold memories, and none of them found", 5, _nothing_found),
+        Group("the most predictions beyond the gold", 3, _extras),
+        Group("mended before they could be read", 3, _mended),
+        Group("the best answers", 2, _best),
+    ),
+    "update": (
+        _FAILED,
+        _UNJUDGED,
+        Group("the most old memories kept that should be gone", 4, _kept),
+        Group("the most changes, and none of them found", 4, _no_change_found),
+        Group("the most retained memories lost or rewritten", 3, _damaged),
+        Group("the best answers, by what changed", 2, _best_changed),
+    ),
+    "retrieval": (
+        _FAILED,
+        _UNJUDGED,
+        Group("the wrong memory, the gold lowest in the ranking", 7, _wrong_choice),
+        Group("the right memory, not used in the answer", 4, _unused),
+        Group("the right memory", 2, _right_choice),
+    ),
+    "utilization": (
+        _FAILED,
+        _UNJUDGED,
+        Group("overruled by a hard rule", 3, _overruled),
+        Group("the worst mark, though the words of the memory are there", 3, _grounded_and_low),
+        Group("the lowest marks", 5, _low),
+        Group("the best answers", 2, _high),
+    ),
+}
+"""The groups of each task, in the order of the page."""
+
+
+def rule(task: str) -> str:
+    """Return the rule of a task in words."""
+    quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in GROUPS[task])
     return (
         f"At most {LIMIT}, each under one heading, in this order: {quotas}. Places that stay empty are given out again "
         "in the same order; ties go by the order of the data."
     )
 
 
-def choose(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[tuple[Group, list[Key]]]:
-    """Choose the instructive records of a run by `GROUPS`; groups without any are left out."""
+def choose(task: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[tuple[Group, list[Key]]]:
+    """Choose the instructive records of a track of `task` by `GROUPS`; groups without any are left out."""
+    groups = GROUPS[task]
     answers = [Answer(key, state_of(row, predictions.get(key)), row) for key, row in scores.items()]
-    ranked = [_ranked(answers, group) for group in GROUPS]
+    ranked = [_ranked(answers, group) for group in groups]
     taken: dict[Key, int] = {}
     for fill_up in (False, True):
-        for position, (group, keys) in enumerate(zip(GROUPS, ranked, strict=True)):
+        for position, (group, keys) in enumerate(zip(groups, ranked, strict=True)):
             waiting = [key for key in keys if key not in taken]
             room = LIMIT - len(taken)
             for key in waiting[: room if fill_up else min(room, group.quota)]:
                 taken[key] = position
     chosen = [
         (group, [key for key in keys if taken.get(key) == position])
-        for position, (group, keys) in enumerate(zip(GROUPS, ranked, strict=True))
+        for position, (group, keys) in enumerate(zip(groups, ranked, strict=True))
     ]
     return [(group, keys) for group, keys in chosen if keys]
 

@@ -126,7 +126,7 @@ def _figures(run: Run) -> Table:
     for width in (33, 21, 11):
         grid.add_column(min_width=width, no_wrap=True)
     grid.add_column(no_wrap=True, justify="right", min_width=9)
-    if not run.tasks or run.summary is not None and not run.summary["tracks"]:
+    if not run.tasks or (run.summary is not None and not run.summary["tracks"]):
         raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())

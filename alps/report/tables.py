@@ -21,7 +21,7 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
     parts: list[RenderableType] = []
     for track, found in summary["tracks"].items():
         parts.append(_scores(summary, track, found, metrics[track]))
-        parts += [_actions(found)] if found.get("task") == "update" and found["scored"] else []
+        parts += [_actions(found)] if any(name.startswith("cell_") for name in found.get("counts", ())) else []
         parts += [_floors(found, metrics[track])] if found["floors"] else []
         parts += [Text(line) for line in _account(found)]
     if len(summary["tracks"]) > 1:
@@ -82,7 +82,8 @@ def number(value: float | None) -> str:
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "min_width": min(WIDTH, len(title))}
+    return Table(title=title, title_justify="left", title_style="bold", **shape)
 
 
 def _scores(
@@ -111,6 +112,7 @@ def _scores(
 def conditions(found: Mapping[str, Any]) -> str:
     """Return what a track was run under beyond its name, as it stands in titles: ` (gold_memory)`, or nothing."""
     said = [str(found["condition"])] if "condition" in found else []
+    said += [str(found["scoring"])] if "scoring" in found else []
     said += [f"window {found['window']:,}"] if "window" in found else []
     return f" ({', '.join(said)})" if said else ""
 

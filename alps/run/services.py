@@ -13,7 +13,7 @@ from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_jud
 from alps.llm.ledger import Ledger
 from alps.settings import RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
-from alps.tasks import Task
+from alps.tasks import Task, load_tracks
 
 if TYPE_CHECKING:
     from alps.llm import Client
@@ -58,14 +58,14 @@ def open_services(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
-    local, embedded = is_local(settings.model), is_embedded_judge(settings.judge)
+    local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     if local and embedded:
         return Services(_local(settings, tasks, folder), embedded_judge(settings.judge), None)
     from alps.llm.cache import Cache, default_path
 
     path = default_path()
     cache = Cache(path) if path is not None else None
-    budget = _budget(settings, ledger)
+    budget = _budget(settings, tasks, ledger)
 
     def client() -> "Client":
         return _client(settings, ledger, cache, budget)
@@ -81,7 +81,7 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
     Raises:
         AlpsError: What is unknown or missing, in one line.
     """
-    if generate and not is_local(settings.model):
+    if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in embedded_names(task)]
         _check_llm("model", settings.model, settings.api_base, known)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
@@ -135,13 +135,13 @@ def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
     return draws[0] if len(draws) == 1 else RepeatedJudge(draws)
 
 
-def _budget(settings: RunSettings, ledger: Ledger) -> "Budget | None":
+def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Budget | None":
     if settings.max_cost is None and settings.max_total_tokens is None:
         return None
     from alps.llm.budget import Budget, check_bounded
     from alps.llm.prices import price_of
 
-    if not is_local(settings.model):
+    if not is_local(settings.model, tasks):
         check_bounded("model", settings.model, max_tokens=settings.max_tokens, price=price_of(settings.model))
     if not is_embedded_judge(settings.judge):
         check_bounded("judge", settings.judge, max_tokens=settings.judge_max_tokens, price=price_of(settings.judge))
@@ -157,7 +157,7 @@ def unpriced(settings: RunSettings) -> list[str]:
     """Return the LLMs of a run whose price is not known: no cost cap can stop them."""
     from alps.llm.prices import price_of
 
-    asked = [] if is_local(settings.model) else [settings.model]
+    asked = [] if is_local(settings.model, load_tracks(settings.task)) else [settings.model]
     asked += [] if is_embedded_judge(settings.judge) else [settings.judge]
     return [model for model in asked if price_of(model).cost(1, 1) is None]
 

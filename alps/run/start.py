@@ -29,8 +29,7 @@ from alps.run.services import Services, check_names, closing, open_services
 from alps.run.source import Data, open_data
 from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
-from alps.systems import FLOORS, NO_SYSTEM, Unheard
-from alps.systems.embedded import Embedded
+from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
 
 
@@ -176,11 +175,8 @@ async def _run(settings: RunSettings, data: Data, folder: Path, *, services: Ser
 
 
 def _track_plans(data: Data, services: Services) -> tuple[TrackPlan, ...]:
-    def floors(task: Task) -> dict[str, Embedded]:
-        return {name: Embedded(name, task.track, f) for name, f in FLOORS[task.name].items()}
-
     return tuple(
-        TrackPlan.of(track.task, track.samples, systems, floors(track.task))
+        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task))
         for track, systems in zip(data.tracks, services.systems, strict=True)
     )
 

@@ -105,4 +105,4 @@ class BM25:
         weight = idf * np.fromiter(wanted.values(), dtype=np.float64, count=len(wanted))
         norm = self._k1 * (1 - self._b + self._b * lengths / lengths.mean())
         gained = weight[column] * frequency * (self._k1 + 1) / (frequency + norm[row])
-        return np.bincount(row, gained, minlength=len(packed))
+        return np.bincount(row, gained, minlength=len(packed)).astype(np.float64, copy=False)

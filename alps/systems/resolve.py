@@ -40,16 +40,27 @@ NO_SYSTEM = ""
 """The `model` of a run that only judges."""
 
 
+def embedded_systems(task: Task) -> dict[str, Callable[[Any], dict[str, Any]]]:
+    """Return the systems that are plain functions of a sample of `task`, by name."""
+    return {**EMBEDDED.get(task.name, {}), **task.systems}
+
+
+def floor_systems(task: Task) -> dict[str, Embedded]:
+    """Return the floors that stand beside every score of `task`."""
+    floors = {name: f for name, f in embedded_systems(task).items() if name.startswith("floor/")}
+    return {name: Embedded(name, task.track, function) for name, function in floors.items()}
+
+
 def embedded_names(task: Task) -> tuple[str, ...]:
     """Return the names of the systems that answer `task` without a model."""
-    own = tuple(EMBEDDED[task.name])
+    own = tuple(embedded_systems(task))
     return (*own, "rules", *RETRIEVERS) if task.name == "retrieval" else own
 
 
-def is_local(model: str) -> bool:
+def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    elsewhere = any(model in known for known in (*EMBEDDED.values(), RETRIEVERS))
-    return elsewhere or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
+    known = any(model in names for names in (*EMBEDDED.values(), RETRIEVERS, *(task.systems for task in tasks)))
+    return known or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
 
 
 def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Path | None = None) -> System:
@@ -82,8 +93,8 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
     if model not in known:
         names = ", ".join(known)
         raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})")
-    if model in EMBEDDED[task.name]:
-        return Embedded(model, task.track, EMBEDDED[task.name][model])
+    if model in (functions := embedded_systems(task)):
+        return Embedded(model, task.track, functions[model])
     return retriever(RULES_OF_RETRIEVAL if model == "rules" else model, task.track)
 
 

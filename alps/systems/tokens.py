@@ -107,4 +107,4 @@ def best_first(
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed = (mixed ^ (mixed >> _U64(33))) * _U64(factor)
     mixed ^= mixed >> _U64(33)
-    return np.lexsort((mixed, -np.round(scores, decimals))).tolist()
+    return [int(place) for place in np.lexsort((mixed, -np.round(scores, decimals)))]

@@ -1,0 +1,159 @@
+"""Runs side by side: headlines on one axis, recall over pool sizes, and ability by ability; nothing is averaged."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from alps.jsonl import Row
+from alps.report import charts
+from alps.report.figures import Line, floor_line_sign, recall_curve
+from alps.report.runs import Run
+from alps.report.sections import FloorRow, MetricRow, Section, draw_plane
+
+
+@dataclass(frozen=True)
+class Head:
+    """One run, with its letter and the sections about its tracks."""
+
+    letter: str
+    colour: int
+    run: Run
+    summary: Row
+    sections: list[Section]
+
+    @property
+    def anchor(self) -> str:
+        """The fragment of its first section."""
+        return self.sections[0].anchor
+
+    @property
+    def n(self) -> int:
+        """How many records it was asked for."""
+        return sum(int(section.found["n"]) for section in self.sections)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether all its headlines may stand beside those of LLM judges."""
+        return all(section.comparable for section in self.sections)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Sections that share track, judge and data, with their floors, and their macro points in one plane."""
+
+    sections: list[Section]
+    floors: list[FloorRow]
+    axis: Markup
+    plane: Markup
+
+
+@dataclass(frozen=True)
+class CurveFigure:
+    """Recall over pool sizes of runs on the same pools, with the signs of the floors in it."""
+
+    heads: list[Head]
+    metric: str
+    drawing: Markup
+    floors: list[tuple[str, Markup]]
+
+
+@dataclass(frozen=True)
+class AbilityRow:
+    """One figure of one ability of one run."""
+
+    head: Head
+    row: MetricRow
+
+
+@dataclass(frozen=True)
+class AbilityTable:
+    """The abilities of runs that share judge and data; each scale has its own axis."""
+
+    heads: list[Head]
+    scales: list[tuple[Markup, list[AbilityRow]]]
+
+
+def compare_sections(sections: Iterable[Section]) -> list[Comparison]:
+    """Put the sections that may stand on one axis together, in their order."""
+    together: dict[tuple[str, ...], list[Section]] = {}
+    for section in sections:
+        together.setdefault(section.comparable_with, []).append(section)
+    return [_comparison(members) for members in together.values()]
+
+
+def _comparison(sections: list[Section]) -> Comparison:
+    first = sections[0]
+    lead = first.headline.metric
+    points = [(section.letter, section.colour, section.run.model, section.found) for section in sections]
+    plane = draw_plane(points, first.found["floors"], (), lead) if len(sections) > 1 else Markup()
+    floors = [floor for floor in first.floors if floor.headline is not None]
+    return Comparison(sections, floors, charts.axis(lead.lowest, lead.highest), plane)
+
+
+def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
+    """Draw recall over pool sizes for the runs that have several, those on the same pools together."""
+    return [_curve(members) for members in _alike(heads, _pool_sections) if len(_pool_sections(members[0])) > 1]
+
+
+def _pool_sections(head: Head) -> list[Section]:
+    measured = (section for section in head.sections if section.task.pool_size is not None)
+    return [section for section in measured if section.headline.score["value"] is not None]
+
+
+def _curve(heads: list[Head]) -> CurveFigure:
+    lines = [Line(head.run.model, head.letter, head.colour, _points(_pool_sections(head))) for head in heads]
+    first = _pool_sections(heads[0])
+    names = [floor.name for floor in first[0].floors if floor.headline is not None]
+    floors = [Line(name, "", 0, _points(first, name)) for name in names]
+    metric = first[0].headline.metric.title
+    drawing = recall_curve(lines, floors, name=f"{metric} over the number of distractors")
+    return CurveFigure(heads, metric, drawing, [(name, floor_line_sign(n)) for n, name in enumerate(names)])
+
+
+def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple[int, Any]]:
+    """Return pool size and headline score of every section, or of a floor beside it."""
+    points = []
+    for section in sections:
+        scores = {row.name: row.headline for row in section.floors}
+        score = section.headline.score if floor is None else scores.get(floor)
+        if score is not None and score["value"] is not None:
+            points.append((section.task.pool_size or 0, score))
+    return sorted(points, key=lambda point: point[0])
+
+
+def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
+    """Lay out the abilities of the runs that were rated, those under one judge and on one data set together."""
+    return [_abilities(members) for members in _alike(heads, _rated_sections)]
+
+
+def _rated_sections(head: Head) -> list[Section]:
+    rated = (section for section in head.sections if section.headline.metric.rates)
+    return [section for section in rated if section.headline.score["value"] is not None]
+
+
+def _abilities(heads: list[Head]) -> AbilityTable:
+    by_scale: dict[tuple[float, float], list[AbilityRow]] = {}
+    for sections in zip(*(_rated_sections(head) for head in heads), strict=True):
+        lead = sections[0].headline.metric
+        for metric in sections[0].task.metrics:
+            if metric.name != lead.name and not metric.name.startswith(f"{lead.name}_"):
+                continue
+            for head, section in zip(heads, sections, strict=True):
+                score = section.found["scores"].get(metric.name)
+                if score is not None and score["value"] is not None:
+                    ends = {"lowest": metric.lowest, "highest": metric.highest}
+                    chart = charts.bar(score, name=metric.title.strip(), colour=head.colour, **ends)
+                    rows = by_scale.setdefault((metric.lowest, metric.highest), [])
+                    rows.append(AbilityRow(head, MetricRow(metric, score, chart)))
+    return AbilityTable(heads, [(charts.axis(*ends), rows) for ends, rows in by_scale.items()])
+
+
+def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[list[Head]]:
+    """Put runs together whose sections may be compared one by one; runs without any are left out."""
+    together: dict[tuple[tuple[str, ...], ...], list[Head]] = {}
+    for head in heads:
+        if found := of(head):
+            together.setdefault(tuple(section.comparable_with for section in found), []).append(head)
+    return list(together.values())

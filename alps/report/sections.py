@@ -1,0 +1,238 @@
+"""The sections of a report: one track of one run each, with everything that stands in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from markupsafe import Markup
+
+from alps.jsonl import Row
+from alps.report import charts
+from alps.report.cards import RecordCard, cards
+from alps.report.figures import action_matrix
+from alps.report.found import Samples
+from alps.report.instructive import rule
+from alps.report.record import state_of
+from alps.report.runs import MEANINGS, Key, Run
+from alps.schema import FAILURES, UNHEARD
+from alps.tasks import Metric, Task
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A row of a score table."""
+
+    metric: Metric
+    score: Mapping[str, Any]
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The rows of a score table that share an axis."""
+
+    axis: Markup
+    rows: list[MetricRow]
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """A floor beside a run.
+
+    Attributes:
+        metric: The figure that stands for it: the run's own, or what its judge can tell.
+        above: How far the run is above it; None where they had different judges.
+        headline: Its score by the figure that stands for the run; None where its judge can't tell it.
+    """
+
+    name: str
+    judge: str
+    metric: Metric
+    score: Mapping[str, Any]
+    above: Mapping[str, Any] | None
+    headline: Mapping[str, Any] | None
+    chart: Markup
+    sign: Markup
+
+
+@dataclass(frozen=True)
+class AccountRow:
+    """What became of some of the records."""
+
+    name: str
+    style: str
+    count: int
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One track of one run."""
+
+    letter: str
+    colour: int
+    run: Run
+    summary: Row
+    track: str
+    task: Task
+    found: Row
+    headline: MetricRow
+    scales: list[Scale]
+    floors: list[FloorRow]
+    account: list[AccountRow]
+    bar: Markup
+    plane: Markup
+    without_recall: int
+    matrix: Markup
+    records: list[tuple[str, list[RecordCard]]]
+    rule: str
+    samples: Samples
+
+    @property
+    def anchor(self) -> str:
+        """The fragment by which the section is reached."""
+        return anchor(self.run, self.letter, self.track)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the figure that stands for it depends on a judge."""
+        return self.task.name != "retrieval"
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its headline may stand beside those of LLM judges."""
+        return bool(self.summary["comparable"]) or not self.judged
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the judge on this track."""
+        return str(self.found.get("judge_fingerprint") or self.summary["judge_fingerprint"])
+
+    @property
+    def comparable_with(self) -> tuple[str, ...]:
+        """What two sections must share to stand on one axis: track, figure, judge, data, and what was shown."""
+        sha256 = str(self.run.tracks[self.track].get("sha256"))
+        shown = (str(self.found.get("condition")), str(self.found.get("window")))
+        judge = self.fingerprint if self.judged else ""
+        return self.task.name, self.track, self.headline.metric.name, judge, sha256, str(self.found["n"]), *shown
+
+
+def anchor(run: Run, letter: str, track: str) -> str:
+    """Return the fragment of a track of a run; of an only track, that of the run."""
+    return f"run-{letter.lower()}" if len(run.tracks) == 1 else f"run-{letter.lower()}-{track}"
+
+
+def letter_of(position: int) -> str:
+    """Return A … Z, then AA, AB, …."""
+    return (letter_of(position // 26 - 1) if position >= 26 else "") + chr(ord("A") + position % 26)
+
+
+def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
+    """Return the section about one track of the run that stands at `position` on the page."""
+    task, found = run.tasks[track], summary["tracks"][track]
+    predictions, scores = (
+        {key: row for key, row in run.rows(stage).items() if key.track == track} for stage in ("predictions", "scores")
+    )
+    letter, lead = letter_of(position), run.lead(track)
+    metrics = [_metric_row(m, found["scores"][m.name], position) for m in task.metrics if m.name in found["scores"]]
+    account = _account(scores, predictions)
+    chosen, samples = cards(run, track, scores, predictions)
+    pairs = [row["scores"] for row in scores.values() if row["scores"]]
+    precision, recall = plane_figures(lead)
+    name = anchor(run, letter, track)
+    return Section(
+        letter=letter,
+        colour=position,
+        run=run,
+        summary=summary,
+        track=track,
+        task=task,
+        found=found,
+        headline=next(row for row in metrics if row.metric == lead),
+        scales=_scales(metrics),
+        floors=[_floor_row(n, *floor, task, lead) for n, floor in enumerate(found["floors"].items())],
+        account=account,
+        bar=charts.stacked([charts.Part(row.name, row.style, row.count) for row in account], name=f"unscored-{name}"),
+        plane=draw_plane([(letter, position, run.model, found)], found["floors"], pairs, lead),
+        without_recall=sum(precision in row and recall not in row for row in pairs),
+        matrix=action_matrix(found.get("counts", {})) if task.name == "update" else Markup(),
+        records=chosen,
+        rule=rule(task.name),
+        samples=samples,
+    )
+
+
+def plane_figures(lead: Metric) -> tuple[str, str]:
+    """Return the names of the precision and the recall that belong to a headline."""
+    changed = "_changed" if lead.name == "f1_changed" else ""
+    return f"precision{changed}", f"recall{changed}"
+
+
+def draw_plane(
+    points: Sequence[tuple[str, int, str, Row]], floors: Row, records: Sequence[Row], lead: Metric
+) -> Markup:
+    """Draw the precision–recall plane of the figures that belong to `lead`, or nothing where there are none."""
+    precision, recall = plane_figures(lead)
+
+    def has_place(scores: Row) -> bool:
+        return all(scores.get(name, {}).get("value") is not None for name in (precision, recall))
+
+    placed = [
+        charts.Point(model, letter, colour, found["scores"][precision], found["scores"][recall])
+        for letter, colour, model, found in points
+        if has_place(found["scores"])
+    ]
+    hollow = [
+        charts.Point(name, "", 0, floor["scores"][precision], floor["scores"][recall])
+        for name, floor in floors.items()
+        if has_place(floor["scores"])
+    ]
+    if not placed:
+        return Markup()
+    dots = [(row[recall], row[precision]) for row in records if recall in row and precision in row]
+    return charts.plane(
+        placed, hollow, dots, name=f"Precision and recall of {', '.join(point.name for point in placed)}"
+    )
+
+
+def _metric_row(metric: Metric, score: Mapping[str, Any], colour: int) -> MetricRow:
+    ends = {"lowest": metric.lowest, "highest": metric.highest}
+    return MetricRow(metric, score, charts.whisker(score, name=metric.title.strip(), colour=colour, **ends))
+
+
+def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
+    """Put the rows that share an axis together, in their order."""
+
+    def ends(row: MetricRow) -> tuple[float, float]:
+        return row.metric.lowest, row.metric.highest
+
+    return [Scale(charts.axis(*shared), list(group)) for shared, group in groupby(rows, key=ends)]
+
+
+def _floor_row(position: int, name: str, floor: Row, task: Task, lead: Metric) -> FloorRow:
+    own = next((metric for metric in task.metrics if metric.name == floor.get("lead")), lead)
+    headline = floor["scores"].get(lead.name)
+    ends = {"lowest": lead.lowest, "highest": lead.highest}
+    chart = charts.whisker(headline, name=name, floor=True, **ends) if headline is not None else Markup()
+    sign = charts.floor_sign(position)
+    return FloorRow(name, floor["judge"], own, floor["scores"][own.name], floor.get("above"), headline, chart, sign)
+
+
+def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
+    """Count what became of the records, by kind; every record is in exactly one row."""
+    states = [state_of(row, predictions.get(key)) for key, row in scores.items()]
+    rows = [AccountRow("as it came", "ok", states.count("ok"), "answered, judged and scored")]
+    rows.append(AccountRow("mended", "mended", states.count("mended"), "mended before it could be read, then scored"))
+    for kind in FAILURES:
+        rows.append(AccountRow(kind, f"failed {kind}", states.count(kind), f"{MEANINGS[kind]}: scored as the worst"))
+    for kind in UNHEARD:
+        rows.append(AccountRow(kind, "unscored", states.count(kind), f"{MEANINGS[kind]}: unscored"))
+    for state in sorted({state for state in states if state.startswith("judge:")}):
+        kind = state.removeprefix("judge:")
+        whose = "" if kind == "no_gold" else "of the judge: "
+        meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
+        rows.append(
+            AccountRow("no gold" if kind == "no_gold" else f"judge {kind}", "unscored", states.count(state), meaning)
+        )
+    return [row for row in rows if row.count]

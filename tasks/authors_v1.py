@@ -1,0 +1,72 @@
+"""Extraction and update under the authors' first scores: for comparison with published v1 numbers only, never ours."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from alps.errors import UsageError
+from alps.judges.authors_v1 import algorithm_score, final_score, judge_score
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.recorded import RecordedJudge
+from alps.llm.types import Request
+from alps.schema import Memory, Prediction
+from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task
+from alps.tasks.extraction import predicted_memories
+from alps.tasks.update import predicted_lists
+
+METRICS = (
+    Metric("authors_f1", "F1 (authors' matcher)", headline=True),
+    Metric("authors_algo", "algorithm score (0–100)", highest=100.0),
+    Metric("judge_score", "recorded judge's score (0–100)", optional=True, highest=100.0),
+    Metric("final_score", "final score (0–100)", highest=100.0),
+)
+
+_PREDICTED: dict[str, Callable[[Prediction], Sequence[Memory]]] = {
+    "extraction": predicted_memories,
+    "update": lambda prediction: predicted_lists(prediction)[0],
+}
+
+
+def rescored(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Return those of `tasks` that the authors' scores are defined for, scored by them.
+
+    Raises:
+        UsageError: If there is none among them.
+    """
+    found = tuple(_rescored(task, _PREDICTED[task.name]) for task in tasks if task.name in _PREDICTED)
+    if not found:
+        raise UsageError(f"scoring=authors-v1: only for {' and '.join(_PREDICTED)}; leave it out for other tasks")
+    return found
+
+
+def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -> Task:
+    async def judge_prediction(
+        sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
+    ) -> dict[str, Any]:
+        """Take the recorded reviews of this very prediction; any other judge has none, and is not asked."""
+        reviews = None
+        if isinstance(judge, RecordedJudge) and judge.is_about(sample.benchmark_id, predicted(prediction)):
+            reviews = judge.reviews(sample.benchmark_id)
+        return {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint), "error": None, "reviews": reviews}
+
+    def score(sample: Any, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+        algorithm = algorithm_score(sample.gold, predicted(prediction))
+        judged = judge_score(verdict.get("reviews")) if verdict is not None else None
+        scores = {"authors_f1": algorithm.f1, "authors_algo": algorithm.algo}
+        scores |= {"judge_score": judged} if judged is not None else {}
+        return Scored({**scores, "final_score": final_score(algorithm.algo, judged)})
+
+    def judge_requests(
+        sample: Any, prediction: Prediction | None, judge: Judge, options: JudgingOptions
+    ) -> Sequence[Request[Any]]:
+        return ()
+
+    return replace(
+        task,
+        judge=judge_prediction,
+        judge_requests=judge_requests,
+        score=score,
+        metrics=METRICS,
+        rubrics=(),
+        conditions={**task.conditions, "scoring": "authors-v1"},
+    )
