@@ -17,7 +17,7 @@ from pathlib import Path
 # TMP from alps.data.generator import generated_memories
 from alps.data.release import INPUT, Row, Split, open_split, read_track, write_track
 from alps.errors import DataError, UsageError
-from alps.judges.matching import is_rejected
+from alps.judges.matching import is_rejected, shown_value
 from alps.judges.similarity import THRESHOLD, features, similarity
 from alps.text import fold
 
@@ -41,8 +41,8 @@ class Query:
 
     @property
     def value(self) -> str:
-        """What the gold memory says; empty where the gold is withheld."""
-        return str(self.memory["value"]) if self.memory is not None else ""
+        """What the gold memory says, without a mark of rejection; empty where the gold is withheld."""
+        return shown_value(self.memory["value"].strip()) if self.memory is not None else ""
 
 
 BankMemory = "BankMemory"
@@ -76,11 +76,18 @@ class PoolSource:
     @cached_property
     def bank(self) -> list[BankMemory]:
         """Every memory of the split that may be a distractor, none of them like another; generated ones at the end."""
-        found = _distinct(_memories(self._split))
+        found = _distinct([*_memories(self._split), *self._golds()])
         ours = Path(str(files("alps.data") / "samples"))
         if ours not in self._split.folder.parents:
             return found
         return _distinct([*found, *generated_memories(GENERATED, self.seed)])
+
+    def _golds(self) -> Iterator[BankMemory]:
+        """Yield what other queries call for: a memory that stood in one pool alone would be seen to be its gold."""
+        for query in self.queries:
+            if query.memory is not None and not is_rejected(query.memory["value"]):
+                label = str(query.memory.get("label") or "")
+                yield BankMemory(f"{QUERIES}/{query.benchmark_id}", query.session_id, query.value, label)
 
     def rows(self, size: int) -> Iterator[tuple[Row, Row | None]]:
         """Yield input and gold row of every query with a pool of `size` distractors.
@@ -148,17 +155,17 @@ def write_pools(data: str, split: str | None, *, out: str, sizes: Sequence[int] 
     if not isinstance(opened, Split):
         raise UsageError(f"data={data}: pools are built from a local copy; give its folder")
     source = PoolSource(opened, seed=seed)
-    for size in sizes or SIZES:
+    folders = {size: Path(out) / opened.name / QUERIES / f"d{size}" for size in sizes or SIZES}
+    if there := next((folder for folder in folders.values() if folder.exists()), None):
+        raise UsageError(f"out={out}: {there} is there already; choose another folder")
+    for number, (size, folder) in enumerate(folders.items()):
         try:
             pairs = list(source.rows(size))
         except UsageError as error:
-            if sizes is not None:
+            if sizes is not None or number == 0:  # with too few memories for the smallest pools, there are none
                 raise
             yield f"{size} distractors: left out ({error})"
             continue
-        folder = Path(out) / opened.name / QUERIES / f"d{size}"
-        if folder.exists():
-            raise UsageError(f"out={out}: {folder} is there already; choose another folder")
         n, share = write_track(folder, pairs), source.generated_share(size)
         made = f", {share:.0%} of the distractors generated" if share else ""
         yield f"{folder}: {n} pools of {size} distractors{made}"
@@ -218,9 +225,10 @@ def _memories(split: Split) -> list[BankMemory]:
 
 def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
     session = str(row.get("session_id") or row["benchmark_id"])
-    held = (gold or {}).get("gold", {})
-    items = [*(held.get("memory_items") or held.get("answer") or held.get("extracted_memory") or [])]
-    items += row["input"].get("memory") or []
+    held, shown = (gold or {}).get("gold"), row.get("input")
+    lists = [held.get(name) for name in ("memory_items", "answer", "extracted_memory")] if isinstance(held, dict) else []
+    lists += [shown.get("memory")] if isinstance(shown, dict) else []
+    items = [item for found in lists if isinstance(found, list) for item in found]
     for number, item in enumerate(items, start=1):
         if isinstance(item, dict) and isinstance(item.get("value"), str) and item["value"].strip():
             name = f"{track}/{row['benchmark_id']}/{number}"
@@ -229,9 +237,14 @@ def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
 
 def _query(row: Row, gold: Row | None) -> Query:
     name = str(row["benchmark_id"])
-    memory = gold["gold"]["selected_memory"] if gold is not None else None
     if not isinstance(row.get("input"), dict) or not isinstance(row["input"].get("query"), str):
         raise DataError(f"'{name}': input.query must be a text")
+    memory = None
+    if gold is not None:
+        held = gold.get("gold")
+        memory = held.get("selected_memory") if isinstance(held, dict) else None
+        if not isinstance(memory, dict) or not isinstance(memory.get("value"), str) or not memory["value"].strip():
+            raise DataError(f"'{name}': gold.selected_memory must be a memory with a value")
     return Query(name, str(row.get("session_id") or name), row["input"]["query"], memory)
 
 

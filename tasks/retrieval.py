@@ -39,11 +39,11 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     themselves, and give the gold away.
 
     Raises:
-        ValueError: If there are no candidates, or the gold is not among them.
+        ValueError: If there are no candidates, one has no value, or the gold is not among them.
     """
     values: dict[str, str] = {}
     for item in row["input"]["candidate_memories"]:
-        value = shown_value(item["value"])
+        value = _said(item, "input.candidate_memories")
         values.setdefault(fold(value), value)
     if not values:
         raise ValueError("input.candidate_memories: there are none")
@@ -51,7 +51,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     ids = {folded: f"c{number:0{width}}" for number, folded in enumerate(values, start=1)}
     chosen = None
     if gold is not None:
-        chosen = ids.get(fold(shown_value(gold["gold"]["selected_memory"]["value"])))
+        chosen = ids.get(fold(_said(gold["gold"]["selected_memory"], "gold.selected_memory")))
         if chosen is None:
             raise ValueError("gold.selected_memory.value: not among the candidates")
     return RetrievalSample(
@@ -61,6 +61,12 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
         candidates=tuple(Candidate(id=ids[folded], value=value) for folded, value in values.items()),
         gold=chosen,
     )
+
+
+def _said(item: Row, where: str) -> str:
+    if not isinstance(item["value"], str) or not item["value"].strip():
+        raise ValueError(f"{where}: a memory's value must be a text")
+    return shown_value(item["value"].strip())
 
 
 def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:
@@ -97,10 +103,11 @@ def read_answer(node: object) -> Read[dict[str, Any]]:
         raise ValueError("`ranking` must be a list of ids")
     chosen = next((given[key] for key in ("selected_memory_id", "memory_id", "id") if given.get(key)), None)
     chosen = chosen if chosen is not None or not ranking else ranking[0]
-    if not isinstance(chosen, str):
+    if not isinstance(chosen, str) or not chosen.strip():
         raise ValueError("`selected_memory_id` is missing: name the id of one candidate")
     texts = {name: str(given.get(name) or "") for name in ("answer", "reason")}
-    return Read({"selected_memory_id": chosen.strip(), **texts, "ranking": list(dict.fromkeys(ranking))}, tuple(notes))
+    order = list(dict.fromkeys(name.strip() for name in ranking))
+    return Read({"selected_memory_id": chosen.strip(), **texts, "ranking": order}, tuple(notes))
 
 
 def fits(sample: RetrievalSample, prediction: Row) -> None:

@@ -79,7 +79,7 @@ def read_samples(row: Row, gold: Row | None, *, ability: Ability, options: TaskO
     The system is shown the dialogue and the query, never the selected memory or anything else of the row.
 
     Raises:
-        ValueError: If there is no dialogue.
+        ValueError: If there is no dialogue, or the id of a query stands twice.
     """
     given = row["input"]
     if options.condition == "gold_memory" and gold is None:
@@ -87,15 +87,25 @@ def read_samples(row: Row, gold: Row | None, *, ability: Ability, options: TaskO
     dialogue = _dialogue(given)
     shown = dialogue if options.window is None else last_turns(dialogue, options.window)
     queries = given.get("queries") or [{"query": given["query"]}]
+    names = _names(row["benchmark_id"], queries)
     samples = []
-    for asked in queries:
-        name = asked["query_id"] if len(queries) > 1 else row["benchmark_id"]
+    for name, asked in zip(names, queries, strict=True):
         target = _target(row, gold, asked["query"], dialogue, ability) if gold is not None else None
         known = target.memories if target is not None and options.condition == "gold_memory" else ()
         fields = {"benchmark_id": name, "session_id": row.get("session_id") or row["benchmark_id"]}
         fields |= {"query": asked["query"], "dialogue": shown, "memories": known, "gold": target}
         samples.append(UtilizationSample.model_validate(fields))
     return samples
+
+
+def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
+    """Name the samples of a row; an id that only tells its queries apart gets the row's before it."""
+    if len(queries) == 1:
+        return [benchmark_id]
+    own = [str(asked["query_id"]) for asked in queries]
+    if twice := next((name for name in own if own.count(name) > 1), None):
+        raise ValueError(f"input.queries: '{twice}' stands twice")
+    return [name if name.startswith(benchmark_id) else f"{benchmark_id}:{name}" for name in own]
 
 
 def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:

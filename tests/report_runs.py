@@ -1,11 +1,14 @@
-"""Runs to look at: the embedded extractor on the samples, and one in which everything that can go wrong went wrong."""
+"""Runs to look at: the embedded extractor on the samples, one in which everything went wrong, and one of every task."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
 from tests.endtoend import run
+from tests.loopback import Answer, serve
+from tests.tracks import felt, llm, met, payload_of, pool_row, target_row
 from tests.visitors import memory_items
 
 SCRIPT = "<script>document.title = 'owned'</script>"
@@ -57,6 +60,78 @@ def make_hard_run(folder: Path) -> Path:
     finished = run(folder, "run", "task=extraction", *words, "max_failures=1")
     assert finished.returncode == 0, finished.stderr
     return folder / "hard-run"
+
+
+def make_tracks_run(folder: Path) -> Path:
+    """Run a scripted model and judge over all four tasks; `anna` is on several tracks."""
+    write_tracks(folder / "all-tasks")
+    words = ("task=update,retrieval,utilization", "distractors=all", "data=all-tasks", "out=tracks-run")
+    with serve(_everything) as server:
+        finished = run(folder, "run", *words, *llm(server.url), "max_failures=1", OPENAI_API_KEY="none")
+    assert finished.returncode == 0, finished.stderr
+    return folder / "tracks-run"
+
+
+def write_tracks(folder: Path) -> None:
+    """Write a data set of update, retrieval and utilization whose texts try to be markup."""
+    split = folder / "dev"
+    write_track(split / "task2", [_update_rows("anna"), _update_rows("bert")])
+    values = [f"Collects {SCRIPT}", "Plants crocuses", "Rides a tram", *(f"Owns {n} kites" for n in range(9))]
+    pools = [pool_row("anna", values, 1, query=f"What shall I plant? {IMAGE}"), pool_row("cleo", values, 2)]
+    for size in (100, 300, 500, 700, 1000):
+        write_track(split / "task3" / f"d{size}", pools)
+    asked = (f"What shall I cook? {SCRIPT}", "And how do I stay calm?")
+    for ability in range(1, 6):
+        rows = target_row(f"ability{ability}", value=f"Grows saffron {IMAGE}", queries=asked[: 1 + (ability == 5)])
+        write_track(split / f"task4_ability{ability}", [rows])
+
+
+def _update_rows(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    ids = {"benchmark_id": name, "session_id": f"session-{name}", "task": "task2"}
+    home, bees = memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")
+    home["evidence"] = {"session_id": None, "utterance_index": 0, "text": "I live in Graz"}
+    old = [_turn("user", "I live in Graz. I keep bees."), _turn("assistant", "How nice."), _turn("user", "Bye.")]
+    new = [_turn("user", f"I moved to Porto {STEERING} and bought a tram pass"), _turn("assistant", "Enjoy!")]
+    (moved,) = memory_items("Lives in Porto")
+    (added,) = memory_items("Has a tram pass")
+    added["evidence"] = {"session_id": None, "utterance_index": 7, "text": "bought a tram pass"}
+    answer = [bees, {**moved, "memory_id": "m1_updated"}, {**added, "memory_id": "m_new_1"}]
+    return {**ids, "input": {"old_dialogue": old, "new_dialogue": new, "memory": [home, bees]}}, {
+        **ids,
+        "gold": {"answer": answer},
+    }
+
+
+def _everything(body: dict[str, Any]) -> Answer:
+    """Answer as a model that keeps what is no longer true, chooses the first, and says what the memory says."""
+    text = body["messages"][1]["content"]
+    if '"kind": "match"' in text:
+        return Answer(json.dumps({"pairs": _relations(payload_of(body))}))
+    if '"kind": "rubric"' in text:
+        return _rating(payload_of(body))
+    asked = json.loads(text)
+    if "candidates" in asked:
+        chosen = {"selected_memory_id": "c002", "reason": "it fits", "answer": f"Crocuses, of course {IMAGE}"}
+        return Answer(json.dumps(chosen))
+    if "message" in asked:
+        return Answer(f"Try something with the saffron that you grow. {SCRIPT}")
+    kept = [{**item, "action": "retain"} for item in memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")]
+    pass_ = {**memory_items(f"Owns a tram pass {IMAGE}")[0], "memory_id": "n1", "action": "add"}
+    return Answer(json.dumps({"memory_items": [*kept, pass_]}))
+
+
+def _relations(payload: dict[str, Any]) -> list[dict[str, str]]:
+    """Find the tram pass again in other words."""
+
+    def ids(name: str) -> Sequence[str]:
+        return [item["id"] for item in payload[name] if "tram pass" in item["value"]]
+
+    pairs = zip(ids("gold"), ids("predicted"), strict=True)
+    return [{"reason": f"one pass {SCRIPT}", "gold": g, "predicted": p, "relation": "same"} for g, p in pairs]
+
+
+def _rating(payload: dict[str, Any]) -> Answer:
+    return felt(2, 3, 5) if payload["rubric"] == "ei" else met("not_met" if payload["rubric"] == "cf" else "met")
 
 
 def _rows(name: str, record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:

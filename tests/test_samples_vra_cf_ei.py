@@ -56,7 +56,7 @@ def is_chinese(text: str) -> bool:
 
 
 def is_english(text: str) -> bool:
-    """Tell English by its letters: in every other language of the samples one in a hundred has an accent or more."""
+    """Tell English by its letters: in the other languages of the samples one in a hundred or more is not ASCII."""
     letters = [c for c in text if c.isalpha()]
     return sum(not c.isascii() for c in letters) < len(letters) / 200
 

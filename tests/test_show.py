@@ -10,8 +10,9 @@ from rich.console import Console
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
 from alps.report.evidence import Span, excerpt, locate
+from alps.report.found import read_keys
 from alps.report.record import build_view, explain
-from alps.report.runs import Key, find_run, open_run, read_ids, visible
+from alps.report.runs import Key, find_run, open_run, visible
 from alps.report.show import pick, show_record
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memories, memory
@@ -162,11 +163,48 @@ def test_an_unknown_record_is_a_usage_error(hard_run: Path, word: str, message: 
 
 
 def test_an_answer_is_named_by_its_number_where_there_are_several() -> None:
-    assert pick("b#2", ["a", "b"], repeats=3, where="run") == Key("b", 1)
-    assert pick("b", ["a", "b"], repeats=3, where="run") == Key("b", 0)
-    assert pick("a#1", ["a#1", "b"], repeats=3, where="run") == Key("a#1", 0)
+    keys = [Key("task1", "a"), Key("task1", "b"), Key("task1", "c#1")]
+    assert pick("b#2", keys, repeats=3, where="run") == Key("task1", "b", 1)
+    assert pick("b", keys, repeats=3, where="run") == Key("task1", "b", 0)
+    assert pick("c#1", keys, repeats=3, where="run") == Key("task1", "c#1", 0)
+    assert pick("task1/c#1#3", keys, repeats=3, where="run") == Key("task1", "c#1", 2)
     with pytest.raises(UsageError):
-        pick("b#4", ["a", "b"], repeats=3, where="run")
+        pick("b#4", keys, repeats=3, where="run")
+
+
+TWO_TRACKS = [Key("task1", "s1"), Key("task1", "s2"), Key("task2", "s2"), Key("task2", "t/1"), Key("task2", "7")]
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("s1", Key("task1", "s1")),
+        ("task2/s2", Key("task2", "s2")),
+        ("task2/1", Key("task2", "s2")),
+        ("task1/s2", Key("task1", "s2")),
+        ("t/1", Key("task2", "t/1")),
+        ("task2/t/1", Key("task2", "t/1")),
+        ("t", Key("task2", "t/1")),
+        ("7", Key("task2", "7")),
+    ],
+)
+def test_a_record_of_several_tracks_is_found(word: str, key: Key) -> None:
+    assert pick(word, TWO_TRACKS, where="run") == key
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("s2", "'s2' is on 2 tracks of run; write task1/s2 or task2/s2"),
+        ("1", "run has 2 tracks; write task1/1, or another track"),
+        ("task2/s1", "'s1': no such record in task2 of run"),
+        ("task1/3", "task1 of run has 2 records; there is no number 3"),
+        ("s", "'s' begins 2 ids of run"),
+    ],
+)
+def test_what_means_several_records_asks_for_the_track(word: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        pick(word, TWO_TRACKS, where="run")
 
 
 def test_without_its_data_the_rest_is_shown(hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +228,7 @@ def test_records_of_an_unfinished_run_can_be_shown(copied_run: Path) -> None:
     (copied_run / "summary.json").unlink()
     kept = (copied_run / "scores.jsonl").read_bytes().splitlines(True)
     (copied_run / "scores.jsonl").write_bytes(b"".join(kept[:3]) + kept[3][:20])
-    assert read_ids(open_run(copied_run)) == list(RECORDS)
+    assert read_keys(open_run(copied_run)) == [Key("task1", name) for name in RECORDS]
     assert "not finished" in shown(copied_run, "unheard")
     assert "⊂" not in shown(copied_run, "relations")
 
@@ -230,7 +268,8 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
     }
     extra = [{"id": "p2", "value": "Has a cat"}, {"id": "p3", "value": "Has a dog"}]
     view = build_view(
-        Key("b1"),
+        Key("task1", "b1"),
+        task="extraction",
         sample=sample,
         prediction={"outcome": "ok", "prediction": {"memory_items": items}},
         verdict=verdict,
@@ -327,4 +366,5 @@ def test_every_state_is_put_in_words(state: str) -> None:
 def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -> None:
     with (copied_run / "scores.jsonl").open("a", encoding="utf-8") as file:
         file.write("garbage\n" + json.dumps({"benchmark_id": "perfect", "repeat": 1, "scores": {}}) + "\n")
-    assert set(open_run(copied_run).rows("scores")) == {*map(Key, RECORDS), Key("perfect", 1)}
+    there = {Key("task1", name) for name in RECORDS}
+    assert set(open_run(copied_run).rows("scores")) == there | {Key("task1", "perfect", 1)}

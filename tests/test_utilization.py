@@ -137,6 +137,18 @@ def test_five_queries_are_five_samples_of_one_session_each_under_the_id_of_its_q
     assert {sample.session_id for sample in made} == {"session of e1"}
 
 
+def test_query_ids_that_every_row_repeats_still_tell_their_samples_apart_and_none_stands_twice_in_a_row():
+    names = []
+    for name in ("e1", "e2"):
+        row, gold = target_row(name, queries=["One?", "Two?"])
+        row["input"]["queries"] = [{"query_id": f"q{n}", "query": f"{n}?"} for n in (1, 2)]
+        names += [sample.benchmark_id for sample in samples(EI, row, gold)]
+    assert names == ["e1:q1", "e1:q2", "e2:q1", "e2:q2"]
+    row["input"]["queries"][1]["query_id"] = "q1"
+    with pytest.raises(ValueError, match="'q1' stands twice"):
+        samples(EI, row, gold)
+
+
 def test_one_query_goes_by_the_id_of_its_row():
     assert [sample.benchmark_id for sample in samples(PA)] == ["u1"]
 

@@ -98,7 +98,7 @@ def pool_row(
     names = ids or [f"m{n % 7 + 1}" for n in range(len(values))]
     pool = [{"memory_id": i, "value": v, "label": "Possessions/Pet"} for i, v in zip(names, values, strict=True)]
     row = {"benchmark_id": name, "task": "task3", "session_id": f"session of {name}", "stratum": "Possessions/Pet"}
-    chosen = None if gold is None else {"selected_memory_id": names[gold], "selected_memory": pool[gold]}
+    chosen = None if gold is None else {"selected_memory_id": names[gold], "selected_memory": dict(pool[gold])}
     shown = {**row, "input": {"query": query, "candidate_memories": pool}}
     return shown, None if chosen is None else {**row, "gold": chosen}
 

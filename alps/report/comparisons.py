@@ -143,10 +143,10 @@ def _abilities(heads: list[Head]) -> AbilityTable:
             for head, section in zip(heads, sections, strict=True):
                 score = section.found["scores"].get(metric.name)
                 if score is not None and score["value"] is not None:
-                    ends = {"lowest": metric.lowest, "highest": metric.highest}
-                    chart = charts.bar(score, name=metric.title.strip(), colour=head.colour, **ends)
-                    rows = by_scale.setdefault((metric.lowest, metric.highest), [])
-                    rows.append(AbilityRow(head, MetricRow(metric, score, chart)))
+                    ends = metric.lowest, metric.highest
+                    name = metric.title.strip()
+                    chart = charts.bar(score, name=name, colour=head.colour, lowest=ends[0], highest=ends[1])
+                    by_scale.setdefault(ends, []).append(AbilityRow(head, MetricRow(metric, score, chart)))
     return AbilityTable(heads, [(charts.axis(*ends), rows) for ends, rows in by_scale.items()])
 
 

@@ -17,11 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 import alps
-from alps.data.release import open_split, read_samples
+from alps.data.release import Split, open_split, read_samples
 from alps.errors import AlpsError
 from alps.llm.cache import default_path
 from alps.report.runs import visible
-from alps.tasks import TASKS, load_task
+from alps.tasks import TASKS, load_tracks
 
 LIBRARIES = (
     "litellm",
@@ -227,13 +227,22 @@ def _samples() -> Iterator[Finding]:
     counts = []
     for name in TASKS:
         try:
-            task = load_task(name)
-            track = open_split("samples", None).track(task.track)
-            counts.append(f"{sum(1 for _ in read_samples(track, task.read_sample))} for {name}")
+            counts.append(f"{_count_samples(name):,} for {name}")
         except (AlpsError, OSError, ImportError) as error:
             yield Finding("bad", f"samples for {name} can't be read: {error}", "install alps again")
     if counts:
         yield Finding("ok", f"samples: {', '.join(counts)}")
+
+
+def _count_samples(name: str) -> int:
+    """Count the samples of a task; of retrieval the queries, as their pools are built when they are needed."""
+    split = open_split("samples", None)
+    tracks = load_tracks(name)
+    if tracks[0].pool_size is not None and isinstance(split, Split) and not split.has(tracks[0].place):
+        from alps.data.pools import PoolSource
+
+        return len(PoolSource(split, seed=0).queries)
+    return sum(1 for task in tracks for _ in read_samples(split.track(task.place), task.read_sample))
 
 
 def _disks() -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """Charts of single tasks: gold actions against predicted ones, and recall over the size of the pool."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ _DEEPEST = 0.5
 _CELL, _ROW, _LABELS, _HEAD = 66.0, 40.0, 108.0, 42.0
 _LEFT, _TOP, _WIDE, _HIGH = 46.0, 14.0, 470.0, 250.0
 _WIDTH, _HEIGHT = 548.0, 316.0
+_APART = 15.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _matrix_row(gold: str, y: float, cells: Sequence[tuple[str, int]]) -> list[M
     parts = [text(name, x=short(_LABELS - 10), y=short(y + _ROW / 2 + 4), text_anchor="end")]
     for n, (predicted, count) in enumerate(cells):
         x, share = _LABELS + _CELL * n, count / total
-        right = " right" if gold == predicted else ""
+        right = " right" if gold == predicted != "none" else ""
         told = f"{name}, predicted {predicted}: {count} of {total}"
         place = {"x": short(x + 1.5), "y": short(y + 1.5), "width": short(_CELL - 3), "height": short(_ROW - 3)}
         parts.append(element("rect", "cell-ground", **place, rx=3))
@@ -92,6 +93,7 @@ def recall_curve(lines: Sequence[Line], floors: Sequence[Line], *, name: str) ->
     for line in lines:
         parts.append(_path(line, sizes[-1], style=f"run-line colour-{line.colour % COLOURS}"))
         parts += _marks(line, sizes[-1])
+    parts += _letters(lines)
     said = "; ".join(f"{line.name}: {_told(line)}" for line in (*lines, *floors))
     return drawing(parts, style="curve", label=f"{name}. {said}", width=_WIDTH, height=_HEIGHT)
 
@@ -136,15 +138,21 @@ def _path(line: Line, largest: int, *, style: str, **attributes: object) -> Mark
     return element("path", style, title(line.name), d=f"M{'L'.join(places)}", **attributes)
 
 
-def _marks(line: Line, largest: int) -> Iterable[Markup]:
-    """Mark each measured size; the last one carries the letter of the run."""
+def _marks(line: Line, largest: int) -> Iterator[Markup]:
+    """Mark each measured size."""
     for size, score in line.points:
         x, y = _spot(size, score["value"], largest)
         told = f"{line.name}, {size:,} distractors: {number(score['value'])} {interval(score)}"
         yield element("circle", f"spot colour-{line.colour % COLOURS}", title(told), cx=x, cy=y, r=4.5)
-    x, y = _spot(line.points[-1][0], line.points[-1][1]["value"], largest)
-    beside = {"x": short(float(x) + 12), "y": short(float(y) + 4)}
-    yield text(line.letter, style=f"run-letter colour-{line.colour % COLOURS}", **beside)
+
+
+def _letters(lines: Sequence[Line]) -> Iterator[Markup]:
+    """Name each line at its end; letters that would lie on each other are moved apart."""
+    lowest = _TOP + _HIGH + _APART
+    for line in sorted(lines, key=lambda line: float(line.points[-1][1]["value"])):
+        lowest = min(lowest - _APART, _TOP + _HIGH * (1 - line.points[-1][1]["value"]))
+        beside = {"x": short(_LEFT + _WIDE + 12), "y": short(lowest + 4)}
+        yield text(line.letter, style=f"run-letter colour-{line.colour % COLOURS}", **beside)
 
 
 def _spot(size: float, score: float, largest: int) -> tuple[str, str]:

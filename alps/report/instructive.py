@@ -185,10 +185,16 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
 }
 """The groups of each task, in the order of the page."""
 
+_OF_ANY_TASK = (
+    Group("heard, and failed", 10, _failed),
+    Group("the judgement failed", 5, _judgement_failed),
+    Group("mended before they could be read", 5, _mended),
+)
+
 
 def rule(task: str) -> str:
     """Return the rule of a task in words."""
-    quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in GROUPS[task])
+    quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in GROUPS.get(task, _OF_ANY_TASK))
     return (
         f"At most {LIMIT}, each under one heading, in this order: {quotas}. Places that stay empty are given out again "
         "in the same order; ties go by the order of the data."
@@ -197,7 +203,7 @@ def rule(task: str) -> str:
 
 def choose(task: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[tuple[Group, list[Key]]]:
     """Choose the instructive records of a track of `task` by `GROUPS`; groups without any are left out."""
-    groups = GROUPS[task]
+    groups = GROUPS.get(task, _OF_ANY_TASK)
     answers = [Answer(key, state_of(row, predictions.get(key)), row) for key, row in scores.items()]
     ranked = [_ranked(answers, group) for group in groups]
     taken: dict[Key, int] = {}

@@ -105,6 +105,13 @@ class Section:
         return bool(self.summary["comparable"]) or not self.judged
 
     @property
+    def prompts(self) -> dict[str, str]:
+        """The hashes of the prompts that had a part in it, by their names: those of the run's other tasks left out."""
+        others = set(self.run.task_names) - {self.task.name}
+        given: dict[str, str] = self.run.manifest.get("prompts", {})
+        return {name: sha256 for name, sha256 in given.items() if name.partition("/")[0] not in others}
+
+    @property
     def fingerprint(self) -> str:
         """The fingerprint of the judge on this track."""
         return str(self.found.get("judge_fingerprint") or self.summary["judge_fingerprint"])
@@ -113,9 +120,9 @@ class Section:
     def comparable_with(self) -> tuple[str, ...]:
         """What two sections must share to stand on one axis: track, figure, judge, data, and what was shown."""
         sha256 = str(self.run.tracks[self.track].get("sha256"))
-        shown = (str(self.found.get("condition")), str(self.found.get("window")))
         judge = self.fingerprint if self.judged else ""
-        return self.task.name, self.track, self.headline.metric.name, judge, sha256, str(self.found["n"]), *shown
+        shown = str(sorted(self.task.conditions.items()))
+        return self.task.name, self.track, self.headline.metric.name, judge, sha256, str(self.found["n"]), shown
 
 
 def anchor(run: Run, letter: str, track: str) -> str:
@@ -140,7 +147,7 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
     chosen, samples = cards(run, track, scores, predictions)
     pairs = [row["scores"] for row in scores.values() if row["scores"]]
     precision, recall = plane_figures(lead)
-    name = anchor(run, letter, track)
+    hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
         letter=letter,
         colour=position,
@@ -151,9 +158,9 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
         found=found,
         headline=next(row for row in metrics if row.metric == lead),
         scales=_scales(metrics),
-        floors=[_floor_row(n, *floor, task, lead) for n, floor in enumerate(found["floors"].items())],
+        floors=[_floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(found["floors"].items())],
         account=account,
-        bar=charts.stacked([charts.Part(row.name, row.style, row.count) for row in account], name=f"unscored-{name}"),
+        bar=charts.stacked([charts.Part(row.name, row.style, row.count) for row in account], name=hatching),
         plane=draw_plane([(letter, position, run.model, found)], found["floors"], pairs, lead),
         without_recall=sum(precision in row and recall not in row for row in pairs),
         matrix=action_matrix(found.get("counts", {})) if task.name == "update" else Markup(),
@@ -197,8 +204,9 @@ def draw_plane(
 
 
 def _metric_row(metric: Metric, score: Mapping[str, Any], colour: int) -> MetricRow:
-    ends = {"lowest": metric.lowest, "highest": metric.highest}
-    return MetricRow(metric, score, charts.whisker(score, name=metric.title.strip(), colour=colour, **ends))
+    title, lowest, highest = metric.title.strip(), metric.lowest, metric.highest
+    chart = charts.whisker(score, name=title, colour=colour, lowest=lowest, highest=highest)
+    return MetricRow(metric, score, chart)
 
 
 def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
@@ -213,8 +221,9 @@ def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
 def _floor_row(position: int, name: str, floor: Row, task: Task, lead: Metric) -> FloorRow:
     own = next((metric for metric in task.metrics if metric.name == floor.get("lead")), lead)
     headline = floor["scores"].get(lead.name)
-    ends = {"lowest": lead.lowest, "highest": lead.highest}
-    chart = charts.whisker(headline, name=name, floor=True, **ends) if headline is not None else Markup()
+    chart = Markup()
+    if headline is not None:
+        chart = charts.whisker(headline, name=name, floor=True, lowest=lead.lowest, highest=lead.highest)
     sign = charts.floor_sign(position)
     return FloorRow(name, floor["judge"], own, floor["scores"][own.name], floor.get("above"), headline, chart, sign)
 

@@ -60,7 +60,7 @@ def _update(sample: Any | None, prediction: Row | None, verdict: Row | None, sco
     return [*parts, Listed("Deleted by the prediction", tuple(deleted))]
 
 
-def _fate(place: int, gone: tuple[int, ...], after: dict[int | None, str]) -> str:
+def _fate(place: int, gone: tuple[int, ...], after: dict[int, str]) -> str:
     """Say what should become of an old memory."""
     if place not in gone:
         return f"stays as {after[place]}" if place in after else "stays"

@@ -1,12 +1,13 @@
 """Percentile bootstrap that resamples clusters: records of one session are not independent."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
 _CHUNK = 2_000_000
 
@@ -90,3 +91,100 @@ def _resample(sums: Floats, weights: Floats, *, seed: int, draws: int) -> Floats
         below = weights[chosen].sum(axis=1)
         parts.append(sums[chosen].sum(axis=1)[below > 0] / below[below > 0])
     return np.concatenate(parts)
+
+
+def cluster_index(clusters: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number the clusters in the order of their first record; shape (records,)."""
+    codes = {name: code for code, name in enumerate(dict.fromkeys(clusters))}
+    return np.fromiter((codes[name] for name in clusters), dtype=np.int64, count=len(clusters))
+
+
+def cluster_sums(features: Floats, clusters: Sequence[Hashable]) -> Floats:
+    """Add up the rows of `features`, shape (records, features), within each cluster; shape (clusters, features).
+
+    Raises:
+        ValueError: If there are not as many clusters named as rows.
+    """
+    if len(features) != len(clusters):
+        raise ValueError(f"lengths differ: {len(features)}, {len(clusters)}")
+    index = cluster_index(clusters)
+    sums = np.zeros((int(index.max(initial=-1)) + 1, features.shape[1]))
+    np.add.at(sums, index, features)
+    return sums
+
+
+def resampled_sums(sums: Floats, *, seed: int = 0, draws: int = DRAWS) -> Floats:
+    """Return what `draws` resamples of the clusters add up to; shape (draws, features).
+
+    The clusters drawn are those that `clustered_ratio` draws with the same seed, so that the figures are paired.
+
+    Args:
+        sums: Shape (clusters, features), at least one cluster.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    clusters = len(sums)
+    per_chunk = max(1, _CHUNK // clusters)
+    parts = []
+    for start in range(0, draws, per_chunk):
+        chosen = generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
+        flat = (chosen + clusters * np.arange(len(chosen))[:, None]).ravel()
+        times = np.bincount(flat, minlength=chosen.size).reshape(chosen.shape)
+        parts.append(times.astype(np.float64) @ sums)
+    return np.concatenate(parts)
+
+
+def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, float] | None:
+    """Return the percentile interval of resampled values, NaN where a resample leaves the figure undefined.
+
+    None where more resamples are undefined than the interval leaves outside: their values, whatever they were, could
+    then lie on either side of both bounds.
+    """
+    defined = drawn[~np.isnan(drawn)]
+    if not len(defined) or 1 - len(defined) / len(drawn) > 1 - level:
+        return None
+    tail = 100 * (1 - level) / 2
+    low, high = np.percentile(defined, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def clustered_statistics(
+    features: Floats,
+    clusters: Sequence[Hashable],
+    statistics: Sequence[Statistic],
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    draws: int = DRAWS,
+    level: float = 0.95,
+) -> list[Estimate]:
+    """Estimate figures that are functions of sums over records, all from the same resampled clusters.
+
+    Args:
+        features: Shape (records, features): what is added up.
+        clusters: What each record belongs to.
+        statistics: Each takes sums of shape (…, features) and returns figures of shape (…), NaN where undefined.
+        n: Records that count for `Estimate.n`; all by default.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+        level: Of the interval, in (0, 1).
+
+    Raises:
+        ValueError: If there are not as many clusters named as records.
+    """
+    sums = cluster_sums(features, clusters)
+    count = len(features) if n is None else n
+    if not len(sums):
+        return [Estimate(None, None, None, count) for _ in statistics]
+    total = sums.sum(axis=0)
+    drawn = resampled_sums(sums, seed=seed, draws=draws) if len(sums) > 1 else None
+    estimates = []
+    for statistic in statistics:
+        value = float(statistic(total))
+        if np.isnan(value):
+            estimates.append(Estimate(None, None, None, count))
+            continue
+        low, high = (drawn is not None and percentile_interval(statistic(drawn), level)) or (None, None)
+        estimates.append(Estimate(value, low, high, count))
+    return estimates

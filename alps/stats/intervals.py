@@ -1,0 +1,211 @@
+"""Intervals of proportions, clustered or not, and the bound under which a judge may be trusted selectively.
+
+A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1] by construction, not by clipping.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums
+
+SMALL = 40
+
+
+def quantile(level: float) -> float:
+    """Return the standard normal quantile of a two-sided interval at `level`, e.g. 1.96 at .95.
+
+    Raises:
+        ValueError: If `level` is not in (0, 1).
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level}")
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
+    """Estimate a proportion with Wilson's score interval.
+
+    Counts need not be whole: an effective number of trials, as `effective_trials` gives it, makes the interval fit
+    clustered records. `n` is the number of trials, rounded.
+
+    Source: Wilson, JASA 22 (1927) 209; recommended by Newcombe, Statistics in Medicine 17 (1998) 857.
+
+    Raises:
+        ValueError: Unless 0 ≤ successes ≤ trials and `level` is in (0, 1).
+    """
+    _check(successes, trials)
+    z = quantile(level)
+    if trials == 0:
+        return Estimate(None, None, None, 0)
+    share = successes / trials
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    # The formula gives exactly 0 and 1 at the ends; floating point misses them by a hair.
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == trials else centre + half
+    return Estimate(share, low, high, round(trials))
+
+
+def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
+    """Estimate a proportion with the exact interval, which covers at least `level` whatever the proportion.
+
+    Source: Clopper and Pearson, Biometrika 26 (1934) 404.
+
+    Raises:
+        ValueError: Unless 0 ≤ successes ≤ trials and `level` is in (0, 1).
+    """
+    _check(successes, trials)
+    quantile(level)
+    if trials == 0:
+        return Estimate(None, None, None, 0)
+    from scipy.stats import binomtest
+
+    bounds = binomtest(successes, trials).proportion_ci(level, method="exact")
+    return Estimate(successes / trials, float(bounds.low), float(bounds.high), trials)
+
+
+def proportion(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
+    """Estimate a proportion: exactly (Clopper and Pearson) under 40 trials, by Wilson's score interval from there."""
+    method = clopper_pearson if trials < SMALL else wilson
+    return method(successes, trials, level=level)
+
+
+def upper_bound(successes: int, trials: int, *, confidence: float = 0.95) -> float | None:
+    """Return the exact one-sided upper bound of a proportion: what it is at most, with `confidence`.
+
+    None without trials.
+
+    Raises:
+        ValueError: Unless 0 ≤ successes ≤ trials and `confidence` is in (0, 1).
+    """
+    _check(successes, trials)
+    quantile(confidence)
+    if trials == 0:
+        return None
+    from scipy.stats import binomtest
+
+    return float(binomtest(successes, trials, alternative="less").proportion_ci(confidence, method="exact").high)
+
+
+def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float | None:
+    """Return the variance of a sum of influences whose records are independent between clusters only.
+
+    With every record its own cluster and influences (x - mean) / n this is the usual s² / n. None with fewer than two
+    clusters.
+
+    Args:
+        influence: Shape (records,): what each record adds to the error of the estimate; sums to about zero.
+        clusters: What each record belongs to.
+    """
+    sums = cluster_sums(influence[:, None], clusters)[:, 0]
+    if len(sums) < 2:
+        return None
+    return float(len(sums) / (len(sums) - 1) * np.square(sums).sum())
+
+
+def effective_trials(successes: Floats, clusters: Sequence[Hashable]) -> float:
+    """Return how many independent trials clustered zeros and ones are worth.
+
+    The number of records over the design effect, which is taken as at least 1. Where all records agree, the design
+    effect can't be seen: the number of clusters is returned, the most cautious reading.
+
+    Source: Kish, «Survey Sampling» (1965) §8.2; use in score intervals: Dean and Pagano, Journal of
+    Survey Statistics and Methodology 3 (2015) 484.
+
+    Args:
+        successes: Shape (records,), each 0 or 1.
+        clusters: What each record belongs to.
+    """
+    count = len(successes)
+    if not count:
+        return 0.0
+    mean = float(successes.mean())
+    variance = clustered_variance((successes - mean) / count, clusters)
+    if variance is None or mean in (0.0, 1.0):
+        return float(len(set(clusters)))
+    # s² rather than p(1-p): with every record its own cluster the effect is then exactly 1.
+    alone = mean * (1 - mean) / (count - 1)
+    return count / max(1.0, variance / alone)
+
+
+def clustered_wilson(successes: Floats, clusters: Sequence[Hashable], *, level: float = 0.95) -> Estimate:
+    """Estimate a proportion of clustered zeros and ones by Wilson's interval at the effective number of trials.
+
+    Unlike the bootstrap's, this interval has a width where all records agree. `n` counts records.
+    """
+    trials = effective_trials(successes, clusters)
+    share = float(successes.mean()) if len(successes) else 0.0
+    inner = wilson(share * trials, trials, level=level)
+    return Estimate(inner.value, inner.low, inner.high, len(successes))
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """How sure a judge must be for its verdicts to agree with people often enough.
+
+    `bound` is what the share of disagreements is at most among the `kept` of `n` items; `kept` / `n` is the coverage.
+    """
+
+    confidence: float
+    kept: int
+    disagreements: int
+    bound: float
+    n: int
+
+
+def selective_threshold(
+    confidences: Floats,
+    disagreements: Floats,
+    *,
+    risk: float,
+    failure: float = 0.1,
+    step: float = 0.001,
+    minimum: int = 30,
+) -> Threshold | None:
+    """Find the lowest confidence from which a judge may be believed.
+
+    Candidates are walked down from 1 by `step`; the walk ends at the first whose bound exceeds `risk`, and the one
+    before it is returned: fixed-sequence testing, so the guarantee needs no correction for having looked at many.
+    Among exchangeable items a verdict at least that sure then disagrees at a rate of at most `risk`, with probability
+    1 - `failure`. None where even the strictest candidate with `minimum` items fails, or none has so many.
+
+    Source: Jung, Brahman and Choi, arXiv:2407.18370, §2.
+
+    Args:
+        confidences: Shape (items,), in [0, 1].
+        disagreements: Shape (items,), 1 where the verdict is not the people's, else 0.
+        risk: Highest acceptable share of disagreements, in (0, 1).
+        failure: Probability that the guarantee fails, in (0, 1).
+        step: Between candidates.
+        minimum: Items that a candidate must keep to be looked at.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    if len(confidences) != len(disagreements):
+        raise ValueError(f"lengths differ: {len(confidences)}, {len(disagreements)}")
+    found = None
+    steps = round(1 / step)
+    for place in range(steps, -1, -1):
+        candidate = place / steps
+        kept = confidences >= candidate
+        count, wrong = int(kept.sum()), int(disagreements[kept].sum())
+        if count < minimum:
+            continue
+        if found and count == found.kept:  # nobody new is kept: the same test
+            found = Threshold(candidate, count, wrong, found.bound, len(confidences))
+            continue
+        bound = upper_bound(wrong, count, confidence=1 - failure)
+        if bound is None or bound > risk:
+            break
+        found = Threshold(candidate, count, wrong, bound, len(confidences))
+    return found
+
+
+def _check(successes: float, trials: float) -> None:
+    if not 0 <= successes <= trials:
+        raise ValueError(f"successes must be between 0 and trials, got {successes} of {trials}")

@@ -1,0 +1,131 @@
+import json
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.endtoend import contents, one_line, rows, run, summary
+
+SAMPLES = ROOT / "data" / "samples" / "dev"
+ABILITIES = {f"task4_ability{n}": name for n, name in enumerate(("pa", "pf", "vra", "cf", "ei"), start=1)}
+TRACKS = ("task1", "task2", "task3_d100", *ABILITIES)
+TASKS = {"task1": "extraction", "task2": "update", "task3_d100": "retrieval", **dict.fromkeys(ABILITIES, "utilization")}
+
+
+def count(track):
+    """Return how many answers a track of the samples asks for: one a row, of emotional intelligence one a query."""
+    found = rows(SAMPLES / track.replace("task3_d100", "task3") / "model_input.jsonl")
+    return sum(len(row["input"].get("queries", [None])) for row in found)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("all")
+    return folder, run(folder, "run", "task=all", "model=rules", "out=out")
+
+
+def test_every_task_runs_offline_on_the_samples(whole):
+    folder, finished = whole
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert tuple(summary(folder / "out")["tracks"]) == TRACKS
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_scored_and_unscored_add_up_to_what_the_data_asks(whole, track):
+    found = summary(whole[0] / "out")["tracks"][track]
+    assert found["task"] == TASKS[track]
+    assert found["n"] == found["scored"] == count(track)
+    written = [row for row in rows(whole[0] / "out" / "scores.jsonl") if row["track"] == track]
+    assert len(written) == found["n"]
+    assert len({row["benchmark_id"] for row in written}) == found["n"]
+
+
+@pytest.mark.parametrize(("track", "ability"), ABILITIES.items())
+def test_without_a_judge_that_rates_a_rubric_is_unscored_and_a_proxy_is_given(whole, track, ability):
+    scores = summary(whole[0] / "out")["tracks"][track]["scores"]
+    assert (scores[ability]["value"], scores[ability]["n"]) == (None, 0)
+    assert scores[ability]["unscored"] == "judge lexical rates no answers by a rubric"
+    assert scores["grounding"]["n"] == count(track)
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_floors_stand_beside_every_track(whole, track):
+    found = summary(whole[0] / "out")["tracks"][track]
+    assert found["floors"]
+    assert all(name.startswith("floor/") for name in found["floors"])
+    assert all(floor["lead"] in floor["scores"] for floor in found["floors"].values())
+
+
+def test_one_table_a_track_and_one_of_all_that_averages_nothing(whole):
+    printed = whole[1].stdout
+    assert max(len(line) for line in printed.splitlines()) <= 80
+    overview = printed[printed.index("every track, none of them averaged") :]
+    assert all(f" {track} " in overview for track in TRACKS)
+    assert "average  " not in overview
+
+
+def test_the_same_command_again_changes_nothing(whole):
+    folder, _ = whole
+    before = contents(folder / "out", ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl"))
+    assert run(folder, "run", "task=all", "model=rules", "out=out").returncode == 0
+    assert contents(folder / "out", tuple(before)) == before
+
+
+def test_several_tasks_are_named_with_commas(alps, tmp_path):
+    finished = alps("run", "task=update,extraction", "model=rules", "limit=2", "out=two")
+    assert finished.returncode == 0, finished.stderr
+    tracks = summary(tmp_path / "two")["tracks"]
+    assert {name: track["n"] for name, track in tracks.items()} == {"task2": 2, "task1": 2}
+
+
+def test_a_system_that_one_task_does_not_know_is_one_line(alps):
+    said = one_line(alps("run", "task=all", "model=bm25"))
+    assert "model=bm25: unknown system" in said
+    assert "embedded in extraction" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("task=retreival", "model=bm25"), "did you mean 'retrieval'"),
+        (("task=retrieval", "model=bm25", "distractors=200"), "distractors=200"),
+        (("task=utilization", "model=rules", "ability=pb"), "ability=pb"),
+        (("task=utilization", "model=rules", "condition=gold"), "condition=gold"),
+        (("task=retrieval", "model=bm25", "scoring=authors-v1"), "only for extraction and update"),
+        (("task=python:nowhere", "model=rules"), "importing it raised ModuleNotFoundError"),
+        (("task=python:json", "model=rules"), "json has no function tracks"),
+    ],
+)
+def test_what_a_task_does_not_take_is_one_line(alps, words, said):
+    assert said in one_line(alps("run", *words))
+
+
+def test_an_ability_is_run_alone(alps, tmp_path):
+    assert alps("run", "task=utilization", "ability=cf", "model=rules", "out=cf").returncode == 0
+    assert list(summary(tmp_path / "cf")["tracks"]) == ["task4_ability4"]
+
+
+def test_all_tasks_on_data_without_some_of_them_leave_those_out_and_say_so(alps, tmp_path):
+    folder = tmp_path / "data" / "dev" / "task1"
+    folder.mkdir(parents=True)
+    for name in ("model_input.jsonl", "reference_output.jsonl"):
+        (folder / name).write_bytes((SAMPLES / "task1" / name).read_bytes())
+    finished = alps("run", "task=all", "model=rules", "data=data", "limit=2", "out=out")
+    assert finished.returncode == 0, finished.stderr
+    assert list(summary(tmp_path / "out")["tracks"]) == ["task1"]
+    assert "Left out: task2" in finished.stdout
+    assert "no task2/model_input.jsonl here" in one_line(alps("run", "task=update", "model=rules", "data=data"))
+
+
+def test_the_audit_of_the_samples_finds_nothing_serious(alps):
+    finished = alps("data", "audit", "data=samples", "format=json")
+    found = json.loads(finished.stdout)
+    assert finished.returncode == 0
+    assert {finding["severity"] for finding in found["findings"]} <= {"note", "warning"}
+
+
+@pytest.mark.real
+def test_the_audit_of_the_real_sample_ends_with_exit_1(alps, sample):
+    finished = alps("data", "audit", f"data={sample}")
+    assert finished.returncode == 1
+    assert "85 of 85 pools" in finished.stdout
+    assert "16 of 259 gold items" in finished.stdout

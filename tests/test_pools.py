@@ -1,0 +1,367 @@
+import json
+import re
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from scipy.stats import binom, chisquare
+
+from alps.data.audit import audit
+from alps.data.pools import PoolSource, write_pools
+from alps.data.release import open_split, read_track, write_track
+from alps.errors import UsageError
+from alps.judges.similarity import THRESHOLD, similarity
+from alps.systems import FLOORS
+from alps.tasks.retrieval import read_sample
+from alps.text import fold
+from tests.builders import memory
+from tests.endtoend import rows
+from tests.tracks import alps_here, scores_of, track_of
+
+SYLLABLES = ("ka", "lo", "mi", "ru", "te", "va", "zo", "pe", "nu", "si")
+SESSION = "session_{:03}"
+
+
+def word(number):
+    """Return a word of its own for every number below a thousand."""
+    return "".join(SYLLABLES[number // 10**place % 10] for place in range(3)) + "n"
+
+
+def value(number):
+    """Return a value that is not nearly any other below a thousand."""
+    return f"The {word(number)} of {word((7 * number + 3) % 1000)}"
+
+
+def wanted(number):
+    """Return what the gold of a query says."""
+    return value(500 + number)
+
+
+def query_row(number, *, text=None, session=None, said=None):
+    name = f"q{number:03}"
+    ids = {"benchmark_id": name, "task": "task3", "session_id": session or SESSION.format(number)}
+    chosen = {"memory_id": "m2", "value": said or wanted(number), "label": "x"}
+    gold = {**ids, "gold": {"selected_memory_id": "m2", "selected_memory": chosen}}
+    return {**ids, "input": {"query": text or f"Query {number}?", "dialogue": []}}, gold
+
+
+def talk_row(number, *values):
+    ids = {"benchmark_id": f"t{number:03}", "task": "task1", "session_id": SESSION.format(number)}
+    items = [memory(text, memory_id=f"m{n}").model_dump() for n, text in enumerate(values, start=1)]
+    return {**ids, "input": {"dialogue": [{"role": "user", "text": "hi"}]}}, {**ids, "gold": {"memory_items": items}}
+
+
+def write(folder, *, queries, memories, each=4):
+    """Write `queries` queries, and `memories` memories, `each` a session; the first sessions are those of the queries."""
+    numbers = range(0, memories, each)
+    talks = [talk_row(n, *map(value, range(k, min(k + each, memories)))) for n, k in enumerate(numbers)]
+    write_track(folder / "dev" / "task1", talks)
+    write_track(folder / "dev" / "task3", [query_row(n) for n in range(queries)])
+    return folder
+
+
+def source(folder, seed=0):
+    return PoolSource(open_split(str(folder), None), seed=seed)
+
+
+def pools(folder, size, seed=0):
+    """Return the candidates' values of every pool, and the place of its gold."""
+    found = {}
+    for row, gold in source(folder, seed).rows(size):
+        ids = [item["memory_id"] for item in row["input"]["candidate_memories"]]
+        values = [item["value"] for item in row["input"]["candidate_memories"]]
+        found[row["benchmark_id"]] = values, ids.index(gold["gold"]["selected_memory_id"])
+    return found
+
+
+def drawn(folder, size, seed=0):
+    return {name: [*values[:place], *values[place + 1 :]] for name, (values, place) in pools(folder, size, seed).items()}
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))}
+
+
+# What is drawn
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_other_pools(tmp_path):
+    write(tmp_path / "data", queries=12, memories=160)
+    for out, seed in (("one", 5), ("two", 5), ("three", 6)):
+        list(write_pools(str(tmp_path / "data"), None, out=str(tmp_path / out), sizes=[100], seed=seed))
+    assert tree(tmp_path / "one") == tree(tmp_path / "two")
+    one, three = (drawn(tmp_path / "data", 100, seed) for seed in (5, 6))
+    assert all(set(one[name]) != set(three[name]) for name in one)
+
+
+def test_a_pool_does_not_depend_on_the_other_queries_order(tmp_path):
+    write(tmp_path / "one", queries=6, memories=160)
+    write(tmp_path / "two", queries=6, memories=160)
+    write_track(tmp_path / "two" / "dev" / "task3", [query_row(n) for n in reversed(range(6))])
+    one, two = pools(tmp_path / "one", 100), pools(tmp_path / "two", 100)
+    assert list(one) == list(reversed(two))
+    assert {name: place for name, (_, place) in one.items()} == {name: place for name, (_, place) in two.items()}
+
+
+def test_pools_have_their_size_and_opaque_ids_in_order_and_the_gold_once(tmp_path):
+    write(tmp_path, queries=5, memories=160)
+    for row, gold in source(tmp_path).rows(100):
+        pool = row["input"]["candidate_memories"]
+        assert [item["memory_id"] for item in pool] == [f"c{n:03}" for n in range(1, 102)]
+        assert {tuple(item) for item in pool} == {("memory_id", "value")}
+        chosen = next(item for item in pool if item["memory_id"] == gold["gold"]["selected_memory_id"])
+        assert chosen == gold["gold"]["selected_memory"]
+        number = int(row["benchmark_id"][1:])
+        assert chosen["value"] == wanted(number)
+        assert [item["value"] for item in pool].count(chosen["value"]) == 1
+        assert row["input"]["query"] == f"Query {number}?"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_place_of_the_gold_is_uniform_and_so_is_that_of_a_distractor(tmp_path, seed):
+    write(tmp_path, queries=400, memories=24, each=1)
+    size = 9
+    found = pools(tmp_path, size, seed)
+    golds = Counter(place for _, place in found.values())
+    assert chisquare([golds[place] for place in range(size + 1)]).pvalue > 0.001
+    watched = Counter(values.index(value(23)) for values, _ in found.values() if value(23) in values)
+    assert chisquare([watched[place] for place in range(size + 1)]).pvalue > 0.001 or sum(watched.values()) < 20
+
+
+def test_nothing_comes_from_the_session_of_the_query(tmp_path):
+    write(tmp_path, queries=30, memories=240, each=6)
+    for name, values in drawn(tmp_path, 180).items():
+        number = int(name[1:])
+        own = {value(n) for n in range(6 * number, 6 * number + 6)}
+        assert not own & set(values)
+    assert len({value for values in drawn(tmp_path, 180).values() for value in values}) > 200
+
+
+def test_a_memory_that_is_gold_elsewhere_stands_in_other_pools_so_that_being_rare_tells_nothing(tmp_path):
+    write(tmp_path, queries=60, memories=120)
+    found = pools(tmp_path, 100)
+    times = Counter(value for values, _ in found.values() for value in values)
+    golds = [values[place] for values, place in found.values()]
+    rarest = [min(values, key=lambda text: (times[text], text)) for values, _ in found.values()]
+    hits = sum(one == gold for one, gold in zip(rarest, golds, strict=True))
+    assert min(times[gold] for gold in golds) > 10
+    assert binom.sf(hits - 1, len(golds), 1 / 101) > 0.001
+
+
+def test_no_value_stands_twice_or_nearly_twice_in_a_pool_and_none_is_like_the_gold(tmp_path):
+    write(tmp_path, queries=3, memories=120)
+    twins = [talk_row(900, value(7).upper(), f"The user has {value(8)}", f" {value(9)} ")]
+    near_gold = [talk_row(901, f"Would like {wanted(0)}", wanted(1).upper().replace(" ", "  "))]
+    talks = [(pair.input, pair.gold) for pair in read_track(tmp_path / "dev" / "task1")]
+    write_track(tmp_path / "dev" / "task1", [*twins, *near_gold, *talks])
+    for name, (values, place) in pools(tmp_path, 115).items():
+        assert len({fold(text) for text in values}) == len(values)
+        assert max(similarity(*pair) for pair in combinations(values, 2)) < THRESHOLD
+        assert values[place] == wanted(int(name[1:]))
+
+
+def test_the_distractors_of_a_smaller_pool_stand_in_every_larger_one(tmp_path):
+    write(tmp_path, queries=8, memories=330)
+    small, middle, large = (drawn(tmp_path, size) for size in (20, 100, 300))
+    for name in small:
+        assert set(small[name]) < set(middle[name]) < set(large[name])
+
+
+def test_rejected_memories_are_no_distractors_and_a_rejected_gold_does_not_show_its_mark(tmp_path):
+    write(tmp_path, queries=3, memories=120)
+    marked = talk_row(950, "Owns a yacht [ERROR: a joke]", "Owns a barge")
+    talks = [(pair.input, pair.gold) for pair in read_track(tmp_path / "dev" / "task1")]
+    write_track(tmp_path / "dev" / "task1", [*talks, marked])
+    write_track(tmp_path / "dev" / "task3", [query_row(0, said=" Flies a kite [ERROR: unclear] "), query_row(1)])
+    found = pools(tmp_path, 110)
+    values, place = found["q000"]
+    assert values[place] == "Flies a kite"
+    everything = {text for values, _ in found.values() for text in values}
+    assert "Owns a barge" in everything
+    assert not [text for text in everything if "ERROR" in text or "yacht" in text or text != text.strip()]
+
+
+def test_memories_come_from_every_task_and_from_the_session_that_their_row_names(tmp_path):
+    split = tmp_path / "dev"
+    write_track(split / "task3", [query_row(0, session="s-update"), query_row(1, session="s-other")])
+    item = [memory(value(n), memory_id=f"m{n}").model_dump() for n in range(8)]
+    update = {"benchmark_id": "u1", "session_id": "s-update"}
+    write_track(
+        split / "task2", [({**update, "input": {"memory": item[:2]}}, {**update, "gold": {"answer": item[1:4]}})]
+    )
+    use = {"benchmark_id": "p1", "session_id": "s-use"}
+    known = {"selected_memory": item[4], "extracted_memory": item[4:7]}
+    write_track(split / "task4_ability3", [({**use, "input": {"query": "?"}}, {**use, "gold": known})])
+    write_track(split / "task1", [({"benchmark_id": "alone", "input": {}}, None)])
+    of_update = {value(n) for n in range(4)}
+    of_use = {value(n) for n in range(4, 7)}
+    assert set(drawn(tmp_path, 4)["q000"]) == of_use | {wanted(1)}
+    write_track(split / "task3", [query_row(1, session="s-other")])
+    assert set(drawn(tmp_path, 7)["q001"]) == of_update | of_use
+
+
+@pytest.mark.parametrize("name", FLOORS["retrieval"])
+def test_floors_find_no_more_than_chance_in_built_pools(tmp_path, name):
+    write(tmp_path, queries=150, memories=130)
+    hits = total = 0
+    for row, gold in source(tmp_path).rows(100):
+        asked = read_sample(row, gold)
+        hits += FLOORS["retrieval"][name](asked)["selected_memory_id"] == asked.gold
+        total += 1
+    assert total == 150
+    assert binom.sf(hits - 1, total, 1 / 101) > 0.001
+
+
+# The command
+
+
+def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools_built_on_the_fly(tmp_path):
+    write(tmp_path / "data", queries=10, memories=160)
+    made = alps_here("data", "pools", f"data={tmp_path / 'data'}", "distractors=100", f"out={tmp_path / 'pools'}")
+    assert made.code == 0, made.err
+    assert f"{tmp_path / 'pools' / 'dev' / 'task3' / 'd100'}: 10 pools of 100 distractors" in made.out
+    folder = tmp_path / "pools" / "dev" / "task3" / "d100"
+    assert {path.name for path in folder.iterdir()} == {"model_input.jsonl", "reference_output.jsonl"}
+    for data, out in (("data", "fly"), ("pools", "written")):
+        words = ("run", "task=retrieval", "model=bm25", f"data={tmp_path / data}", f"out={tmp_path / out}")
+        assert alps_here(*words).code == 0
+    fly, written = (scores_of(tmp_path / name) for name in ("fly", "written"))
+    assert fly == written
+    assert len(fly) == 10
+    assert (tmp_path / "fly" / "predictions.jsonl").read_bytes() == (
+        tmp_path / "written" / "predictions.jsonl"
+    ).read_bytes()
+    built = track_of(tmp_path / "fly", "task3_d100")
+    assert built["pools"] == {"seed": 0, "generated": 0.0}
+    assert built["scores"] == track_of(tmp_path / "written", "task3_d100")["scores"]
+
+
+def test_another_seed_of_a_run_is_another_experiment_on_other_pools(tmp_path):
+    write(tmp_path / "data", queries=10, memories=160)
+    words = ("run", "task=retrieval", "model=floor/random", f"data={tmp_path / 'data'}")
+    assert alps_here(*words, f"out={tmp_path / 'out'}").code == 0
+    assert "settings.seed" in alps_here(*words, "seed=1", f"out={tmp_path / 'out'}").one_line
+    alps_here(*words, "seed=1", f"out={tmp_path / 'other'}")
+    hashes = [json.loads((tmp_path / name / "manifest.json").read_text())["data"] for name in ("out", "other")]
+    assert hashes[0] != hashes[1]
+
+
+def test_an_audit_of_written_pools_finds_nothing_serious(tmp_path):
+    write(tmp_path / "data", queries=60, memories=340)
+    made = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}", "seed=3")
+    assert made.code == 0, made.err
+    assert len(made.out.splitlines()) == 5
+    report = audit(str(tmp_path / "pools"), None)
+    assert [looked.track for looked in report.tracks] == ["task3/d100", "task3/d300"]
+    assert [finding for finding in report.findings if finding.severity == "serious"] == []
+
+
+@pytest.mark.parametrize("words", [["data", "pools", "distractors=300"], ["run", "task=retrieval", "distractors=300"]])
+def test_too_few_memories_are_said_in_one_line_with_their_number_and_nothing_is_written(tmp_path, words):
+    write(tmp_path / "data", queries=3, memories=160)
+    more = ["model=bm25"] if words[0] == "run" else []
+    error = alps_here(*words, *more, f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}").one_line
+    assert "distractors=300" in error
+    assert re.search(r" has 15\d memories ", error)
+    assert "q000" in error
+    assert rows(tmp_path / "out" / "dev" / "task3" / "d300" / "model_input.jsonl") == []
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_too_few_memories_for_the_smallest_pools_are_an_error_of_pools_of_every_size_too(tmp_path):
+    write(tmp_path / "data", queries=3, memories=60)
+    for words in (("data", "pools"), ("run", "task=retrieval", "distractors=all", "model=bm25")):
+        error = alps_here(*words, f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}").one_line
+        assert "distractors=100" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_sizes_that_the_memories_do_not_reach_are_left_out_by_name(tmp_path):
+    write(tmp_path / "data", queries=3, memories=160)
+    made = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}")
+    ran = alps_here(
+        *("run", "task=retrieval", "model=bm25", "distractors=all"), f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}"
+    )
+    assert (made.code, ran.code) == (0, 0)
+    assert [path.name for path in (tmp_path / "pools" / "dev" / "task3").iterdir()] == ["d100"]
+    for size in (300, 500, 700, 1000):
+        assert f"{size} distractors: left out" in made.out
+        assert f"Left out: task3_d{size}" in ran.out
+
+
+def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(tmp_path):
+    write(tmp_path / "data", queries=3, memories=340)
+    words = ("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}")
+    assert alps_here(*words, "distractors=300").code == 0
+    before = tree(tmp_path / "pools")
+    assert "is there already" in alps_here(*words, "distractors=300", "seed=9").one_line
+    assert "is there already" in alps_here(*words, "distractors=all").one_line
+    assert tree(tmp_path / "pools") == before
+    assert alps_here(*words, "distractors=100").code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda row, gold: row["input"].pop("query"), "input.query"),
+        (lambda row, gold: row.pop("input"), "input.query"),
+        (lambda row, gold: gold["gold"].pop("selected_memory"), "gold.selected_memory"),
+        (lambda row, gold: gold["gold"]["selected_memory"].update(value=None), "gold.selected_memory"),
+        (lambda row, gold: gold.update(gold=None), "gold.selected_memory"),
+    ],
+)
+def test_a_query_that_can_not_be_read_is_named_on_one_line(tmp_path, change, said):
+    write(tmp_path / "data", queries=3, memories=160)
+    row, gold = query_row(1)
+    change(row, gold)
+    write_track(tmp_path / "data" / "dev" / "task3", [query_row(0), (row, gold)])
+    error = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}").one_line
+    assert said in error
+    assert "q001" in error
+
+
+def test_withheld_gold_gives_no_pool_and_data_without_queries_say_what_is_missing(tmp_path):
+    write(tmp_path / "data", queries=3, memories=160)
+    write_track(tmp_path / "data" / "dev" / "task3", [query_row(0), (query_row(1)[0], None)])
+    words = ("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}")
+    assert "'q001' has no gold" in alps_here(*words).one_line
+    for path in (tmp_path / "data" / "dev" / "task3").iterdir():
+        path.unlink()
+    assert "retrieval needs queries" in alps_here(*words).one_line
+
+
+def test_pools_of_another_size_are_built_from_the_queries_of_given_pools(tmp_path):
+    write(tmp_path / "data", queries=4, memories=340)
+    alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'data'}", "distractors=100")
+    for path in (tmp_path / "data" / "dev" / "task3").glob("*.jsonl"):
+        path.unlink()
+    with_300 = drawn(tmp_path / "data", 300)
+    assert {len(values) for values in with_300.values()} == {300}
+    given = {pair.input["benchmark_id"]: pair for pair in read_track(tmp_path / "data" / "dev" / "task3" / "d100")}
+    assert set(with_300) == set(given)
+
+
+def test_pools_of_the_samples_say_how_many_distractors_were_generated(tmp_path):
+    made = alps_here("data", "pools", "data=samples", "distractors=1000", f"out={tmp_path / 'pools'}")
+    if "needs queries" in made.err:
+        pytest.skip("the samples have no queries")
+    (line,) = made.out.splitlines()
+    assert "pools of 1000 distractors" in line
+    report = audit(str(tmp_path / "pools"), None)
+    assert [finding for finding in report.findings if finding.severity == "serious"] == []
+
+
+def test_a_source_that_can_not_give_a_pool_says_so_only_when_it_is_asked(tmp_path):
+    write(tmp_path, queries=2, memories=40)
+    made = source(tmp_path)
+    assert len(list(made.rows(30))) == 2
+    with pytest.raises(UsageError, match="choose fewer"):
+        list(made.rows(100))
+
+
+def test_a_relative_out_is_made_where_the_command_runs(tmp_path, monkeypatch):
+    write(tmp_path / "data", queries=2, memories=160)
+    monkeypatch.chdir(tmp_path)
+    assert alps_here("data", "pools", "data=data", "distractors=100", "out=a/b").code == 0
+    assert Path("a/b/dev/task3/d100/model_input.jsonl").is_file()

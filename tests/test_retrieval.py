@@ -1,0 +1,450 @@
+import json
+import math
+import re
+import textwrap
+
+import pytest
+from scipy.stats import binom
+
+from alps.data.release import read_samples, write_track
+from alps.judges.lexical import LexicalJudge
+from alps.schema import Prediction
+from alps.systems import FLOORS
+from alps.tasks import TaskOptions, load_task, load_tracks
+from alps.tasks.retrieval import SIZES, fits, read_answer, read_sample, score
+from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows
+from tests.loopback import Answer, serve
+from tests.tracks import alps_here, between, is_rating, llm, met, payload_of, pool_row, scores_of, track_of
+
+pytestmark = QUIET_LITELLM
+TASK = load_task("retrieval")
+VALUES = tuple(f"Keeps {n} {animal}" for n, animal in enumerate(("geese", "newts", "owls", "bees", "cats", "yaks"), 2))
+QUERY = "Who looks after them while I am away?"
+
+
+def sample(values=VALUES, gold=2, **fields):
+    return read_sample(*pool_row("r1", values, gold, **fields))
+
+
+def answered(chosen, *ranking, answer="", name="r1"):
+    given = {"selected_memory_id": chosen, "answer": answer, "reason": "", "ranking": list(ranking)}
+    return Prediction(benchmark_id=name, track="task3_d100", outcome="ok", prediction=given)
+
+
+def scored(prediction, asked=None, verdict=None):
+    return score(asked or sample(), prediction, verdict or {"outcome": "ok"}, LexicalJudge()).scores
+
+
+def write(folder, *pairs, size=100):
+    write_track(folder / "data" / "dev" / "task3" / f"d{size}", pairs)
+    return folder
+
+
+def pairs(count, size=12):
+    """Return pools of values that share no word; the gold stands in a place of its own each time."""
+    return [
+        pool_row(f"r{n}", [f"Memory {n}-{k} of owner {k}" for k in range(size)], n % size, query=f"Query {n}?")
+        for n in range(count)
+    ]
+
+
+def run(folder, *words, out="out"):
+    ran = alps_here("run", "task=retrieval", f"data={folder / 'data'}", f"out={folder / out}", *words)
+    assert "Traceback" not in ran.err
+    return ran
+
+
+def chooses(pick, **fields):
+    """Return a script of a model that picks a candidate of what it is shown."""
+
+    def system(body):
+        shown = json.loads(body["messages"][1]["content"])
+        return Answer(json.dumps({"reason": "so", "selected_memory_id": pick(shown), "answer": "", **fields}))
+
+    return system
+
+
+# Samples
+
+
+def test_ids_are_opaque_in_the_order_of_the_pool_and_the_original_ones_are_gone():
+    found = sample(ids=["m1", "m2", "m1", "m9", "m2", "m9"])
+    assert [candidate.id for candidate in found.candidates] == ["c001", "c002", "c003", "c004", "c005", "c006"]
+    assert [candidate.value for candidate in found.candidates] == list(VALUES)
+    assert found.gold == "c003"
+
+
+def test_the_gold_is_found_by_its_value_not_by_its_id():
+    row, gold = pool_row("r1", VALUES, 2, ids=["m1"] * 6)
+    assert read_sample(row, gold).gold == "c003"
+    gold["gold"]["selected_memory_id"] = "m5"
+    assert read_sample(row, gold).gold == "c003"
+
+
+def test_values_that_stand_twice_are_kept_once_whatever_their_case_and_spaces():
+    found = sample(["Keeps geese", "keeps  GEESE", "Owns a boat", "Keeps geese"], gold=3)
+    assert [(candidate.id, candidate.value) for candidate in found.candidates] == [
+        ("c001", "Keeps geese"),
+        ("c002", "Owns a boat"),
+    ]
+    assert found.gold == "c001"
+
+
+def test_the_mark_of_rejection_is_hidden_everywhere():
+    found = sample([*VALUES[:2], "Owns a yacht [ERROR: only a joke]"], gold=2)
+    assert (found.candidates[2].value, found.gold) == ("Owns a yacht", "c003")
+    assert "ERROR" not in str(TASK.messages(found)) + str(TASK.input_row(found))
+
+
+def test_a_thousand_and_one_candidates_have_ids_of_one_length():
+    found = sample([f"Value {n}" for n in range(1001)], gold=1000)
+    assert (found.candidates[0].id, found.gold) == ("c0001", "c1001")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda row, gold: gold["gold"]["selected_memory"].update(value="Somebody else"), "not among the candidates"),
+        (lambda row, gold: row["input"].update(candidate_memories=[]), "there are none"),
+        (lambda row, gold: row["input"].pop("candidate_memories"), "candidate_memories"),
+        (lambda row, gold: row["input"]["candidate_memories"][0].pop("value"), "value"),
+        (lambda row, gold: row["input"]["candidate_memories"][0].update(value=None), "value must be a text"),
+        (lambda row, gold: row["input"]["candidate_memories"][0].update(value=" "), "value must be a text"),
+        (lambda row, gold: gold["gold"].pop("selected_memory"), "selected_memory"),
+        (lambda row, gold: row["input"].pop("query"), "query"),
+    ],
+)
+def test_a_row_that_is_no_pool_is_named_on_one_line_with_its_field(tmp_path, change, said):
+    row, gold = pool_row("r2", VALUES, 1)
+    change(row, gold)
+    write(tmp_path, pool_row("r1", VALUES, 2), (row, gold))
+    error = run(tmp_path, "model=bm25").one_line
+    assert ".jsonl, line 2" in error
+    assert said in error
+
+
+def test_withheld_gold_leaves_the_records_unscored(tmp_path):
+    write(tmp_path, pool_row("r1", VALUES, None))
+    assert run(tmp_path, "model=bm25").code == 1
+    track = track_of(tmp_path / "out", "task3_d100")
+    assert (track["unscored"], track["failed_judgements"]) == (1, {"no_gold": 1})
+
+
+# What is shown
+
+
+def test_what_a_system_is_shown_is_query_ids_and_values_and_nothing_that_tells_the_gold():
+    row, gold = pool_row("r1", VALUES, 2, query=QUERY)
+    found = read_sample(row, gold)
+    pool = [{"id": f"c00{n}", "value": value} for n, value in enumerate(VALUES, start=1)]
+    assert TASK.input_row(found) == {
+        "benchmark_id": "r1",
+        "task": "task3",
+        "input": {"query": QUERY, "candidate_memories": pool},
+    }
+    system, user = TASK.messages(found)
+    assert system["content"] == TASK.prompt.text
+    assert json.loads(user["content"]) == {"candidates": pool, "query": QUERY}
+    assert (TASK.messages(found), TASK.input_row(found)) == tuple(
+        show(found.model_copy(update={"gold": None})) for show in (TASK.messages, TASK.input_row)
+    )
+
+
+def test_a_python_class_is_shown_no_gold_and_can_answer(tmp_path, monkeypatch):
+    write(tmp_path, *pairs(3))
+    (tmp_path / "choosing_class.py").write_text(
+        textwrap.dedent("""
+        class Choosing:
+            def predict(self, sample):
+                assert sample.gold is None
+                number = sample.benchmark_id[1:]
+                chosen = next(c.id for c in sample.candidates if c.value.startswith(f"Memory {number}-{number} "))
+                return {"selected_memory_id": chosen, "answer": "", "reason": "it was asked for"}
+        """)
+    )
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, "model=python:choosing_class:Choosing")
+    assert track_of(tmp_path / "out", "task3_d100")["scores"]["recall_at_1"]["value"] == 1.0
+
+
+def test_tracks_and_their_folders_are_those_of_the_release():
+    found = load_tracks("retrieval", TaskOptions(distractors="all"))
+    assert [(task.track, task.place, task.pool_size) for task in found] == [
+        (f"task3_d{size}", f"task3/d{size}", size) for size in SIZES
+    ]
+    assert [task.track for task in load_tracks("retrieval", TaskOptions(distractors="700"))] == ["task3_d700"]
+
+
+def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_left_out_by_name(tmp_path):
+    write(tmp_path, *pairs(4))
+    write(tmp_path, *pairs(3, size=20), size=300)
+    ran = run(tmp_path, "model=bm25", "distractors=all")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert ran.code == 0
+    assert {name: track["n"] for name, track in summary["tracks"].items()} == {"task3_d100": 4, "task3_d300": 3}
+    assert set(summary["left_out"]) == {"task3_d500", "task3_d700", "task3_d1000"}
+    assert "Left out: task3_d1000" in ran.out
+    assert [row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")] == ["task3_d100"] * 4 + ["task3_d300"] * 3
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("node", "chosen", "ranking"),
+    [
+        ({"selected_memory_id": "c002"}, "c002", []),
+        ({"selected_memory_id": " c002\n", "reason": None}, "c002", []),
+        ({"memory_id": "c002"}, "c002", []),
+        ({"id": "c002"}, "c002", []),
+        ("c002", "c002", []),
+        ({"ranking": ["c003", "c001"]}, "c003", ["c003", "c001"]),
+        ({"selected_memory_id": "c002", "ranking": ["c002", " c001", "c002"]}, "c002", ["c002", "c001"]),
+        ({"selected_memory_id": "c002", "ranking": None, "answer": "so", "confidence": 0.9}, "c002", []),
+    ],
+)
+def test_answers_are_read_tolerantly(node, chosen, ranking):
+    read = read_answer(node).value
+    assert (read["selected_memory_id"], read["ranking"]) == (chosen, ranking)
+    assert {type(read[name]) for name in ("answer", "reason")} == {str}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [{}, [], None, 7, "", " ", {"selected_memory_id": ""}, {"selected_memory_id": 3}, {"ranking": [1]}, {"ranking": "c1"}]
+    + [{"selected_memory_id": ["c001"]}, {"answer": "c001"}],
+)
+def test_what_names_no_memory_is_no_answer(node):
+    with pytest.raises(ValueError, match=r"selected_memory_id|ranking"):
+        read_answer(node)
+
+
+@pytest.mark.parametrize("named", [["c007", []], ["c001", ["c001", "m1"]], ["m1", []]])
+def test_an_id_outside_the_pool_does_not_fit(named):
+    chosen, ranking = named
+    with pytest.raises(ValueError, match="not among the ids"):
+        fits(sample(), {"selected_memory_id": chosen, "ranking": ranking})
+
+
+def test_a_model_that_names_an_id_outside_the_pool_is_asked_again_and_then_fails_as_invalid(tmp_path):
+    write(tmp_path, *pairs(2))
+
+    def pick(shown):
+        return "m4" if shown["query"] == "Query 0?" else shown["candidates"][1]["id"]
+
+    with serve(chooses(pick)) as server:
+        model, base, *_ = llm(server.url)
+        assert run(tmp_path, model, base).code == 0
+    bad = [body for body in server.requests if "Query 0?" in body["messages"][1]["content"]]
+    track = track_of(tmp_path / "out", "task3_d100")
+    assert (len(bad), len(server.requests)) == (3, 4)
+    assert "'m4' is not among the ids" in bad[-1]["messages"][-1]["content"]
+    assert track["failed_predictions"] == {"invalid": 1}
+    assert track["scores"]["recall_at_1"]["value"] == 0.5
+    assert scores_of(tmp_path / "out")["r0"]["outcome"] == "invalid"
+
+
+def test_a_model_that_mends_its_id_when_asked_again_is_heard(tmp_path):
+    write(tmp_path, *pairs(1))
+
+    def pick(shown):
+        return "m4" if len(server.requests) == 1 else shown["candidates"][0]["id"]
+
+    with serve(chooses(pick)) as server:
+        model, base, *_ = llm(server.url)
+        run(tmp_path, model, base)
+    assert track_of(tmp_path / "out", "task3_d100")["scores"]["recall_at_1"]["value"] == 1.0
+
+
+@pytest.mark.parametrize("chosen", ["m3", "c013"])
+def test_an_id_outside_the_pool_in_recorded_predictions_fails_that_record_alone(tmp_path, chosen):
+    write(tmp_path, *pairs(2))
+    lines = [{"benchmark_id": "r0", "selected_memory_id": chosen}, {"benchmark_id": "r1", "selected_memory_id": "c002"}]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run(tmp_path, f"model=predictions:{tmp_path / 'mine.jsonl'}")
+    found = {name: (row["outcome"], row["scores"]["recall_at_1"]) for name, row in scores_of(tmp_path / "out").items()}
+    assert found == {"r0": ("invalid", 0.0), "r1": ("ok", 1.0)}
+
+
+# Metrics, worked by hand
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (1, {"recall_at_1": 1.0, "recall_at_5": 1.0, "recall_at_10": 1.0, "mrr": 1.0}),
+        (2, {"recall_at_1": 0.0, "recall_at_5": 1.0, "recall_at_10": 1.0, "mrr": 1 / 2}),
+        (5, {"recall_at_1": 0.0, "recall_at_5": 1.0, "recall_at_10": 1.0, "mrr": 1 / 5}),
+        (6, {"recall_at_1": 0.0, "recall_at_5": 0.0, "recall_at_10": 1.0, "mrr": 1 / 6}),
+        (10, {"recall_at_1": 0.0, "recall_at_5": 0.0, "recall_at_10": 1.0, "mrr": 1 / 10}),
+        (11, {"recall_at_1": 0.0, "recall_at_5": 0.0, "recall_at_10": 0.0, "mrr": 1 / 11}),
+    ],
+)
+def test_the_figures_of_a_ranking_follow_from_the_place_of_the_gold(place, expected):
+    asked = sample([f"Value {n}" for n in range(20)], gold=7)
+    others = [candidate.id for candidate in asked.candidates if candidate.id != asked.gold]
+    ranking = [*others[: place - 1], asked.gold, *others[place - 1 :]]
+    assert scored(answered(ranking[0], *ranking), asked) == expected
+
+
+def test_a_ranking_without_the_gold_finds_nothing():
+    asked = sample([f"Value {n}" for n in range(20)], gold=19)
+    ranking = [candidate.id for candidate in asked.candidates[:12]]
+    assert scored(answered("c001", *ranking), asked) == {
+        "recall_at_1": 0.0,
+        "recall_at_5": 0.0,
+        "recall_at_10": 0.0,
+        "mrr": 0.0,
+    }
+
+
+@pytest.mark.parametrize("ranking", [(), ("c003",), ("c003", "c001")])
+def test_a_choice_without_a_ranking_of_ten_has_recall_at_1_alone(ranking):
+    asked = sample([f"Value {n}" for n in range(20)])
+    assert scored(answered("c003", *ranking), asked) == {"recall_at_1": 1.0}
+
+
+def test_in_a_small_pool_a_ranking_of_all_is_a_ranking():
+    assert scored(answered("c001", "c001", "c003", "c002", "c004", "c005", "c006"))["mrr"] == 0.5
+
+
+@pytest.mark.parametrize("outcome", ["empty", "refused", "truncated", "unparsable", "invalid"])
+def test_a_failed_prediction_finds_nothing(outcome):
+    failed = Prediction(benchmark_id="r1", track="task3_d100", outcome=outcome)
+    found = score(sample(), failed, None, LexicalJudge())
+    assert set(found.scores.values()) == {0.0}
+    assert {"recall_at_1", "recall_at_5", "mrr"} <= found.scores.keys()
+    assert "memory_used" not in found.scores
+
+
+def test_a_model_that_gives_no_ranking_has_no_figure_of_one_even_where_it_failed(tmp_path):
+    write(tmp_path, *pairs(3))
+
+    def pick(shown):
+        return "none" if shown["query"] == "Query 2?" else shown["candidates"][0]["id"]
+
+    with serve(chooses(pick)) as server:
+        model, base, *_ = llm(server.url)
+        ran = run(tmp_path, model, base)
+    scores = track_of(tmp_path / "out", "task3_d100")["scores"]
+    assert list(scores) == ["recall_at_1"]
+    assert math.isclose(scores["recall_at_1"]["value"], 1 / 3)
+    assert "recall@5" not in ran.out
+
+
+def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_with_the_difference(tmp_path):
+    write(tmp_path, *pairs(6))
+    ran = run(tmp_path, "model=rules")
+    track = track_of(tmp_path / "out", "task3_d100")
+    assert list(track["scores"]) == ["recall_at_1", "recall_at_5", "recall_at_10", "mrr"]
+    assert track["seconds_per_query"] > 0
+    assert set(track["floors"]) == set(FLOORS["retrieval"])
+    assert all("above" in floor for floor in track["floors"].values())
+    assert "not comparable" not in ran.out
+    assert re.search(r"recall@1 +\.\d{3}|recall@1 +1\.000", ran.out)
+
+
+def test_the_oracle_finds_everything(tmp_path):
+    write(tmp_path, *pairs(6))
+    run(tmp_path, "model=oracle")
+    assert track_of(tmp_path / "out", "task3_d100")["scores"]["recall_at_1"]["value"] == 1.0
+
+
+# Floors
+
+
+@pytest.mark.parametrize("name", FLOORS["retrieval"])
+def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_path, name):
+    size, count = 101, 120
+    ids = ["m4" if k == 0 else f"m{k % 3 + 1}" for k in range(size)]  # the gold has the one id that stands once
+    made = []
+    for n in range(count):
+        turn = (n * 37) % size
+        values = [f"Memory {n}-{k}" for k in range(size)]
+        made.append(pool_row(f"r{n}", values[turn:] + values[:turn], size - turn if turn else 0))
+        row, gold = made[-1]
+        for place, candidate in enumerate(row["input"]["candidate_memories"]):
+            candidate["memory_id"] = ids[(place + turn) % size]
+        gold["gold"]["selected_memory_id"] = "m4"
+    write_track(tmp_path, made)
+    found = [sample for sample in read_samples(tmp_path, read_sample)]
+    hits = sum(FLOORS["retrieval"][name](asked)["selected_memory_id"] == asked.gold for asked in found)
+    assert len(found) == count
+    assert binom.sf(hits - 1, count, 1 / size) > 0.001
+
+
+def test_the_random_floor_chooses_alike_in_every_run_and_elsewhere_for_another_query():
+    floor = FLOORS["retrieval"]["floor/random"]
+    first = read_sample(*pool_row("r1", VALUES, 2))
+    assert floor(first) == floor(first)
+    orders = {tuple(floor(read_sample(*pool_row(f"r{n}", VALUES, 2)))["ranking"]) for n in range(20)}
+    assert len(orders) > 15
+
+
+# Whether the memory was used
+
+
+def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_path):
+    write(tmp_path, *pairs(4))
+
+    def system(body):
+        shown = json.loads(body["messages"][1]["content"])
+        number = int(shown["query"].split()[1].rstrip("?"))
+        answer = "" if number == 3 else f"Answer {number} with what you keep."
+        chosen = shown["candidates"][0]["id"]
+        return Answer(json.dumps({"reason": "", "selected_memory_id": chosen, "answer": answer}))
+
+    def judge(body):
+        return met("met" if payload_of(body)["query"] == "Query 0?" else "not_met")
+
+    with serve(between(system, judge)) as server:
+        ran = run(tmp_path, *llm(server.url))
+    asked = sorted((payload_of(body) for body in server.requests if is_rating(body)), key=lambda p: p["query"])
+    assert asked == [
+        {
+            "kind": "rubric",
+            "rubric": "memory_used",
+            "query": f"Query {n}?",
+            "response": f"Answer {n} with what you keep.",
+            "memory": f"Memory {n}-{n} of owner {n}",
+            "dialogue": [],
+        }
+        for n in range(3)
+    ]
+    used = track_of(tmp_path / "out", "task3_d100")["scores"]["memory_used"]
+    assert (round(used["value"], 9), used["n"]) == (round(1 / 3, 9), 3)
+    assert "memory used in the answer" in ran.out
+
+
+def test_the_embedded_judge_has_no_such_figure(tmp_path):
+    write(tmp_path, *pairs(2))
+    with serve(chooses(lambda shown: shown["candidates"][0]["id"], answer="Something.")) as server:
+        model, base, *_ = llm(server.url)
+        assert "memory used" not in run(tmp_path, model, base).out
+    assert "memory_used" not in track_of(tmp_path / "out", "task3_d100")["scores"]
+
+
+def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again_on_resume(tmp_path):
+    write(tmp_path, *pairs(2))
+    system = chooses(lambda shown: shown["candidates"][0]["id"], answer="What you keep.")
+    broken = True
+
+    def judge(body):
+        return Answer("I can't tell") if broken and payload_of(body)["query"] == "Query 1?" else met()
+
+    with serve(between(system, judge)) as server:
+        first = run(tmp_path, *llm(server.url))
+        track = track_of(tmp_path / "out", "task3_d100")
+        asked, broken = len(server.requests), False
+        second = run(tmp_path, *llm(server.url))
+        again = server.requests[asked:]
+        third = run(tmp_path, *llm(server.url))
+    assert (first.code, second.code, third.code) == (0, 0, 0)
+    assert (track["scored"], track["unscored"], track["unchecked"]) == (2, 0, 1)
+    assert (track["scores"]["recall_at_1"]["n"], track["scores"]["memory_used"]["n"]) == (2, 1)
+    assert "Not checked whether the memory was used, as the judge failed: 1." in first.out
+    assert [payload_of(body)["query"] for body in again] == ["Query 1?"]
+    assert len(server.requests) == asked + 1
+    track = track_of(tmp_path / "out", "task3_d100")
+    assert (track["unchecked"], track["scores"]["memory_used"]["n"]) == (0, 2)
