@@ -1,4 +1,4 @@
-"""Measure the retrievers: python bench/retrieval.py [NAME ...], of bm25, tfidf and minilm; all that are installed if none.
+"""Measure the retrievers: python bench/retrieval.py [bm25] [tfidf] [minilm]; without a name, all that are installed.
 
 Prints, on the real pools of 100 distractors (ALPS_SAMPLE, or ../shared/alpsbench_sample), how often the gold is among
 the first 1, 5 and 10, the mean reciprocal rank, and seconds per query; then, for bm25, the time and the peak memory of
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class Figures(NamedTuple):
 def read_pools(sample: Path) -> list[Pool]:
     """Return the pools of the track task3/d100, each without values that differ only in case, form or white space."""
 
-    def rows(name: str) -> list[dict[str, dict[str, object]]]:
+    def rows(name: str) -> list[dict[str, Any]]:
         with (sample / "benchmark_data" / "dev" / "task3" / "d100" / name).open(encoding="utf-8") as lines:
             return [json.loads(line) for line in lines]
 
@@ -70,7 +70,7 @@ def read_pools(sample: Path) -> list[Pool]:
         for memory in row["input"]["candidate_memories"]:
             distinct.setdefault(fold(memory["value"]), memory["value"])
         gold = list(distinct).index(fold(golds[row["benchmark_id"]]))
-        pools.append(Pool(str(row["input"]["query"]), list(distinct.values()), gold))
+        pools.append(Pool(row["input"]["query"], list(distinct.values()), gold))
     return pools
 
 
@@ -81,8 +81,8 @@ def measure(retriever: Retriever, pools: list[Pool]) -> Figures:
     orders = [retriever.rank(pool.query, pool.values) for pool in pools]
     seconds = time.perf_counter() - started
     ranks = np.array([order.index(pool.gold) + 1 for order, pool in zip(orders, pools, strict=True)])
-    recalls = (float((ranks <= depth).mean()) for depth in (1, 5, 10))
-    return Figures(*recalls, float((1 / ranks).mean()), seconds / len(pools))
+    at_1, at_5, at_10 = (float((ranks <= depth).mean()) for depth in (1, 5, 10))
+    return Figures(at_1, at_5, at_10, float((1 / ranks).mean()), seconds / len(pools))
 
 
 def synthetic_texts(generator: np.random.Generator, words: NDArray[np.str_], count: int, length: int) -> list[str]:

@@ -13,8 +13,8 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-# TMP from alps.data.bank import BankMemory, read_bank
-# TMP from alps.data.generator import generated_memories
+from alps.data.bank import BankMemory, read_bank
+from alps.data.generator import generated_memories
 from alps.data.release import INPUT, Row, Split, open_split, read_track, write_track
 from alps.errors import DataError, UsageError
 from alps.judges.matching import is_rejected, shown_value
@@ -43,9 +43,6 @@ class Query:
     def value(self) -> str:
         """What the gold memory says, without a mark of rejection; empty where the gold is withheld."""
         return shown_value(self.memory["value"].strip()) if self.memory is not None else ""
-
-
-BankMemory = "BankMemory"
 
 
 class PoolSource:
@@ -226,7 +223,9 @@ def _memories(split: Split) -> list[BankMemory]:
 def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
     session = str(row.get("session_id") or row["benchmark_id"])
     held, shown = (gold or {}).get("gold"), row.get("input")
-    lists = [held.get(name) for name in ("memory_items", "answer", "extracted_memory")] if isinstance(held, dict) else []
+    lists = (
+        [held.get(name) for name in ("memory_items", "answer", "extracted_memory")] if isinstance(held, dict) else []
+    )
     lists += [shown.get("memory")] if isinstance(shown, dict) else []
     items = [item for found in lists if isinstance(found, list) for item in found]
     for number, item in enumerate(items, start=1):

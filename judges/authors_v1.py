@@ -7,7 +7,7 @@ scores; an item is read as it stands, and an annotator's mark in a value is part
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -90,7 +90,7 @@ def value_similarity(first: object, second: object) -> float:
 
 def pair_score(gold: AuthorsItem, predicted: AuthorsItem) -> float:
     """Return the score of one pair, from 0 to 1 and rounded: label, value, type and confidence, weighted."""
-    alike = _field(gold, "type") == _field(predicted, "type")
+    alike = bool(_field(gold, "type") == _field(predicted, "type"))
     score = (
         LABEL_WEIGHT * label_similarity(_field(gold, "label"), _field(predicted, "label"))
         + VALUE_WEIGHT * value_similarity(_field(gold, "value"), _field(predicted, "value"))
@@ -142,13 +142,11 @@ def judge_score(reviews: Mapping[str, Any] | None) -> float | None:
     """
     if not reviews:
         return None
+    pairs, missing, extra = (reviews.get(f"{kind}_reviews") or () for kind in ("pair", "missing", "extra"))
     penalties = (
-        *(
-            _penalty(PENALTIES.get(review.get("error_type"), OTHER_PENALTY), review)
-            for review in _list(reviews, "pair")
-        ),
-        *(_penalty(MISSING_PENALTY, review) for review in _list(reviews, "missing") if review["should_have_extracted"]),
-        *(_penalty(HALLUCINATED_PENALTY, review) for review in _list(reviews, "extra") if review["hallucinated"]),
+        *(_penalty(PENALTIES.get(str(review.get("error_type")), OTHER_PENALTY), review) for review in pairs),
+        *(_penalty(MISSING_PENALTY, review) for review in missing if review.get("should_have_extracted")),
+        *(_penalty(HALLUCINATED_PENALTY, review) for review in extra if review.get("hallucinated")),
     )
     return min(100.0, max(0.0, 100.0 - sum(penalties)))
 
@@ -156,10 +154,6 @@ def judge_score(reviews: Mapping[str, Any] | None) -> float | None:
 def final_score(algo: float, judge: float | None) -> float:
     """Return the mean of both scores, 0-100; `algo` alone where the judge gave nothing."""
     return algo if judge is None else 0.5 * algo + 0.5 * judge
-
-
-def _list(reviews: Mapping[str, Any], kind: str) -> Iterable[Mapping[str, Any]]:
-    return reviews.get(f"{kind}_reviews") or ()
 
 
 def _penalty(base: int, review: Mapping[str, Any]) -> float:

@@ -13,7 +13,7 @@ from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
 from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
-from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion
+from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion, lowest_marks
 from alps.schema import Memory, read_memories
 from alps.text import fold
 
@@ -82,6 +82,8 @@ class RecordedJudge(Embedded):
         marks = scores.get(fold(question.response))
         if marks is None:
             return Rating("invalid", error="the recorded verdict is of another response")
+        if marks and marks.keys() != lowest_marks(question.rubric).keys():
+            return Rating("invalid", error="the recorded verdict is by another rubric")
         return Rating("ok", marks, "recorded") if marks else Rating("empty", error="the recorded verdict is empty")
 
     def is_about(self, about: str, predicted: Sequence[Memory]) -> bool:
@@ -106,21 +108,36 @@ def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, i
     for name, record in records.items():
         answers = (record.get("model_output") or {}).get("responses") or []
         output = record.get("judge_output")
-        judged = output if isinstance(output, list) else [output] * len(answers)
-        for answer, said in zip(answers, judged, strict=False):
-            about = str(answer.get("query_id")) if isinstance(output, list) else name
-            found.setdefault(about, {})[fold(str(answer.get("response") or ""))] = _marks(said or {})
+        judged = [said or {} for said in (output if isinstance(output, list) else [output] * len(answers))]
+        for place, answer in enumerate(answers):
+            about = str(answer.get("query_id")) if isinstance(output, list) and len(answers) > 1 else name
+            response = fold(str(answer.get("response") or ""))
+            of_it = [said for said in judged[place : place + 1] + judged if _is_of(said, response)]
+            found.setdefault(about, {})[response] = _marks(of_it[0]) if of_it else {}
         if isinstance(output, dict) and isinstance(output.get("used_memory"), bool):
             answered = ((record.get("model_output") or {}).get("parsed_response") or {}).get("answer")
             found[name] = {fold(str(answered or "")): {"met": int(output["used_memory"])}}
     return found
 
 
+def _is_of(said: Row, response: str) -> bool:
+    """Tell whether a verdict is of `response`: it may quote what it is of, and places can be out of step."""
+    return "response" not in said or fold(str(said["response"] or "")) == response
+
+
 def _marks(said: Row) -> dict[str, int]:
-    if isinstance(said.get("score"), int):
-        return {"met": said["score"]}
-    marks = {name: said.get(name) for name in DIMENSIONS}
-    return {name: int(mark) for name, mark in marks.items() if isinstance(mark, int)} if all(marks.values()) else {}
+    """Return the marks of a verdict; none where one of them is missing or off the scale."""
+    if (met := _mark(said.get("score"), (0, 1))) is not None:
+        return {"met": met}
+    marks = {name: _mark(said.get(name), range(1, 6)) for name in DIMENSIONS}
+    whole = {name: mark for name, mark in marks.items() if mark is not None}
+    return whole if len(whole) == len(DIMENSIONS) else {}
+
+
+def _mark(given: object, scale: Sequence[int]) -> int | None:
+    if isinstance(given, bool) or not isinstance(given, int | float) or given not in scale:
+        return None
+    return int(given)
 
 
 def _pair(place: tuple[int, int], review: Row) -> Pair:
@@ -136,6 +153,8 @@ def _read_records(path: Path) -> dict[str, Row]:
         output = row.get("judge_output")
         if not isinstance(output, dict | list | None):
             raise DataError("must be an object, a list or null", path=path, line=line, field="judge_output")
+        if isinstance(output, list) and not all(isinstance(said, dict | None) for said in output):
+            raise DataError("must be a list of objects", path=path, line=line, field="judge_output")
         reviews = output.get("pair_reviews") if isinstance(output, dict) else None
         for number, review in enumerate(reviews or []):
             if review.get("error_type") not in RELATION_OF:

@@ -5,6 +5,7 @@ A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)�
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -31,6 +32,7 @@ COPIED = 0.9
 _SENTENCE = re.compile(r"[.!?。！？…\n]+")
 _SHORTEST_COPY = 12
 _SHORTEST_PARROT = 60
+_WIDE = 2  # letters that a Chinese, Japanese or Korean character says as much as
 
 
 _ADDED: dict[str, Prompt] = {}
@@ -141,7 +143,7 @@ def broken_rule(question: RubricQuestion) -> str | None:
     response = fold(question.response)
     if not any(character.isalnum() for character in response):
         return "the response says nothing"
-    if question.rubric == "memory_used" and response == fold(question.query):
+    if question.rubric == "memory_used" and _same_words(question.response, question.query):
         return "the answer only repeats the query"
     if copied_share(question.response, question.dialogue) >= COPIED:
         return "the response is copied from the dialogue"
@@ -151,25 +153,35 @@ def broken_rule(question: RubricQuestion) -> str | None:
 def copied_share(response: str, dialogue: Dialogue) -> float:
     """Return how much of `response` stands in `dialogue` word for word, in [0, 1], by sentences of some length.
 
-    A response in which fewer than 60 characters are copied counts as 0: a short recall may use the user's words.
+    A response in which fewer than 60 letters are copied counts as 0: a short recall may use the user's words. A wide
+    character counts as two letters.
     """
     said = "\n".join(fold(turn.text) for turn in dialogue)
-    long = [folded for part in _SENTENCE.split(response) if len(folded := fold(part)) >= _SHORTEST_COPY]
-    copied = sum(len(sentence) for sentence in long if sentence in said)
-    return copied / sum(map(len, long)) if copied >= _SHORTEST_PARROT else 0.0
+    long = [folded for part in _SENTENCE.split(response) if _length(folded := fold(part)) >= _SHORTEST_COPY]
+    copied = sum(_length(sentence) for sentence in long if sentence in said)
+    return copied / sum(map(_length, long)) if copied >= _SHORTEST_PARROT else 0.0
 
 
 def own_text(response: str, dialogue: Dialogue) -> str:
     """Return the sentences of `response` that are not copied from `dialogue`, a space between them."""
     said = "\n".join(fold(turn.text) for turn in dialogue)
     sentences = [part.strip() for part in _SENTENCE.split(response)]
-    return " ".join(s for s in sentences if s and (len(s) < _SHORTEST_COPY or fold(s) not in said))
+    return " ".join(s for s in sentences if s and (_length(fold(s)) < _SHORTEST_COPY or fold(s) not in said))
 
 
 def agreement_of(ratings: Sequence[Rating]) -> float:
     """Return the share of pairs of ratings with equal marks, in [0, 1]."""
     pairs = [(one, other) for n, one in enumerate(ratings) for other in ratings[n + 1 :]]
     return sum(one.marks == other.marks for one, other in pairs) / len(pairs) if pairs else 1.0
+
+
+def _length(text: str) -> int:
+    return len(text) + (_WIDE - 1) * sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+
+
+def _same_words(one: str, other: str) -> bool:
+    said, asked = ([c for c in fold(text) if c.isalnum()] for text in (one, other))
+    return said == asked
 
 
 def _read_binary(node: object) -> Read[tuple[dict[str, int], str]]:

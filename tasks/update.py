@@ -168,10 +168,7 @@ def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, jud
     failed, gold = verdict is None, len(lists.changes)
     in_gold = [match for match in matches if match.gold < gold]
     whole = precision_recall_f1(len(in_gold), gold=gold, predicted=len(listed), failed=failed)
-    changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
-    unchanged = sum(lists.old_of(match.gold) is not None for match in matches)
-    right = sum(match.gold in changed for match in matches)
-    of_changed = precision_recall_f1(right, gold=len(changed), predicted=len(listed) - unchanged, failed=failed)
+    of_changed = precision_recall_f1(**_changes(lists, matches, predicted=len(listed)), failed=failed)
     cells = _cells(lists, matches, actions, deleted_rows=_rows_of(lists, deleted_old(sample.memory, deleted)))
     scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
     told = gold + len(lists.gone) - len(lists.replaced)
@@ -187,6 +184,20 @@ def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, jud
         "rejected_gold": sum(is_rejected(memory.value) for memory in lists.rows[:gold]),
     }
     return Scored(scores, counts, _details(lists, listed, matches, actions))
+
+
+def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int) -> dict[str, int]:
+    """Count changes: right ones, those of the gold, and those of the prediction, whatever actions it declares.
+
+    A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained memory that is not
+    there: with one that matches nothing it makes one change, as the one may be the other reworded.
+    """
+    found = {match.gold for match in matches}
+    withdrawn = [row for row, old in enumerate(lists.gone, start=len(lists.changes)) if old not in lists.replaced]
+    changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
+    right = sum(row in found for row in changed) + sum(row not in found for row in withdrawn)
+    wrong = max(predicted - len(matches), sum(row not in found for row in lists.retained))
+    return {"matched": right, "gold": len(changed) + len(withdrawn), "predicted": right + wrong}
 
 
 def _cells(
@@ -216,7 +227,7 @@ def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str
         counts[f"cell_{gold}_{'failed' if failed else predicted}"] += n
         if gold != "none":
             counts[f"gold_{gold}"] += n
-        if predicted != "none":
+        if predicted != "none" and not failed:
             counts[f"predicted_{predicted}"] += n
         if gold == predicted and not failed:
             counts[f"right_{gold}"] += n
@@ -267,8 +278,16 @@ def _joined(node: object) -> tuple[object, list[str]]:
     items = [item for found in lists for item in found]
     if len(lists) < 2 or not all(isinstance(item, dict) for item in items):
         return node, []
-    by_id = {str(item.get("memory_id", f"#{n}")): item for n, item in enumerate(items)}
-    return {"memory_items": list(by_id.values())}, ["two lists, joined"]
+    kept: list[dict[str, object]] = []
+    for found in lists:
+        again = {_id_of(item) for item in found} - {None}
+        kept = [item for item in kept if _id_of(item) not in again] + found
+    return {"memory_items": kept}, ["two lists, joined"]
+
+
+def _id_of(item: Mapping[str, object]) -> str | None:
+    name = item.get("memory_id", item.get("id"))
+    return str(name) if name is not None and name != "" else None
 
 
 def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str]) -> UpdatedMemory:
@@ -278,6 +297,8 @@ def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str
         notes[f"unknown action {str(said)[:20]!r} left out"] += 1
     replaced = next((given[k] for k in ("replaces", "replaces_id", "replaced_id", "old_id") if given.get(k)), None)
     replaces = str(replaced) if isinstance(replaced, str | int) else None
+    if replaced is not None and replaces is None:
+        notes[f"`replaces` is {type(replaced).__name__}, not an id: left out"] += 1
     return UpdatedMemory.model_validate({**memory.model_dump(), "action": action, "replaces": replaces})
 
 

@@ -63,7 +63,7 @@ def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
                 del free[twin]
     for row, memory in enumerate(gold):
         if row not in changes:
-            before = next((n for n, o in free.items() if o.memory_id == base_id(memory.memory_id)), None)
+            before = _place({old[n].memory_id: n for n in free}, memory.memory_id)
             changes[row] = GoldChange("add" if before is None else "modify", before)
             free.pop(before, None) if before is not None else None
     replaced = [change.old for change in changes.values() if change.action == "modify" and change.old is not None]
@@ -97,7 +97,8 @@ def predicted_actions(
         elif position in kept:
             actions.append("retain")
         else:
-            rewritten = base_id(memory.memory_id) in open_ids or position in related
+            names = (memory.replaces, memory.memory_id, base_id(memory.memory_id))
+            rewritten = not open_ids.isdisjoint(names) or position in related
             actions.append("modify" if rewritten else "add")
     return actions
 
@@ -105,22 +106,26 @@ def predicted_actions(
 def rewritten_old(old: Sequence[Memory], predicted: Sequence[UpdatedMemory], actions: Sequence[Action]) -> set[int]:
     """Return the old memories, by position, that a prediction says it modified."""
     places = {memory.memory_id: place for place, memory in enumerate(old)}
-    named = {
-        memory.replaces or base_id(memory.memory_id)
+    named = (
+        _place(places, memory.memory_id, memory.replaces)
         for memory, action in zip(predicted, actions, strict=True)
         if action == "modify"
-    }
-    return {places[name] for name in named if name in places}
+    )
+    return {place for place in named if place is not None}
 
 
 def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
     """Return the old memories, by position, that a prediction says it deleted: by their id, or else by their value."""
     by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
     by_value = {fold(memory.value): place for place, memory in enumerate(old)}
-    found = (
-        by_id.get(memory.replaces or base_id(memory.memory_id), by_value.get(fold(memory.value))) for memory in deleted
-    )
+    named = (_place(by_id, memory.memory_id, memory.replaces) for memory in deleted)
+    found = (by_value.get(fold(m.value)) if place is None else place for m, place in zip(deleted, named, strict=True))
     return {place for place in found if place is not None}
+
+
+def _place(places: Mapping[str, int], name: str, replaces: str | None = None) -> int | None:
+    """Return the place of the old memory that an item is about: the one it names, its own id's, or its base id's."""
+    return next((places[known] for known in (replaces, name, base_id(name)) if known in places), None)
 
 
 def _twins(one: Memory, other: Memory, *, same_id: bool) -> bool:

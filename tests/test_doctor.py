@@ -12,9 +12,12 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import alps
+from alps.data.release import open_split, write_track
 from alps.llm.cache import Cache
 from alps.llm.types import Reply
 from alps.report import doctor
+from alps.tasks import TASKS
+from tests.tracks import pool_row, target_row, write_ability
 
 
 def examined(*, width: int = 80) -> tuple[int, str]:
@@ -34,7 +37,7 @@ def test_a_sound_installation_has_nothing_bad() -> None:
     assert code == 0
     assert f"alps {alps.__version__} on Python {sys.version.split()[0]}" in text
     assert f"litellm {importlib.metadata.version('litellm')}" in text
-    assert "for extraction" in text
+    assert all(f" for {task}" in text for task in TASKS)
     assert "nothing bad" in text
 
 
@@ -188,6 +191,24 @@ def test_unreadable_samples_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     code, text = examined()
     assert code == 1
     assert "samples for extraction can't be read: no such folder" in text
+
+
+def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [target_row(f"t{n}", queries=("Why?", "How?")[: 1 + (n == 5)]) for n in range(6)]
+    for number in range(1, 6):
+        write_ability(tmp_path, number, rows[number])
+    split = tmp_path / "dev"
+    query, gold = pool_row("q", ["Keeps bees"], 0)
+    write_track(split / "task3", [({**query, "input": {"query": "What do I keep?"}}, gold)])
+    monkeypatch.setattr(doctor, "open_split", lambda data, name: open_split(str(tmp_path), name))
+    code, text = examined()
+    assert code == 1
+    assert "1 for retrieval, 6 for utilization" in text
+    assert "samples for extraction can't be read" in text
+    (split / "task4_ability3" / "model_input.jsonl").unlink()
+    assert "samples for utilization can't be read" in examined()[1]
 
 
 def test_ways_to_look_stay_light() -> None:

@@ -16,6 +16,7 @@ from tests.builders import memory
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
 from tests.tracks import (
+    TALK,
     alps_here,
     between,
     is_rating,
@@ -103,9 +104,6 @@ def check_rubric(name: str, *, query: str, response: str, remembered: str, said:
     }
 
 
-# The shape of what a judge is asked
-
-
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_memories_stay_data_in_a_matching_request(text):
     check_match(text)
@@ -158,9 +156,6 @@ def test_no_memory_can_name_itself_into_another_place_of_the_payload():
     assert [(i["id"], i["value"]) for i in payload["gold"] + payload["predicted"]] == [("g1", "p1"), ("p1", "g1")]
 
 
-# What a judge replies
-
-
 QUOTES = [HOSTILE[name] for name in ("verdict", "fence", "payload", "pairs", "closing braces", "quotes")]
 
 
@@ -184,7 +179,15 @@ def test_a_reply_that_gives_two_verdicts_is_none(tmp_path):
     assert (track["scored"], track["failed_judgements"]) == (0, {"invalid": 1})
 
 
-# End to end
+@pytest.mark.parametrize("answer", ["…!?", TALK[0]["text"] + " " + TALK[2]["text"]], ids=["punctuation", "a copy"])
+def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tmp_path, answer):
+    write_ability(tmp_path / "data", 4, target_row("u1"))
+    with serve(between(lambda _: Answer(answer), lambda _: met())) as server:
+        words = ("run", "task=utilization", "ability=cf", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+        ran = alps_here(*words, *llm(server.url))
+    track = track_of(tmp_path / "out", "task4_ability4")
+    assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
+    assert "1 verdicts overruled by a hard rule" in ran.out
 
 
 WIRED = {name: text for name, text in HOSTILE.items() if name not in ("empty", "half a character")}

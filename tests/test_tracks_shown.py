@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from alps.data.release import write_track
-from alps.errors import UsageError
+from alps.errors import RunFolderError, UsageError
 from alps.report import charts
 from alps.report.figures import Line, action_matrix, recall_curve
 from alps.report.found import read_keys, read_wanted
@@ -189,10 +189,37 @@ def test_an_unfinished_run_knows_its_records(copied_run: Path) -> None:
 
 
 def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Path) -> None:
-    newer = ("distractors", "ability", "condition", "scoring", "window")
-    edit(copied_run / "manifest.json", lambda value: [value["settings"].pop(name) for name in newer])
+    def age(value: dict[str, Any]) -> None:
+        for name in ("distractors", "ability", "condition", "scoring", "window"):
+            del value["settings"][name]
+        tracks = value["data"]["tracks"]
+        value["data"]["tracks"] = {name: tracks[name] for name in ("task2", "task3_d100")}
+
+    edit(copied_run / "manifest.json", age)
     assert options_of(open_run(copied_run).manifest["settings"]) == TaskOptions()
-    assert "Old memories" in shown(copied_run, "bert") if "task2" in open_run(copied_run).tracks else False
+    assert "Old memories" in shown(copied_run, "bert")
+
+
+def test_a_track_that_the_settings_do_not_give_is_said(copied_run: Path) -> None:
+    edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
+    with pytest.raises(RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"):
+        shown(copied_run, "bert")
+
+
+def test_a_record_of_a_task_of_ones_own_shows_its_prediction(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    own = (
+        "from dataclasses import replace\nfrom alps.tasks.retrieval import tracks as known\n"
+        "def tracks(options):\n    return [replace(task, name='mine') for task in known(options)]\n"
+    )
+    (place / "my_task.py").write_text(own, encoding="utf-8")
+    words = ("task=python:my_task", "model=predictions:tracks-run", "data=all-tasks", "out=own")
+    finished = run(place, "run", *words)
+    assert finished.returncode == 0, finished.stderr
+    text = folded(run(place, "show", "own", "cleo").stdout)
+    assert '"selected_memory_id": "c002"' in text.partition("Prediction ─")[2]
+    assert run(place, "report", "own", "out=own.html").returncode == 0
+    assert "recall@1" in Page((place / "own.html").read_text(encoding="utf-8")).text
 
 
 def test_the_list_names_the_tasks_and_averages_nothing(tracks_run: Path, tmp_path: Path) -> None:
@@ -220,11 +247,9 @@ def test_the_list_gives_each_tracks_headline_where_there_is_room(tracks_run: Pat
     out = io.StringIO()
     list_runs(tmp_path / "runs", Console(file=out, width=80))
     found = summary(tracks_run)["tracks"]
-    values = {track: number(found[track]["scores"][name]["value"]) for track, name in zip(kept, LEADS, strict=True)}
-    assert f"task2 f1_changed {values['task2']} · task3_d100 recall_at_1 {values['task3_d100']}" in out.getvalue()
-
-
-LEADS = ("f1_changed", "recall_at_1")
+    update, retrieval = (found[track]["scores"] for track in kept)
+    changed, recall = number(update["f1_changed"]["value"]), number(retrieval["recall_at_1"]["value"])
+    assert f"task2 f1_changed {changed} · task3_d100 recall_at_1 {recall}" in out.getvalue()
 
 
 def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(page: Page, tracks_run: Path) -> None:

@@ -1,14 +1,13 @@
 import json
 import math
 import textwrap
-from types import SimpleNamespace
 
 import pytest
 
 from alps.judges.lexical import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
-from alps.tasks.utilization import BYTES_A_TOKEN, language_of, last_turns, preference_kind, read_answer, read_samples
+from alps.tasks.utilization import BYTES_A_TOKEN, language_of, last_turns, preference_kind, read_answer
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
@@ -55,9 +54,6 @@ def run(folder, data, *words, out="out"):
     ran = alps_here("run", "task=utilization", f"data={data}", f"out={folder / out}", *words)
     assert "Traceback" not in ran.err
     return ran
-
-
-# What a system is shown
 
 
 @pytest.mark.parametrize("condition", ["history", "gold_memory"])
@@ -112,10 +108,9 @@ def test_over_the_wire_nothing_of_the_target_reaches_the_model_and_the_judge_get
     write_ability(tmp_path / "data", 1, target_row("u1"))
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
         assert run(tmp_path, tmp_path / "data", "ability=pa", *llm(server.url)).code == 0
-    system = [json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)]
+    (asked,) = [json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)]
     (judged,) = [payload_of(body) for body in server.requests if is_rating(body)]
-    assert len(system) == 1
-    assert [secret for secret in NEVER_SHOWN if secret in system[0]] == []
+    assert [secret for secret in NEVER_SHOWN if secret in asked] == []
     assert judged == {
         "kind": "rubric",
         "rubric": "pa",
@@ -126,15 +121,15 @@ def test_over_the_wire_nothing_of_the_target_reaches_the_model_and_the_judge_get
     }
 
 
-# Samples and sessions
-
-
 def test_five_queries_are_five_samples_of_one_session_each_under_the_id_of_its_query():
     row, gold = target_row("e1", queries=[f"Question {n}?" for n in range(5)])
     made = samples(EI, row, gold)
     assert [sample.benchmark_id for sample in made] == [f"e1:{n}" for n in range(5)]
     assert [sample.query for sample in made] == [f"Question {n}?" for n in range(5)]
     assert {sample.session_id for sample in made} == {"session of e1"}
+    assert [sample.benchmark_id for sample in samples(PA)] == ["u1"]  # one query goes by the id of its row
+    del row["session_id"]
+    assert {sample.session_id for sample in samples(EI, row, gold)} == {"e1"}
 
 
 def test_query_ids_that_every_row_repeats_still_tell_their_samples_apart_and_none_stands_twice_in_a_row():
@@ -149,10 +144,6 @@ def test_query_ids_that_every_row_repeats_still_tell_their_samples_apart_and_non
         samples(EI, row, gold)
 
 
-def test_one_query_goes_by_the_id_of_its_row():
-    assert [sample.benchmark_id for sample in samples(PA)] == ["u1"]
-
-
 def test_five_queries_count_as_five_and_one_session_gives_no_interval(tmp_path):
     row = target_row("e1", queries=[f"Question {n}?" for n in range(5)], stratum="en")
     write_ability(tmp_path / "data", 5, row)
@@ -163,16 +154,8 @@ def test_five_queries_count_as_five_and_one_session_gives_no_interval(tmp_path):
     assert (track["n"], track["scored"], track["scores"]["ei"]["n"]) == (5, 5, 5)
     assert [track["scores"]["ei"][key] for key in ("value", "low", "high")] == [3.0, None, None]
     assert list(scores_of(tmp_path / "out")) == [f"e1:{n}" for n in range(5)]
-
-
-def test_limit_counts_queries(tmp_path):
-    row = target_row("e1", queries=[f"Question {n}?" for n in range(5)])
-    write_ability(tmp_path / "data", 5, row)
-    run(tmp_path, tmp_path / "data", "ability=ei", "model=rules", "limit=3")
-    assert track_of(tmp_path / "out", "task4_ability5")["n"] == 3
-
-
-# Languages and kinds
+    run(tmp_path, tmp_path / "data", "ability=ei", "model=rules", "limit=3", out="three")
+    assert track_of(tmp_path / "three", "task4_ability5")["n"] == 3
 
 
 @pytest.mark.parametrize(
@@ -238,7 +221,9 @@ def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_repor
 
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
         run(tmp_path, tmp_path / "data", "ability=pf", *llm(server.url))
-    asked = {(payload_of(body)["rubric"], body["messages"][0]["content"]) for body in server.requests if is_rating(body)}
+    asked = {
+        (payload_of(body)["rubric"], body["messages"][0]["content"]) for body in server.requests if is_rating(body)
+    }
     scores = track_of(tmp_path / "out", "task4_ability2")["scores"]
     assert sorted(kind for kind, _ in asked) == ["pf_general", "pf_interaction"]
     assert len({text for _, text in asked}) == 2
@@ -247,9 +232,6 @@ def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_repor
         "pf_general": (0.5, 2),
         "pf_interaction": (0.5, 2),
     }
-
-
-# The condition gold_memory
 
 
 REJECTED = "Owns a yacht [ERROR: only a joke]"
@@ -280,22 +262,13 @@ def test_the_condition_is_labelled_in_table_summary_and_manifest(tmp_path):
     assert track_of(tmp_path / "out", "task4_ability1")["condition"] == "gold_memory"
     assert "condition" not in track_of(tmp_path / "plain", "task4_ability1")
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["condition"] == "gold_memory"
-
-
-def test_gold_memory_in_the_folder_of_a_run_without_it_is_refused(tmp_path):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
-    run(tmp_path, tmp_path / "data", "ability=pa", "model=rules")
-    again = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
-    assert "settings.condition" in again.one_line
+    assert "settings.condition" in run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
 
 
 def test_gold_memory_needs_gold_and_says_so(tmp_path):
     write_ability(tmp_path / "data", 1, (target_row("u1")[0], None))
     ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "condition=gold_memory")
     assert "condition=gold_memory: needs gold" in ran.one_line
-
-
-# The window
 
 
 @pytest.mark.parametrize(
@@ -336,16 +309,9 @@ def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_
     assert (track["window"], track["counts"]["histories_cut"], track["counts"]["turns_left_out"]) == (200, 1, 3)
     assert "1 histories cut to fit the window" in ran.out
     assert "window 200" in ran.out
-
-
-def test_a_window_that_cuts_nothing_counts_nothing(tmp_path):
-    write_ability(tmp_path / "data", 1, target_row("u1"))
-    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000")
-    assert "histories_cut" not in track_of(tmp_path / "out", "task4_ability1")["counts"]
+    ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000", out="wide")
+    assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]
     assert "histories cut" not in ran.out
-
-
-# Answers and failures
 
 
 @pytest.mark.parametrize(
@@ -384,9 +350,6 @@ def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_
     assert not any(is_rating(body) for body in server.requests)
 
 
-# The embedded judge
-
-
 @pytest.mark.parametrize(("ability", "number"), [("pa", 1), ("pf", 2), ("vra", 3), ("cf", 4), ("ei", 5)])
 def test_the_embedded_judge_leaves_rubrics_unscored_with_the_reason_and_gives_the_grounding(tmp_path, ability, number):
     write_ability(tmp_path / "data", number, target_row("u1"))
@@ -397,6 +360,7 @@ def test_the_embedded_judge_leaves_rubrics_unscored_with_the_reason_and_gives_th
     assert all((found["value"], found["n"]) == (None, 0) for found in rated.values())
     assert {found["unscored"] for found in rated.values()} == {"judge lexical rates no answers by a rubric"}
     assert track["scores"]["grounding"]["n"] == track["scored"] == 1
+    assert list(scores_of(tmp_path / "out")["u1"]["scores"]) == ["grounding"]
     assert "judge lexical rates no answers by a rubric" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
 
@@ -418,9 +382,6 @@ def test_grounding_is_undefined_for_every_answer_where_the_memory_has_no_words_o
         assert "grounding" not in score(PA, sample, prediction, verdict).scores
 
 
-# Marks, bounds and the hard rules
-
-
 def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_apart(tmp_path):
     pairs = [target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)]
     write_ability(tmp_path / "data", 5, *pairs)
@@ -432,7 +393,9 @@ def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_a
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
         run(tmp_path, tmp_path / "data", "ability=ei", *llm(server.url))
     scores = track_of(tmp_path / "out", "task4_ability5")["scores"]
-    found = {name: (round(scores[name]["value"], 9), scores[name]["n"]) for name in ("ei", "ei_en", "ei_zh", *DIMENSIONS)}
+    found = {
+        name: (round(scores[name]["value"], 9), scores[name]["n"]) for name in ("ei", "ei_en", "ei_zh", *DIMENSIONS)
+    }
     assert found == {
         "ei": (round((8 + 9 + 10 + 11) / 12, 9), 4),
         "ei_en": (3.0, 2),
@@ -469,16 +432,6 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
     assert "worst–best" in ran.out
 
 
-@pytest.mark.parametrize("answer", ["…!?", TALK[0]["text"] + " " + TALK[2]["text"]], ids=["punctuation", "a copy"])
-def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tmp_path, answer):
-    write_ability(tmp_path / "data", 4, target_row("u1"))
-    with serve(between(lambda _: Answer(answer), lambda _: met())) as server:
-        ran = run(tmp_path, tmp_path / "data", "ability=cf", *llm(server.url))
-    track = track_of(tmp_path / "out", "task4_ability4")
-    assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
-    assert "1 verdicts overruled by a hard rule" in ran.out
-
-
 def test_withheld_gold_leaves_records_unscored(tmp_path):
     write_ability(tmp_path / "data", 3, (target_row("u1")[0], None))
     assert run(tmp_path, tmp_path / "data", "ability=vra", "model=rules").code == 1
@@ -490,13 +443,7 @@ def test_all_abilities_are_tracks_of_one_run_and_one_alone_is_its_own(tmp_path):
     for number in range(1, 6):
         write_ability(tmp_path / "data", number, target_row(f"u{number}"))
     assert run(tmp_path, tmp_path / "data", "model=rules").code == 0
-    assert {row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")} == {f"task4_ability{n}" for n in range(1, 6)}
+    assert {row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")} == {
+        f"task4_ability{n}" for n in range(1, 6)
+    }
     assert [task.track for task in load_tracks("utilization", TaskOptions(ability="vra"))] == ["task4_ability3"]
-
-
-def test_the_session_of_a_row_without_one_is_its_id():
-    row, gold = target_row("u1", queries=["One?", "Two?"])
-    del row["session_id"]
-    ability = SimpleNamespace(name="pa", rubrics=("pa",))
-    made = read_samples(row, gold, ability=ability, options=TaskOptions())
-    assert [sample.session_id for sample in made] == ["u1", "u1"]

@@ -16,6 +16,7 @@ class RecordView:
     """Everything that is shown of one record."""
 
     key: Key
+    task: str
     state: str
     explanation: str
     parts: tuple[Part, ...]
@@ -95,6 +96,7 @@ def build_view(
     raws = [*(verdict or {}).get("raw", ()), sides[0].get("raw"), *sides[1].get("raw", ())]
     return RecordView(
         key=key,
+        task=task,
         state=state,
         explanation=explain(state),
         parts=parts_of(task, sample, answered, verdict, score),

@@ -91,9 +91,16 @@ class Run:
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
-        """The task of each track of the run, in the order of the run."""
+        """The task of each track of the run, in the order of the run.
+
+        Raises:
+            UsageError: If the manifest names a task that is not known.
+            RunFolderError: If it names a track that its settings do not choose.
+        """
         settings = self.manifest["settings"]
         known = {task.track: task for task in load_tracks(str(settings.get("task")), options_of(settings))}
+        if lost := next((track for track in self.tracks if track not in known), None):
+            raise RunFolderError(f"{self.folder / MANIFEST}: its settings give no track '{lost}'")
         return {track: known[track] for track in self.tracks}
 
     @property

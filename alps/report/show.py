@@ -144,7 +144,7 @@ def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
         yield from _part(part, full=full)
     if view.prediction is None or any(not isinstance(part, Dialogue) for part in view.parts):
         return
-    if view.prediction.get("memory_items") == []:
+    if view.task in ("extraction", "update") and view.scores:
         yield from _heading("Gold and prediction: nothing to find, and nothing predicted")
     else:
         yield from _heading("Prediction")

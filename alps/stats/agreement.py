@@ -1,4 +1,4 @@
-"""How far labels agree: two raters, many raters, and a judge's verdicts against people's.
+"""How far labels agree: two raters, and many raters.
 
 A figure that is not defined has no value: None, never NaN and never a number that stands for it. So it is with kappa,
 AC1 and alpha where chance alone would agree always, with rank correlations where one side never varies, and with
@@ -6,7 +6,7 @@ everything over no labels. A missing label is None (or NaN); a label that the sc
 Values may be negative and analytic intervals may leave [-1, 1]: nothing is clipped.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, clustered_mean, clustered_statistics
-from alps.stats.intervals import proportion, quantile
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, clustered_statistics, on_table, ratio
+from alps.stats.intervals import quantile
 
 Kind = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["unweighted", "linear", "quadratic"]
@@ -70,7 +70,7 @@ class Scale:
         places = {value: place for place, value in enumerate(self.values)}
         codes = np.empty(len(labels), dtype=np.int64)
         for index, label in enumerate(labels):
-            if _missing(label):
+            if label is None or (isinstance(label, float) and isnan(label)):
                 codes[index] = MISSING
             elif label in places:
                 codes[index] = places[label]
@@ -88,12 +88,11 @@ class Scale:
         """
         if not self._numeric:
             raise ValueError(f"names have no averages: {list(self.values)}")
-        low, high = float(self.numbers.min()), float(self.numbers.max())
         found = {float(label) for label in labels if label is not None and not isnan(label)}
-        outside = sorted(label for label in found if not low <= label <= high)
+        outside = sorted(label for label in found if not self.numbers.min() <= label <= self.numbers.max())
         if outside:
             raise ValueError(f"average {outside[0]} lies outside the scale {list(self.values)}")
-        return replace(self, values=tuple(sorted(found | {float(number) for number in self.numbers})))
+        return replace(self, values=tuple(sorted(found.union(self.numbers.tolist()))))
 
 
 def encode(ratings: Ratings, scale: Scale) -> Codes:
@@ -142,7 +141,7 @@ def kappa(table: Floats, scale: Scale, weights: Weights = "unweighted", *, level
         table: Shape (values, values) of the scale, as `pair_table` gives it.
         scale: What the raters could say.
         weights: Of disagreements.
-        level: Of the interval, in (0, 1).
+        level: Of the interval.
     """
     z = quantile(level)
     apart = disagreement(scale, weights)
@@ -180,11 +179,10 @@ def gwet(ratings: Ratings, scale: Scale, weights: Weights = "unweighted", *, lev
     if isnan(value) or items < 2:
         return Estimate(None if isnan(value) else value, None, None, items)
     share = features[:, :-3].mean(axis=0)
-    scale_of_chance = near.sum() / (len(near) * (len(near) - 1))
-    chance = float(scale_of_chance * (share * (1 - share)).sum())
-    own_chance = scale_of_chance * (features[:, :-3] @ (1 - share))
-    own_agreement = features[:, -1] * items / features[:, -2].sum()
-    own = (own_agreement - chance) / (1 - chance) - 2 * (1 - value) * (own_chance - chance) / (1 - chance)
+    own_chance = near.sum() / (near.size - len(near)) * (features[:, :-3] @ (1 - share))
+    chance = float(own_chance.mean())
+    own_agreement = (features[:, -1] - chance * features[:, -2]) * items / features[:, -2].sum()
+    own = (own_agreement - 2 * (1 - value) * (own_chance - chance)) / (1 - chance)
     error = sqrt(float(((own - value) ** 2).sum()) / (items * (items - 1)))
     from scipy.stats import t
 
@@ -207,27 +205,6 @@ def krippendorff(ratings: Ratings, scale: Scale, metric: Metric | None = None) -
     return None if isnan(value) else value
 
 
-def fleiss(counts: Floats) -> float | None:
-    """Return Fleiss' kappa of items that were all labelled equally often.
-
-    Source: Fleiss, Psychological Bulletin 76 (1971) 378.
-
-    Args:
-        counts: Shape (items, values): how many raters said what.
-
-    Raises:
-        ValueError: If items differ in their number of labels.
-    """
-    raters = counts.sum(axis=1)
-    if not len(counts) or raters[0] < 2:
-        return None
-    if (raters != raters[0]).any():
-        raise ValueError("items differ in their number of labels: use krippendorff or gwet")
-    agreed = float(((counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))).mean())
-    chance = float(np.square(counts.sum(axis=0) / counts.sum()).sum())
-    return (agreed - chance) / (1 - chance) if chance < 1 else None
-
-
 def pair_estimates(
     first: Sequence[Label | None],
     second: Sequence[Label | None],
@@ -242,30 +219,17 @@ def pair_estimates(
 
     `agreement`, `kappa`, `ac1`, `alpha`; on ordinal and interval scales also `kappa_linear`, `kappa_quadratic`, `ac2`
     (quadratic), `spearman`, `kendall` (tau-b), `mae` and `bias` (second minus first, in units of the scale). Items with
-    a missing label are left out and `n` counts the others.
-
-    Args:
-        first: One rater's labels; shape (items,).
-        second: The other's.
-        scale: What they could say.
-        clusters: What each item belongs to; without, each item stands alone.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
-        level: Of the intervals, in (0, 1).
+    a missing label are left out and `n` counts the others. Without `clusters` each item stands alone; `seed`, `draws`
+    and `level` are those of `clustered_ratio`.
 
     Raises:
         ValueError: If lengths differ or a label is not on the scale.
     """
     features = _pair_features(first, second, scale)
-    both = features.any(axis=1)
-    groups: Sequence[Hashable] = range(len(features)) if clusters is None else clusters
-    if len(groups) != len(features):
-        raise ValueError(f"lengths differ: {len(features)}, {len(groups)}")
-    groups = [group for group, kept in zip(groups, both, strict=True) if kept]
     named = _pair_statistics(scale)
-    found = clustered_statistics(
-        features[both], groups, [_on_tables(statistic) for statistic in named.values()], seed=seed, draws=draws, level=level
-    )
+    groups = range(len(features)) if clusters is None else clusters
+    both = int(features.sum())
+    found = clustered_statistics(features, groups, list(named.values()), n=both, seed=seed, draws=draws, level=level)
     return dict(zip(named, found, strict=True))
 
 
@@ -285,12 +249,145 @@ def rater_estimates(
     Raises:
         ValueError: If lengths differ or a label is not on the scale.
     """
-    values = len(scale.values)
-    counts = _counts(encode(ratings, scale), values)
-    groups: Sequence[Hashable] = range(len(counts)) if clusters is None else clusters
-    n = int((counts.sum(axis=1) >= 2).sum())
-    settings = {"n": n, "seed": seed, "draws": draws, "level": level}
-    alpha = _on_tables(partial(_alpha, scale=scale, metric=scale.kind))
+    counts = _counts(encode(ratings, scale), len(scale.values))
+    groups = range(len(counts)) if clusters is None else clusters
     pairs = _coincidences(counts).reshape(len(counts), -1)
-    found = {"alpha": clustered_statistics(pairs, groups, [alpha], **settings)[0]}  # type: ignore[arg-type]
-    return found
+    named: dict[str, Statistic] = {"alpha": on_table(partial(_alpha, scale=scale, metric=scale.kind), pairs.shape[1])}
+    columns = [pairs]
+    for name, weights in _gwet_names(scale).items():
+        near = 1 - disagreement(scale, weights)
+        start = sum(part.shape[1] for part in columns)
+        columns.append(_gwet_features(counts, near))
+        named[name] = partial(_gwet, near=near, start=start)
+    both, figures = int((counts.sum(axis=1) >= 2).sum()), list(named.values())
+    found = clustered_statistics(np.hstack(columns), groups, figures, n=both, seed=seed, draws=draws, level=level)
+    return dict(zip(named, found, strict=True))
+
+
+def _gwet_names(scale: Scale) -> dict[str, Weights]:
+    return {"ac1": "unweighted"} if scale.kind == "nominal" else {"ac1": "unweighted", "ac2": "quadratic"}
+
+
+def _pair_features(first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale) -> Floats:
+    """Return one flat table an item: a one where the pair of labels is, nothing where one is missing."""
+    if len(first) != len(second):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
+    one, other = scale.codes(first), scale.codes(second)
+    size = len(scale.values)
+    features = np.zeros((len(one), size * size))
+    both = np.flatnonzero((one != MISSING) & (other != MISSING))
+    features[both, one[both] * size + other[both]] = 1
+    return features
+
+
+def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
+    """Return the figures of two raters as functions of their flat table."""
+    names: dict[str, Weights] = {"kappa": "unweighted"}
+    if scale.kind != "nominal":
+        names |= {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
+    figures: dict[str, Statistic] = {"agreement": partial(_mean_of, weights=np.eye(len(scale.values)))}
+    figures |= {name: partial(_kappa, apart=disagreement(scale, weights)) for name, weights in names.items()}
+    for name, weights in _gwet_names(scale).items():
+        figures[name] = partial(_gwet_of_pair, near=1 - disagreement(scale, weights))
+    figures["alpha"] = partial(_alpha_of_pair, scale=scale)
+    if scale.kind != "nominal":
+        apart = scale.numbers[None, :] - scale.numbers[:, None]
+        figures |= {"spearman": _spearman, "kendall": _kendall}
+        figures |= {"mae": partial(_mean_of, weights=np.abs(apart)), "bias": partial(_mean_of, weights=apart)}
+    return {name: on_table(figure, len(scale.values) ** 2) for name, figure in figures.items()}
+
+
+def _mean_of(tables: Floats, weights: Floats) -> Floats:
+    return ratio((tables * weights).sum(axis=(-2, -1)), tables.sum(axis=(-2, -1)))
+
+
+def _kappa(tables: Floats, apart: Floats) -> Floats:
+    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
+    seen = (tables * apart).sum(axis=(-2, -1)) * tables.sum(axis=(-2, -1))
+    return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
+
+
+def _counts(codes: Codes, values: int) -> Floats:
+    """Count how many raters gave each item each value; shape (items, values)."""
+    return np.asarray((codes[:, :, None] == np.arange(values)).sum(axis=1), dtype=np.float64).reshape(-1, values)
+
+
+def _gwet_features(counts: Floats, near: Floats) -> Floats:
+    """Return per item the shares of the values, whether it has a label, has two, and how far its pairs agree."""
+    labels = counts.sum(axis=1)
+    pairs = labels * (labels - 1)
+    agreed = ratio((counts * (counts @ near - 1)).sum(axis=1), pairs)
+    shares = ratio(counts, labels[:, None])
+    parts = [np.nan_to_num(shares), np.stack([labels > 0, pairs > 0, np.nan_to_num(agreed)], axis=1)]
+    return np.hstack(parts).astype(np.float64)
+
+
+def _gwet(sums: Floats, near: Floats, start: int = 0) -> Floats:
+    size = len(near)
+    part = sums[..., start : start + size + 3]
+    shares = ratio(part[..., :size], part[..., size, None])
+    return _corrected(ratio(part[..., size + 2], part[..., size + 1]), shares, near)
+
+
+def _gwet_of_pair(tables: Floats, near: Floats) -> Floats:
+    shares = ratio(tables.sum(axis=-1) + tables.sum(axis=-2), 2 * tables.sum(axis=(-2, -1))[..., None])
+    return _corrected(_mean_of(tables, near), shares, near)
+
+
+def _corrected(agreed: Floats, shares: Floats, near: Floats) -> Floats:
+    chance = near.sum() / (near.size - len(near)) * (shares * (1 - shares)).sum(axis=-1)
+    return ratio(agreed - chance, 1 - chance)
+
+
+def _coincidences(counts: Floats) -> Floats:
+    """Return per item the ordered pairs of labels, each worth 1 / (labels - 1); shape (items, values, values)."""
+    labels = counts.sum(axis=1)
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
+    return np.nan_to_num(ratio(pairs, (labels - 1)[:, None, None]))
+
+
+def _alpha(coincidences: Floats, scale: Scale, metric: Metric) -> Floats:
+    totals = coincidences.sum(axis=-1)
+    apart = _distances(totals, scale.numbers, metric)
+    seen = (coincidences * apart).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
+    return np.asarray(1 - ratio(seen, (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1))))
+
+
+def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
+    return _alpha(tables + np.swapaxes(tables, -2, -1), scale, scale.kind)
+
+
+def _distances(totals: Floats, numbers: Floats, metric: Metric) -> Floats:
+    """Return Krippendorff's squared distances of two values; the ordinal ones depend on how often each was given."""
+    if metric == "nominal":
+        return 1 - np.eye(len(numbers))
+    if metric == "ratio":
+        if numbers.min() < 0:
+            raise ValueError(f"distances by ratio need values from 0 up, got {numbers.min():g}")
+        return np.nan_to_num(ratio(np.abs(numbers[:, None] - numbers), numbers[:, None] + numbers)) ** 2
+    # The labels between two values, with half of those at either end, are the distance of their middle ranks.
+    places = numbers if metric == "interval" else _middle_ranks(totals)
+    return np.asarray(np.square(places[..., :, None] - places[..., None, :]))
+
+
+def _middle_ranks(totals: Floats) -> Floats:
+    return np.asarray(np.cumsum(totals, axis=-1) - totals / 2)
+
+
+def _spearman(tables: Floats) -> Floats:
+    """Correlate middle ranks; scipy's takes one sample at a time, and resampling needs thousands."""
+    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
+    half = rows.sum(axis=-1)[..., None] / 2
+    one, other = _middle_ranks(rows) - half, _middle_ranks(columns) - half
+    together = (tables * one[..., :, None] * other[..., None, :]).sum(axis=(-2, -1))
+    return ratio(together, np.sqrt((rows * one**2).sum(axis=-1) * (columns * other**2).sum(axis=-1)))
+
+
+def _kendall(tables: Floats) -> Floats:
+    """Return tau-b: concordant less discordant pairs, over the geometric mean of the pairs untied on each side."""
+    count = tables.sum(axis=(-2, -1))
+    above = np.flip(np.cumsum(np.flip(tables, -2), axis=-2), -2) - tables
+    upto = np.cumsum(above, axis=-1)
+    balance = (tables * (upto[..., -1:] - upto - (upto - above))).sum(axis=(-2, -1))
+    untied = [(count**2 - np.square(tables.sum(axis=axis)).sum(axis=-1)) / 2 for axis in (-1, -2)]
+    return ratio(balance, np.sqrt(untied[0] * untied[1]))

@@ -149,6 +149,19 @@ def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, floa
     return float(low), float(high)
 
 
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Divide element by element; NaN, the mark of an undefined figure among draws, where `below` isn't positive."""
+    above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    quotient: Floats = np.divide(above, below, out=np.full(np.broadcast(above, below).shape, np.nan), where=below > 0)
+    return quotient
+
+
+def on_table(statistic: Statistic, width: int) -> Statistic:
+    """Let a figure of square tables, shape (…, values, values), take the first `width` = values² of flat sums."""
+    size = round(width**0.5)
+    return lambda sums: statistic(sums[..., :width].reshape(*sums.shape[:-1], size, size))
+
+
 def clustered_statistics(
     features: Floats,
     clusters: Sequence[Hashable],

