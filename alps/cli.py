@@ -81,7 +81,8 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 def show(run_folder: str, record: str, full: bool) -> None:
     """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
 
-    ID is a benchmark id, the unique beginning of one, or a number in the order of the data.
+    ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a run has several
+    tracks, TRACK/ID.
     """
     from alps.report.runs import find_run
     from alps.report.show import show_record

@@ -131,6 +131,19 @@ class Row:
             raise self.wrong(field, f"must be a number from {low:g} to {high:g}, got {shown(value)}")
         return float(value)
 
+    def probability(self, field: str) -> float | None:
+        """Return a number from 0 to 1, or None where it is null or left out.
+
+        Raises:
+            DataError: If it is anything else.
+        """
+        value = self.values.get(field)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise self.wrong(field, f"must be a number from 0 to 1 or null, got {shown(value)}")
+        return float(value)
+
     def refuse_near_misses(self, optional: Sequence[str]) -> None:
         """Refuse a field whose name is nearly that of an optional one that is left out: it would be lost silently.
 

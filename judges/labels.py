@@ -190,7 +190,7 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet | No
     for row in read_rows(path):
         row.refuse_near_misses(("raw", "probability"))
         item_id, name = row.text("item_id"), row.text("judge")
-        verdict = Verdict(_verdict(row, labels), row.optional_text("raw"), _probability(row))
+        verdict = Verdict(_verdict(row, labels), row.optional_text("raw"), row.probability("probability"))
         if judges.setdefault(name, {}).setdefault(item_id, verdict) is not verdict:
             raise row.wrong("judge", f"{shown(name)} has a verdict on item {shown(item_id)} above: keep one of them")
     if judge is None and len(judges) > 1:
@@ -322,15 +322,6 @@ def _verdict(row: Row, labels: LabelSet | None) -> Value | None:
     if not isinstance(verdict, int | float | str | None):
         raise row.wrong("verdict", f"must be a number, text, true, false or null, got {shown(verdict)}")
     return verdict
-
-
-def _probability(row: Row) -> float | None:
-    value = row.values.get("probability")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise row.wrong("probability", f"must be a number from 0 to 1 or null, got {shown(value)}")
-    return float(value)
 
 
 def _hash(path: Path) -> str:

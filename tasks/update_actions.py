@@ -125,7 +125,7 @@ def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[
 
 def _place(places: Mapping[str, int], name: str, replaces: str | None = None) -> int | None:
     """Return the place of the old memory that an item is about: the one it names, its own id's, or its base id's."""
-    return next((places[known] for known in (replaces, name, base_id(name)) if known in places), None)
+    return next((places[known] for known in (replaces or name, name, base_id(name)) if known in places), None)
 
 
 def _twins(one: Memory, other: Memory, *, same_id: bool) -> bool:

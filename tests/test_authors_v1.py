@@ -39,6 +39,8 @@ def item(value="Plays the cello", **fields):
         ("Preferences/Food", "Habits/Food", 0),
         ("Preferences/Food", "", 0),
         ("", "", 0),
+        ("!", "?", 0),
+        ("Preferences//Food/", "Preferences/Food", 1),
         (None, "Preferences/Food", 0),
     ],
 )
@@ -60,6 +62,9 @@ def test_labels_are_compared_by_their_common_prefix(first, second, expected):
         ("likes tea", None, 0),
         ("", "", 0),
         ("!!!", "???", 0),
+        ("likes tea", "!!!", 0),
+        ("tide", "diet", 0.4 * 2 / 8),
+        ("diet", "tide", 0.4 * 4 / 8),
     ],
 )
 def test_values_are_compared_by_words_and_by_characters(gold, predicted, expected):

@@ -8,6 +8,7 @@ against a value. No setting was tuned on evaluation data.
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -55,17 +56,17 @@ class BM25:
         self._packed = lru_cache(maxsize=cached_values)(self._pack)
         self._lock = Lock()
 
-    def _pack(self, value: str) -> tuple[bytes, int]:
-        """Return the ids of the terms of `value` as bytes, and the digest that settles ties."""
+    def _pack(self, value: str) -> tuple[bytes, bytes]:
+        """Return the ids of the terms of `value`, and the digest that settles ties, both as bytes."""
         ids = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in terms(value)]
-        return np.array(ids, dtype=_ID).tobytes(), digest(value)
+        return np.array(ids, dtype=_ID).tobytes(), digest(value).to_bytes(8, sys.byteorder)
 
     def tokenise(self, values: Sequence[str]) -> None:
         """Cut `values` into terms beforehand; `rank` does it otherwise."""
         with self._lock:
             self._pack_all(values)
 
-    def _pack_all(self, values: Sequence[str]) -> list[tuple[bytes, int]]:
+    def _pack_all(self, values: Sequence[str]) -> list[tuple[bytes, bytes]]:
         if len(self._vocabulary) > MOST_TERMS:
             self._packed.cache_clear()
             self._vocabulary.clear()
@@ -79,8 +80,8 @@ class BM25:
             packed = self._pack_all(values)
             wanted = {self._vocabulary[t]: n for t, n in Counter(terms(query)).items() if t in self._vocabulary}
             size = len(self._vocabulary)
-        scores = self._scores(wanted, [ids for ids, _ in packed], size)
-        return best_first(scores, query, np.fromiter((key for _, key in packed), dtype=np.uint64, count=len(packed)))
+        pool, digests = zip(*packed, strict=True)
+        return best_first(self._scores(wanted, pool, size), query, np.frombuffer(b"".join(digests), dtype=np.uint64))
 
     def _scores(self, wanted: Mapping[int, int], packed: Sequence[bytes], size: int) -> NDArray[np.float64]:
         """Return the score of each packed value for a query's term ids and their counts, out of `size` ids.

@@ -1,0 +1,351 @@
+"""Scores corrected for what a judge is known to get wrong, with intervals that hold all sources of noise.
+
+Two ways, for two situations. Where people labelled a random sample of the population that the judge scored:
+prediction-powered inference (`ppi`). Where error rates are carried over from elsewhere: Rogan and Gladen's estimator
+(`rogan_gladen`), whose interval counts the noise of the score, of the sensitivity and of the specificity.
+
+Estimates and bounds may leave the range of possible values. They are then returned as they are and `Correction.outside`
+says so: a rate below 0 is evidence that an assumption fails, and clipping would hide it. Where the data can't support a
+correction the status is `not_correctable`, `reason` says why, and value and bounds are None, never NaN.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal
+
+import numpy as np
+
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums, clustered_mean
+from alps.stats.intervals import clustered_variance, quantile, wilson
+
+Method = Literal["rogan_gladen", "ppi"]
+Interval = Literal["score", "normal"]
+YOUDEN = 0.1
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a judge said of items with a known answer: cells of its confusion table, the unparsed decided beforehand."""
+
+    tp: int
+    fn: int
+    fp: int
+    tn: int
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A corrected score beside the raw one.
+
+    `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity + specificity - 1 of
+    `rogan_gladen`: how much better than chance the judge is. `design_effect` is by how much clusters widen the
+    variance; 1 where items stand alone.
+    """
+
+    method: Method
+    raw: Estimate
+    value: float | None
+    low: float | None
+    high: float | None
+    labelled: int
+    weight: float | None = None
+    youden: Estimate | None = None
+    design_effect: float = 1.0
+    reason: str | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def status(self) -> Literal["corrected", "not_correctable"]:
+        """Whether there is a corrected value."""
+        return "not_correctable" if self.value is None else "corrected"
+
+    @property
+    def outside(self) -> bool:
+        """Whether the value or a bound is impossible: outside `bounds`."""
+        low, high = self.bounds
+        return any(figure is not None and not low <= figure <= high for figure in (self.value, self.low, self.high))
+
+
+def youden(counts: Counts, *, design_effect: float = 1.0, level: float = 0.95) -> Estimate:
+    """Estimate sensitivity + specificity - 1; 0 is a judge that guesses.
+
+    The interval combines Wilson's two, squared distances added. None without both positive and negative items.
+
+    Source: Newcombe, Statistics in Medicine 17 (1998) 873, method 10.
+    """
+    n = counts.tp + counts.fn + counts.fp + counts.tn
+    hit = wilson(counts.tp / design_effect, (counts.tp + counts.fn) / design_effect, level=level)
+    spared = wilson(counts.tn / design_effect, (counts.tn + counts.fp) / design_effect, level=level)
+    sides = (hit.value, hit.low, hit.high, spared.value, spared.low, spared.high)
+    if any(side is None for side in sides):
+        return Estimate(None, None, None, n)
+    one, one_low, one_high, other, other_low, other_high = (side for side in sides if side is not None)
+    value = one + other - 1
+    low = value - sqrt((one - one_low) ** 2 + (other - other_low) ** 2)
+    high = value + sqrt((one_high - one) ** 2 + (other_high - other) ** 2)
+    return Estimate(value, low, high, n)
+
+
+def rogan_gladen(
+    positives: int,
+    total: int,
+    counts: Counts,
+    *,
+    design_effect: float = 1.0,
+    minimum: float = YOUDEN,
+    level: float = 0.95,
+) -> Correction:
+    """Correct a judge's rate by its error rates, measured on other items.
+
+    Assumes that sensitivity and specificity are the same on the items scored as on those labelled. The interval adds
+    pseudo-counts to all three proportions and shifts its centre for the bias of the ratio; it covers about as often as
+    it says from some ten items of the rarer class on. Not correctable where the judge is hardly better than chance:
+    where youden is at most `minimum`, or its interval reaches 0.
+
+    Source: Rogan and Gladen, American Journal of Epidemiology 107 (1978) 71; interval: Lee et al., arXiv:2511.21140,
+    after Lang and Reiczigel, Preventive Veterinary Medicine 113 (2014) 13.
+
+    Args:
+        positives: Items that the judge accepted.
+        total: Items that it judged.
+        counts: Its confusion table on labelled items.
+        design_effect: By how much clusters widen the variance, ≥ 1; see `clustered_rogan_gladen`.
+        minimum: Youden's index up to which no correction is made.
+        level: Of the interval, in (0, 1).
+
+    Raises:
+        ValueError: Unless 0 ≤ positives ≤ total and the design effect is at least 1.
+    """
+    if design_effect < 1:
+        raise ValueError(f"a design effect is at least 1, got {design_effect}")
+    effective = wilson(positives / design_effect, total / design_effect, level=level)
+    raw = Estimate(effective.value, effective.low, effective.high, total)
+    better = youden(counts, design_effect=design_effect, level=level)
+    reason = _why_not(raw, counts, better, minimum)
+    if reason or raw.value is None or better.value is None:
+        return Correction("rogan_gladen", raw, None, None, None, better.n, None, better, design_effect, reason)
+    spared = counts.tn / (counts.tn + counts.fp)
+    value = (raw.value + spared - 1) / better.value
+    low, high = _two_sources(positives, total, counts, design_effect, level)
+    return Correction("rogan_gladen", raw, value, low, high, better.n, None, better, design_effect)
+
+
+def _why_not(raw: Estimate, counts: Counts, better: Estimate, minimum: float) -> str | None:
+    if raw.value is None:
+        return "the judge scored no items"
+    if better.value is None or better.low is None:
+        missing = "positive" if counts.tp + counts.fn == 0 else "negative"
+        return f"no labelled item is {missing}: the judge's error rate there is unknown"
+    if better.value <= minimum:
+        return f"sensitivity + specificity - 1 is {better.value:.2f}, at most {minimum:g}: the judge nearly guesses"
+    if better.low <= 0:
+        return f"sensitivity + specificity - 1 may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
+    return None
+
+
+def _two_sources(positives: int, total: int, counts: Counts, design_effect: float, level: float) -> tuple[float, float]:
+    """Return the adjusted interval of Rogan and Gladen's estimate."""
+    z = quantile(level)
+
+    def padded(successes: float, trials: float, extra: float) -> tuple[float, float]:
+        trials = trials / design_effect + extra
+        share = (successes / design_effect + extra / 2) / trials
+        return share, share * (1 - share) / trials
+
+    rate, rate_noise = padded(positives, total, z * z)
+    spared, spared_noise = padded(counts.tn, counts.tn + counts.fp, 2)
+    hit, hit_noise = padded(counts.tp, counts.tp + counts.fn, 2)
+    better = hit + spared - 1
+    value = (rate + spared - 1) / better
+    centre = value + 2 * z * z * (value * hit_noise - (1 - value) * spared_noise)
+    half = z * sqrt(rate_noise + (1 - value) ** 2 * spared_noise + value**2 * hit_noise) / abs(better)
+    return centre - half, centre + half
+
+
+def clustered_rogan_gladen(
+    verdicts: Sequence[bool],
+    clusters: Sequence[Hashable],
+    people: Sequence[bool],
+    judge: Sequence[bool],
+    label_clusters: Sequence[Hashable],
+    *,
+    minimum: float = YOUDEN,
+    level: float = 0.95,
+) -> Correction:
+    """Correct a judge's rate where items share a user, a question or a session.
+
+    As `rogan_gladen`, with all numbers of items divided by the design effect of the estimate itself, taken as at least
+    1; clusters of the same name among the items scored and those labelled are the same.
+
+    Args:
+        verdicts: The judge's, on the items scored; shape (items,).
+        clusters: What each of these belongs to.
+        people: Labels of the labelled items; shape (labelled,).
+        judge: The judge's verdicts there.
+        label_clusters: What each of these belongs to.
+        minimum: Youden's index up to which no correction is made.
+        level: Of the interval, in (0, 1).
+
+    Raises:
+        ValueError: If lengths differ.
+    """
+    if len(verdicts) != len(clusters) or not len(people) == len(judge) == len(label_clusters):
+        lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
+        raise ValueError(f"lengths differ: {', '.join(map(str, lengths))}")
+    said, truth, heard = (np.asarray(part, dtype=bool) for part in (verdicts, people, judge))
+    counts = Counts(
+        tp=int((truth & heard).sum()),
+        fn=int((truth & ~heard).sum()),
+        fp=int((~truth & heard).sum()),
+        tn=int((~truth & ~heard).sum()),
+    )
+    effect = 1.0
+    if len(said) and truth.any() and not truth.all():
+        effect = _design_effect(said, truth, heard, [*clusters, *label_clusters])
+    return rogan_gladen(int(said.sum()), len(said), counts, design_effect=effect, minimum=minimum, level=level)
+
+
+def _design_effect(said: np.ndarray, truth: np.ndarray, heard: np.ndarray, clusters: Sequence[Hashable]) -> float:
+    """Return the clustered variance of Rogan and Gladen's estimate over that of items that stand alone, from 1 up."""
+    rate, hit, false = float(said.mean()), float(heard[truth].mean()), float(heard[~truth].mean())
+    if hit == false:
+        return 1.0  # not correctable whatever the clusters
+    value = (rate - false) / (hit - false)
+    noise = np.where(truth, -value * (heard - hit) / truth.sum(), -(1 - value) * (heard - false) / (~truth).sum())
+    influence = np.concatenate([(said - rate) / len(said), noise]).astype(np.float64)
+    together = clustered_variance(influence, clusters)
+    alone = clustered_variance(influence, range(len(influence)))
+    if not together or not alone:
+        return len(influence) / len(set(clusters))  # clusters that can't be seen are taken at their worst
+    return max(1.0, together / alone)
+
+
+def rogan_gladen_known(
+    positives: int, total: int, sensitivity: float, specificity: float, *, level: float = 0.95
+) -> Estimate:
+    """Correct a rate by error rates that are known without noise, with Wilson's interval carried over.
+
+    For comparison with published figures; error rates measured on labels have noise, which `rogan_gladen` counts.
+
+    Raises:
+        ValueError: If sensitivity + specificity is 1: such a judge guesses.
+    """
+    better = sensitivity + specificity - 1
+    if better == 0:
+        raise ValueError("sensitivity + specificity is 1: a judge that guesses can't be corrected for")
+    raw = wilson(positives, total, level=level)
+    if raw.value is None or raw.low is None or raw.high is None:
+        return raw
+    value, low, high = ((figure + specificity - 1) / better for figure in (raw.value, raw.low, raw.high))
+    return Estimate(value, min(low, high), max(low, high), total)
+
+
+def ppi(
+    people: Floats,
+    judge: Floats,
+    others: Floats,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None = None,
+    *,
+    interval: Interval = "normal",
+    weight: float | None = None,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    level: float = 0.95,
+) -> Correction:
+    """Estimate what people's mean label would be, from few labels and many verdicts of a judge.
+
+    Assumes that the labelled items are a random sample of the same population as the others. The judge may err in any
+    way: a useless one gets a weight near 0 and costs nothing. The weight that makes the variance smallest is estimated
+    and not clipped. With `clusters`, the variance is one between clusters, and quantiles are Student's.
+
+    `interval="normal"` is the published one. `"score"`, for labels of 0 and 1 only, is Wilson's at the number of
+    labels that the estimate is worth; it covers better for rates near 0 or 1 and small samples, and falls back to the
+    normal one where the estimate is not between 0 and 1.
+
+    Source: Angelopoulos, Duchi and Zrnic, «PPI++», arXiv:2311.01453.
+
+    Args:
+        people: Labels; shape (labelled,), finite.
+        judge: The judge's verdicts on the same items; shape (labelled,), finite.
+        others: Its verdicts on items without a label; shape (others,), finite, may be empty.
+        clusters: What the labelled items and the others belong to; same names are the same cluster.
+        interval: See above.
+        weight: Of the verdicts, instead of the best; 0 ignores the judge, 1 trusts it as plain PPI does.
+        bounds: Of possible values, for `Correction.outside`.
+        level: Of the interval, in (0, 1).
+
+    Raises:
+        ValueError: If lengths differ, a number is not finite, or a score interval is asked for of other numbers than
+            0 and 1.
+    """
+    _check(people, judge, others, clusters, interval)
+    n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
+    said = np.concatenate([judge, others]).astype(np.float64)
+    raw = clustered_mean(said, range(len(said)) if groups is None else groups, level=level)
+    held = n if clusters is None else len(set(clusters[0]))
+    if held < 2:
+        unit = "item" if clusters is None else "cluster"
+        reason = f"labels on {held} {unit}{'' if held == 1 else 's'}: at least 2 are needed"
+        return Correction("ppi", raw, None, None, None, n, reason=reason, bounds=bounds)
+    best = _best_weight(people, judge, others) if weight is None else weight
+    if not len(others):
+        best = 0.0
+    rest = people - best * judge
+    value = float(rest.mean()) + (best * float(others.mean()) if len(others) else 0.0)
+    parts = [(rest - rest.mean()) / n]
+    if len(others):
+        parts.append(best * (others - others.mean()) / len(others))
+    influence = np.concatenate(parts)
+    alone = float(np.square(influence).sum())
+    together = alone if groups is None else float(np.square(cluster_sums(influence[:, None], groups)).sum())
+    low, high = _ppi_bounds(value, together, held, clustered=groups is not None, interval=interval, level=level)
+    effect = together / alone if alone else 1.0
+    return Correction("ppi", raw, value, low, high, n, best, None, effect, bounds=bounds)
+
+
+def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
+    """Return the weight of least variance: the covariance over the pooled variance of verdicts, shrunk by n / N."""
+    if not len(others):
+        return 0.0
+    pooled = float(np.concatenate([judge, others]).var(ddof=1))
+    together = float(((people - people.mean()) * (judge - judge.mean())).mean())
+    return together / ((1 + len(people) / len(others)) * pooled) if pooled > 0 else 0.0
+
+
+def _ppi_bounds(
+    value: float, variance: float, held: int, *, clustered: bool, interval: Interval, level: float
+) -> tuple[float, float]:
+    z = quantile(level)
+    if not clustered and interval == "normal":
+        return value - z * sqrt(variance), value + z * sqrt(variance)
+    from scipy.stats import t
+
+    variance *= held / (held - 1)
+    wide = float(t.ppf((1 + level) / 2, held - 1))
+    if interval == "score" and variance > 0 and 0 < value < 1:
+        worth = value * (1 - value) / variance * (z / wide) ** 2
+        score = wilson(value * worth, worth, level=level)
+        if score.low is not None and score.high is not None:
+            return score.low, score.high
+    if interval == "score" and variance == 0 and value in (0.0, 1.0):
+        score = wilson(value * held, held, level=level)
+        if score.low is not None and score.high is not None:
+            return score.low, score.high
+    return value - wide * sqrt(variance), value + wide * sqrt(variance)
+
+
+def _check(
+    people: Floats,
+    judge: Floats,
+    others: Floats,
+    clusters: tuple[Sequence[Hashable], Sequence[Hashable]] | None,
+    interval: Interval,
+) -> None:
+    if len(people) != len(judge):
+        raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts on them")
+    if clusters is not None and (len(clusters[0]), len(clusters[1])) != (len(people), len(others)):
+        raise ValueError("lengths differ: name one cluster for each labelled item and each other one")
+    if not all(np.isfinite(part).all() for part in (people, judge, others)):
+        raise ValueError("labels and verdicts must be finite: leave out, or decide, what was not given")
+    if interval == "score" and not np.isin(people, (0, 1)).all():
+        raise ValueError("a score interval needs labels of 0 and 1: use interval='normal'")
