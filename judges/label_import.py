@@ -34,7 +34,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Collected:
-    """A label folder on its way there; `people` is what `people.json` will hold."""
+    """A label folder on its way there; `people` is what `people.json` will hold of those who labelled something."""
 
     people: Mapping[str, Any]
     scales: dict[str, Scale] = field(default_factory=dict)
@@ -59,7 +59,13 @@ class Collected:
         Raises:
             DataError: If another item has this id.
         """
-        item = {"item_id": item_id, "rubric": rubric, "system": None, "cluster": cluster, "language": "en"}
+        item: dict[str, Any] = {
+            "item_id": item_id,
+            "rubric": rubric,
+            "system": None,
+            "cluster": cluster,
+            "language": "en",
+        }
         item["payload"] = dict(payload)
         if self.items.setdefault(item_id, item) != item:
             raise DataError(f"another item {shown(item_id)} stands above", path=row.path, line=row.line)
@@ -147,6 +153,8 @@ def _write(collected: Collected, out: Path) -> None:
     labels = [{"item_id": item, "annotator": name, "label": label} for (item, name), label in collected.labels.items()]
     means = [{"item_id": item, "annotator": name, "mean": mean} for (item, name), mean in collected.means.items()]
     scales = {rubric: {"kind": scale.kind, "values": list(scale.values)} for rubric, scale in collected.scales.items()}
+    annotators = dict.fromkeys(name for _, name in collected.labels)
+    about = {name: collected.people["annotators"].get(name, {"kind": "person"}) for name in annotators}
     tables: dict[str, Iterable[dict[str, Any]]] = {
         ITEMS: collected.items.values(),
         LABELS: labels,
@@ -156,7 +164,7 @@ def _write(collected: Collected, out: Path) -> None:
     for name, rows in tables.items():
         if written := b"".join(map(dump, rows)):
             (out / name).write_bytes(written)
-    for name, values in ((SCALE, scales), (PEOPLE, collected.people)):
+    for name, values in ((SCALE, scales), (PEOPLE, {**collected.people, "annotators": about})):
         (out / name).write_bytes(json.dumps(values, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
@@ -177,10 +185,7 @@ def openqa_eval(path: Path) -> Collected:
     rubric, collected = "answer_match", Collected(people)
     for row in read_rows(path):
         collected.add_scale(row, rubric, Scale("nominal", (0, 1)))
-        number = row.get("row")
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise row.wrong("row", f"must be a whole number, got {shown(number)}")
-        item_id = f"row-{number:04d}"
+        item_id = f"row-{_whole(row, 'row'):04d}"
         payload = {name: row.get(name) for name in ("question", "gold_answers", "candidate")}
         collected.add_item(row, item_id, rubric, cluster=row.text("question_id"), payload=payload)
         human, judges, raw = row.part("human"), row.part("judges"), row.part("judge_raw")
@@ -241,7 +246,7 @@ def llmbar(path: Path) -> Collected:
     collected = Collected(people)
     for row in read_rows(path):
         subset = row.text("subset").lower()
-        rubric, item_id = f"llmbar/{subset}", f"{subset}/{row.get('i')}"
+        rubric, item_id = f"llmbar/{subset}", f"{subset}/{_whole(row, 'i')}"
         collected.add_scale(row, rubric, Scale("nominal", (1, 2)))
         payload = {name: row.get(name) for name in ("input", "output_1", "output_2")}
         collected.add_item(row, item_id, rubric, cluster=item_id, payload=payload)
@@ -264,6 +269,13 @@ CONVERTERS: Mapping[str, Callable[[Path], Collected]] = {
 }
 
 
+def _whole(row: Row, field: str) -> int:
+    value = row.get(field)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise row.wrong(field, f"must be a whole number, got {shown(value)}")
+    return value
+
+
 def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
     """Yield the rows of a CSV file with a header; the columns `numbers` as numbers, all others as text."""
     line = 0
@@ -272,6 +284,8 @@ def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
             reader = csv.DictReader(file, strict=True)
             for values in reader:
                 line = reader.line_num
+                if None in values:
+                    raise DataError("has more cells than the header", path=path, line=line)
                 row = Row(path, line, values)
                 yield Row(path, line, {**values, **{name: _number(row, name) for name in numbers}})
     except (csv.Error, UnicodeDecodeError) as error:

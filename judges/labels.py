@@ -2,7 +2,7 @@
 
 | file | one row a line, or one object |
 |---|---|
-| `items.jsonl` | `{"item_id", "rubric", "system", "cluster", "language", "payload"}`, any object; the middle three or null |
+| `items.jsonl` | `{"item_id", "rubric", "system", "cluster", "language", "payload"}`; the middle three may be null |
 | `labels.jsonl` | `{"item_id", "annotator", "label"}`; where somebody gave no label there is no row |
 | `scale.json` | `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [every value, in order]}}` |
 | `people.json` | optional: `{"guidelines", "annotators": {NAME: {"kind", "expertise", "blind", "how"}}}` |
@@ -159,7 +159,7 @@ def read_labels(folder: Path) -> LabelSet:
 
     Raises:
         UsageError: If there is no such folder.
-        DataError: If a file is missing or empty, or a row can't be read; names file, line and field, and how to mend it.
+        DataError: If a file is missing or empty, or a row can't be read: names file, line, field and a mend.
     """
     if not folder.is_dir():
         raise UsageError(f"labels={folder}: no such folder")

@@ -13,7 +13,7 @@ from alps.judges.base import Judge, fingerprint_id
 from alps.judges.grounding import grounding
 from alps.judges.matching import is_rejected, shown_value
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
-from alps.llm.types import AnswerType, Read, Request
+from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
 from alps.prompts import load_prompt
 from alps.schema import UNMAPPED, Prediction, Target, TextAnswer, Turn, UtilizationSample
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
@@ -165,7 +165,9 @@ def read_answer(node: object) -> Read[str]:
     """
     keys = ("answer", "response", "response_text")
     found = next((node[k] for k in keys if node.get(k) is not None), None) if isinstance(node, dict) else node
-    if not isinstance(found, str) or not found.strip():
+    if isinstance(found, str) and not found.strip():
+        raise EmptyAnswer("the answer is empty")
+    if not isinstance(found, str):
         raise ValueError("expected an object with a non-empty text `answer`")
     return Read(found)
 

@@ -129,3 +129,16 @@ def test_the_audit_of_the_real_sample_ends_with_exit_1(alps, sample):
     assert finished.returncode == 1
     assert "85 of 85 pools" in finished.stdout
     assert "16 of 259 gold items" in finished.stdout
+
+
+@pytest.mark.parametrize("answer", ["", "  \n"])
+def test_an_empty_answer_from_a_file_or_a_class_is_empty_and_scores_nothing(alps, tmp_path, answer):
+    names = [row["benchmark_id"] for row in rows(SAMPLES / "task4_ability3" / "model_input.jsonl")][:2]
+    lines = [json.dumps({"benchmark_id": name, "answer": answer}) + "\n" for name in names]
+    (tmp_path / "answers.jsonl").write_text("".join(lines))
+    (tmp_path / "silent.py").write_text(f"class Silent:\n    def predict(self, sample):\n        return {answer!r}\n")
+    for number, model in enumerate(("predictions:answers.jsonl", "python:silent:Silent")):
+        finished = alps("run", "task=utilization", "ability=vra", f"model={model}", "limit=2", f"out=out{number}")
+        assert finished.returncode == 0, finished.stderr
+        found = summary(tmp_path / f"out{number}")["tracks"]["task4_ability3"]
+        assert (found["failed_predictions"], found["scored"]) == ({"empty": 2}, 2)

@@ -220,6 +220,12 @@ REWORDED = m("Is the owner of a cat", "m9")
         ),
         pytest.param((REWORDED,), [("Owns a cat", REWORDED.value, "same")], ["retain"], id="reworded"),
         pytest.param((m("Has a pet", "m9"),), [("Owns a cat", "Has a pet", "broader")], ["modify"], id="generalised"),
+        pytest.param(
+            (REWORDED, m("Has a pet", "m8")),
+            [("Owns a cat", REWORDED.value, "same"), ("Owns a cat", "Has a pet", "broader")],
+            ["retain", "add"],
+            id="generalised beside what is kept",
+        ),
         pytest.param((m("Has fur", "m9"),), [("Owns a cat", "Has fur", "related")], ["add"], id="only related"),
         pytest.param((m("Owns a cat", "m3"),), (), ["retain"], id="another memory's id"),
         pytest.param((did(m("Teaches", "m_new_1"), replaces="m2"),), (), ["modify"], id="it names what it replaces"),

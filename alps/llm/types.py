@@ -28,6 +28,10 @@ class Read(Generic[T]):
     notes: tuple[str, ...] = ()
 
 
+class EmptyAnswer(ValueError):
+    """There is an answer, and nothing in it: a failure of its own kind."""
+
+
 @dataclass(frozen=True)
 class AnswerType(Generic[T]):
     """What a completion must answer.

@@ -72,7 +72,8 @@ def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     settings = parse_settings({**kept, **judging}, RunSettings)
     data = open_data(settings)
     if then["data"] != data.description:
-        raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs")
+        drawn = " (its pools were drawn with another seed=)" if settings.seed != then["settings"].get("seed") else ""
+        raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}")
     check_names(settings, data.tasks, generate=False)
     slug = f"{_slug(settings.judge)}-{_digest(settings.experiment())}"
     folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")

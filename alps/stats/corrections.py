@@ -16,22 +16,12 @@ from typing import Literal
 
 import numpy as np
 
-from alps.stats.bootstrap import Estimate, Floats, cluster_sums, clustered_mean
-from alps.stats.intervals import clustered_variance, quantile, wilson
+from alps.stats.bootstrap import Estimate, Floats, cluster_sums
+from alps.stats.intervals import Confusion, clustered_variance, confusion, quantile, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
 Interval = Literal["score", "normal"]
 YOUDEN = 0.1
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a judge said of items with a known answer: cells of its confusion table, the unparsed decided beforehand."""
-
-    tp: int
-    fn: int
-    fp: int
-    tn: int
 
 
 @dataclass(frozen=True)
@@ -67,14 +57,14 @@ class Correction:
         return any(figure is not None and not low <= figure <= high for figure in (self.value, self.low, self.high))
 
 
-def youden(counts: Counts, *, design_effect: float = 1.0, level: float = 0.95) -> Estimate:
+def youden(counts: Confusion, *, design_effect: float = 1.0, level: float = 0.95) -> Estimate:
     """Estimate sensitivity + specificity - 1; 0 is a judge that guesses.
 
     The interval combines Wilson's two, squared distances added. None without both positive and negative items.
 
     Source: Newcombe, Statistics in Medicine 17 (1998) 873, method 10.
     """
-    n = counts.tp + counts.fn + counts.fp + counts.tn
+    n = counts.n
     hit = wilson(counts.tp / design_effect, (counts.tp + counts.fn) / design_effect, level=level)
     spared = wilson(counts.tn / design_effect, (counts.tn + counts.fp) / design_effect, level=level)
     sides = (hit.value, hit.low, hit.high, spared.value, spared.low, spared.high)
@@ -90,7 +80,7 @@ def youden(counts: Counts, *, design_effect: float = 1.0, level: float = 0.95) -
 def rogan_gladen(
     positives: int,
     total: int,
-    counts: Counts,
+    counts: Confusion,
     *,
     design_effect: float = 1.0,
     minimum: float = YOUDEN,
@@ -109,7 +99,8 @@ def rogan_gladen(
     Args:
         positives: Items that the judge accepted.
         total: Items that it judged.
-        counts: Its confusion table on labelled items.
+        counts: Its confusion table on labelled items; what could not be parsed must be counted in as it is in
+            `positives`, or left out of both.
         design_effect: By how much clusters widen the variance, ≥ 1; see `clustered_rogan_gladen`.
         minimum: Youden's index up to which no correction is made.
         level: Of the interval, in (0, 1).
@@ -131,7 +122,7 @@ def rogan_gladen(
     return Correction("rogan_gladen", raw, value, low, high, better.n, None, better, design_effect)
 
 
-def _why_not(raw: Estimate, counts: Counts, better: Estimate, minimum: float) -> str | None:
+def _why_not(raw: Estimate, counts: Confusion, better: Estimate, minimum: float) -> str | None:
     if raw.value is None:
         return "the judge scored no items"
     if better.value is None or better.low is None:
@@ -144,7 +135,9 @@ def _why_not(raw: Estimate, counts: Counts, better: Estimate, minimum: float) ->
     return None
 
 
-def _two_sources(positives: int, total: int, counts: Counts, design_effect: float, level: float) -> tuple[float, float]:
+def _two_sources(
+    positives: int, total: int, counts: Confusion, design_effect: float, level: float
+) -> tuple[float, float]:
     """Return the adjusted interval of Rogan and Gladen's estimate."""
     z = quantile(level)
 
@@ -194,12 +187,7 @@ def clustered_rogan_gladen(
         lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
         raise ValueError(f"lengths differ: {', '.join(map(str, lengths))}")
     said, truth, heard = (np.asarray(part, dtype=bool) for part in (verdicts, people, judge))
-    counts = Counts(
-        tp=int((truth & heard).sum()),
-        fn=int((truth & ~heard).sum()),
-        fp=int((~truth & heard).sum()),
-        tn=int((~truth & ~heard).sum()),
-    )
+    counts = confusion(truth.tolist(), heard.tolist())
     effect = 1.0
     if len(said) and truth.any() and not truth.all():
         effect = _design_effect(said, truth, heard, [*clusters, *label_clusters])
@@ -280,8 +268,7 @@ def ppi(
     """
     _check(people, judge, others, clusters, interval)
     n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
-    said = np.concatenate([judge, others]).astype(np.float64)
-    raw = clustered_mean(said, range(len(said)) if groups is None else groups, level=level)
+    raw = _raw(np.concatenate([judge, others]), groups, interval, level)
     held = n if clusters is None else len(set(clusters[0]))
     if held < 2:
         unit = "item" if clusters is None else "cluster"
@@ -296,11 +283,28 @@ def ppi(
     if len(others):
         parts.append(best * (others - others.mean()) / len(others))
     influence = np.concatenate(parts)
-    alone = float(np.square(influence).sum())
-    together = alone if groups is None else float(np.square(cluster_sums(influence[:, None], groups)).sum())
+    alone = _squares(influence, None)
+    together = _squares(influence, groups)
     low, high = _ppi_bounds(value, together, held, clustered=groups is not None, interval=interval, level=level)
     effect = together / alone if alone else 1.0
     return Correction("ppi", raw, value, low, high, n, best, None, effect, bounds=bounds)
+
+
+def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
+    sums = influence if groups is None else cluster_sums(influence[:, None], groups)
+    return float(np.square(sums).sum())
+
+
+def _raw(said: Floats, groups: Sequence[Hashable] | None, interval: Interval, level: float) -> Estimate:
+    """Estimate the judge's own mean, with the kind of interval that the corrected one has."""
+    if not len(said):
+        return Estimate(None, None, None, 0)
+    mean, held = float(said.mean()), len(said) if groups is None else len(set(groups))
+    if held < 2:
+        return Estimate(mean, None, None, len(said))
+    variance = _squares((said - mean) / len(said), groups)
+    low, high = _ppi_bounds(mean, variance, held, clustered=groups is not None, interval=interval, level=level)
+    return Estimate(mean, low, high, len(said))
 
 
 def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
@@ -322,13 +326,10 @@ def _ppi_bounds(
 
     variance *= held / (held - 1)
     wide = float(t.ppf((1 + level) / 2, held - 1))
-    if interval == "score" and variance > 0 and 0 < value < 1:
-        worth = value * (1 - value) / variance * (z / wide) ** 2
+    if interval == "score" and (0 < value < 1 or (variance == 0 and value in (0, 1))):
+        # Labels that all agree have no variance to be seen: they are then worth their number.
+        worth = value * (1 - value) / variance * (z / wide) ** 2 if variance > 0 else float(held)
         score = wilson(value * worth, worth, level=level)
-        if score.low is not None and score.high is not None:
-            return score.low, score.high
-    if interval == "score" and variance == 0 and value in (0.0, 1.0):
-        score = wilson(value * held, held, level=level)
         if score.low is not None and score.high is not None:
             return score.low, score.high
     return value - wide * sqrt(variance), value + wide * sqrt(variance)

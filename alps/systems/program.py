@@ -19,7 +19,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.llm.secrets import redact
-from alps.llm.types import Read
+from alps.llm.types import EmptyAnswer, Read
 from alps.schema import Outcome, Prediction
 from alps.systems.base import OnTask
 from alps.systems.process import GRACE, STDERR_KEPT, Life, LineProcess, Row, tail
@@ -239,7 +239,8 @@ class ProgramSystem:
             value = row.task.to_prediction(read.value)
             self._settle(row, outcome="ok", prediction=value, raw=text, notes=(*read.notes, *note))
         else:
-            self._settle(row, outcome="invalid", raw=text, error=redact(str(read)))
+            outcome: Outcome = "empty" if isinstance(read, EmptyAnswer) else "invalid"
+            self._settle(row, outcome=outcome, raw=text, error=redact(str(read)))
 
     def _give_up(self, life: Life, row: Row, error: str, *, outcome: Outcome | None = None) -> None:
         """End a row without an answer: unparsable where garbage stands in its place, else empty."""
@@ -319,6 +320,8 @@ class ProgramSystem:
 def _read(task: Task, node: dict[str, Any]) -> Read[Any] | ValueError:
     try:
         read: Read[Any] = task.answer.read({k: v for k, v in node.items() if k != "benchmark_id"})
+    except EmptyAnswer as error:
+        return error
     except (ValueError, RecursionError) as error:
         return ValueError(str(error))
     return read

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
 from alps.llm.secrets import redact
+from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
 from alps.systems.base import OnTask
 from alps.tasks import Task
@@ -153,7 +154,8 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
             return _failed(task, sample, "invalid", f"answered for '{given}' instead", raw=raw)
         read = task.answer.read(node)
     except (ValueError, TypeError, RecursionError) as error:
-        return _failed(task, sample, "invalid", str(error), raw=raw)
+        kind: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
+        return _failed(task, sample, kind, str(error), raw=raw)
     if said is None:
         said = Prediction(benchmark_id=sample.benchmark_id, track=task.track, outcome="ok")
     fields = {"prediction": task.to_prediction(read.value), "raw": raw, "notes": (*said.notes, *read.notes)}

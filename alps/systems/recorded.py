@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.jsonl import Row, scan
+from alps.llm.types import EmptyAnswer
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -51,6 +52,8 @@ class RecordedPredictions:
             fields = {"outcome": "ok", "benchmark_id": name, **given, "track": self._task.track}
             prediction = Prediction.model_validate(fields)
             read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
+        except EmptyAnswer as error:
+            return prediction.model_copy(update={"outcome": "empty", "prediction": None, "error": str(error)})
         except ValidationError as error:
             first = error.errors()[0]
             named = ".".join(str(part) for part in first["loc"])

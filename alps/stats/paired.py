@@ -1,0 +1,271 @@
+"""Two systems, or many, on the same records: differences, tests, what could have been seen, and who ties with whom.
+
+Scores are paired by place: the same record at the same place on both sides, finite on both. What a sample can't say is
+None, never NaN.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import sqrt
+from string import ascii_lowercase
+
+import numpy as np
+
+from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_mean
+from alps.stats.intervals import clustered_variance
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Where two binary verdicts on the same records differ.
+
+    `p` is exact and two-sided; `chi2`, without continuity correction, is None where they never differ.
+    """
+
+    first_only: int
+    second_only: int
+    chi2: float | None
+    p: float
+
+
+def mcnemar(first_only: int, second_only: int) -> McNemar:
+    """Test whether two binary verdicts are equally often positive, from how often only the one, only the other is.
+
+    Records stand alone; for clustered ones use `paired_difference`.
+
+    Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant records at one half.
+
+    Raises:
+        ValueError: If a count is negative.
+    """
+    if min(first_only, second_only) < 0:
+        raise ValueError(f"counts are not negative, got {first_only} and {second_only}")
+    discordant = first_only + second_only
+    if not discordant:
+        return McNemar(0, 0, None, 1.0)
+    from scipy.stats import binomtest
+
+    p = float(binomtest(first_only, discordant).pvalue)
+    return McNemar(first_only, second_only, (first_only - second_only) ** 2 / discordant, p)
+
+
+def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
+    """Test two lists of verdicts on the same records; see `mcnemar`.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
+    pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
+    return mcnemar(pairs.count((True, False)), pairs.count((False, True)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First less second: the mean difference with its bootstrap interval, and a two-sided p.
+
+    `detectable` is the true difference that a sample of this size and spread finds significant in 80 % of cases. `p`
+    and `detectable` are None with fewer than two clusters.
+    """
+
+    estimate: Estimate
+    p: float | None
+    detectable: float | None
+
+
+def paired_difference(
+    first: Floats,
+    second: Floats,
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+    level: float = 0.95,
+) -> Difference:
+    """Compare two systems on the same records.
+
+    The interval resamples clusters. `p` is that of a t test whose variance is one between clusters, so that it is not
+    limited by the number of draws when Holm's correction multiplies it; where all clusters differ by exactly as much,
+    that of the sign test.
+
+    Args:
+        first: Scores of the one; shape (records,), finite.
+        second: Scores of the other on the same records.
+        clusters: What each record belongs to; without, each stands alone.
+        seed: Of the resampling.
+        draws: Resamples, ≥ 1.
+        level: Of the interval, and 1 - level the significance that `detectable` refers to.
+
+    Raises:
+        ValueError: If lengths differ or a score is not finite.
+    """
+    groups = range(len(first)) if clusters is None else clusters
+    if not len(first) == len(second) == len(groups):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(groups)}")
+    ahead = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    if not np.isfinite(ahead).all():
+        raise ValueError("scores must be finite: compare only records that both sides have a score for")
+    estimate = clustered_mean(ahead, groups, seed=seed, draws=draws, level=level)
+    detectable = detectable_difference(ahead, groups, significance=1 - level)
+    return Difference(estimate, _p(ahead, groups), detectable)
+
+
+def _p(ahead: Floats, groups: Sequence[Hashable]) -> float | None:
+    count = len(set(groups))
+    if count < 2:
+        return None
+    mean = float(ahead.mean())
+    error = sqrt(clustered_variance((ahead - mean) / len(ahead), groups) or 0.0)
+    if mean == 0:
+        return 1.0
+    if error <= 1e-12 * abs(mean):  # rounding alone
+        return float(2.0 ** (1 - count))
+    from scipy.stats import t
+
+    return float(2 * t.sf(abs(mean) / error, count - 1))
+
+
+def detectable_difference(
+    differences: Floats,
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    power: float = 0.8,
+    significance: float = 0.05,
+) -> float | None:
+    """Return the smallest true difference that a sample like this one would find in a share `power` of cases.
+
+    The two-sided quantile plus that of the power, times the standard error between clusters. A difference observed to
+    be smaller says little about which system is better. None with fewer than two clusters.
+
+    Source: Bloom, Evaluation Review 19 (1995) 547.
+
+    Args:
+        differences: Shape (records,), finite.
+        clusters: What each record belongs to; without, each stands alone.
+        power: Probability of finding it, in (0, 1).
+        significance: Of the two-sided test, in (0, 1).
+
+    Raises:
+        ValueError: If `power` or `significance` is not in (0, 1).
+    """
+    if not (0 < power < 1 and 0 < significance < 1):
+        raise ValueError(f"power and significance must be in (0, 1), got {power} and {significance}")
+    groups = range(len(differences)) if clusters is None else clusters
+    count = len(set(groups))
+    if count < 2:
+        return None
+    variance = clustered_variance((differences - differences.mean()) / len(differences), groups)
+    if variance is None:
+        return None
+    from scipy.stats import t
+
+    return float((t.ppf(1 - significance / 2, count - 1) + t.ppf(power, count - 1)) * sqrt(variance))
+
+
+def holm(ps: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values corrected for having tested several hypotheses, in their order.
+
+    The chance that any true hypothesis falls below the significance is at most that significance, whatever the
+    dependence between the tests.
+
+    Source: Holm, Scandinavian Journal of Statistics 6 (1979) 65.
+
+    Raises:
+        ValueError: If a p is not in [0, 1].
+    """
+    if any(not 0 <= p <= 1 for p in ps):
+        raise ValueError(f"p-values are in [0, 1], got {list(ps)}")
+    corrected = [0.0] * len(ps)
+    highest = 0.0
+    for place, index in enumerate(sorted(range(len(ps)), key=lambda index: ps[index])):
+        highest = max(highest, min(1.0, (len(ps) - place) * ps[index]))
+        corrected[index] = highest
+    return tuple(corrected)
+
+
+def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tuple[str, ...], ...]:
+    """Return letters for `count` systems so that two share one exactly if they are not told apart.
+
+    Letters go down the order of the systems: `a` is that of the first, and after `z` comes `aa`.
+
+    Source: Piepho, Journal of Computational and Graphical Statistics 13 (2004) 456, insert and absorb.
+
+    Args:
+        count: Of the systems, in the order of their scores.
+        different: Pairs of places that are told apart.
+    """
+    classes = [frozenset(range(count))] if count else []
+    for one, other in different:
+        split = {part for group in classes for part in _without(group, one, other)}
+        classes = [group for group in split if not any(group < wider for wider in split)]
+    ordered = sorted(classes, key=sorted)
+    names = _names(len(ordered))
+    return tuple(
+        tuple(name for name, group in zip(names, ordered, strict=True) if system in group) for system in range(count)
+    )
+
+
+def _without(group: frozenset[int], one: int, other: int) -> list[frozenset[int]]:
+    if one == other:
+        raise ValueError(f"system {one} can't be told apart from itself")
+    return [group - {one}, group - {other}] if {one, other} <= group else [group]
+
+
+def _names(count: int) -> list[str]:
+    found: list[str] = []
+    width = 1
+    while len(found) < count:
+        found += ["".join(letters) for letters in product(ascii_lowercase, repeat=width)]
+        width += 1
+    return found[:count]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One system among others: its mean, and the letters it shares with those it ties with."""
+
+    name: str
+    estimate: Estimate
+    letters: tuple[str, ...]
+
+
+def tie_classes(
+    scores: Mapping[str, Floats],
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    significance: float = 0.05,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> tuple[Ranked, ...]:
+    """Rank systems on the same records by their means, and say which are not told apart.
+
+    Every pair is tested as in `paired_difference`, with Holm's correction over the pairs. Sharing a letter is absence
+    of evidence, not equality. Pairs that can't be tested share one.
+
+    Args:
+        scores: By name: shape (records,), finite, the same records in the same order.
+        clusters: What each record belongs to; without, each stands alone.
+        significance: Over all pairs, in (0, 1).
+        seed: Of the intervals.
+        draws: Resamples, ≥ 1.
+
+    Raises:
+        ValueError: If lengths differ or a score is not finite.
+    """
+    lengths = {len(values) for values in scores.values()}
+    if len(lengths) > 1 or (clusters is not None and lengths and lengths != {len(clusters)}):
+        raise ValueError(f"lengths differ: {', '.join(f'{name} {len(values)}' for name, values in scores.items())}")
+    if not all(np.isfinite(values).all() for values in scores.values()):
+        raise ValueError("scores must be finite: rank only on records that all systems have a score for")
+    records = lengths.pop() if lengths else 0
+    groups = range(records) if clusters is None else clusters
+    means = {name: clustered_mean(values, groups, seed=seed, draws=draws) for name, values in scores.items()}
+    names = sorted(scores, key=lambda name: (-(means[name].value or 0.0), name))
+    pairs = list(combinations(range(len(names)), 2)) if records else []
+    ps = [_p(scores[names[one]] - scores[names[other]], groups) for one, other in pairs]
+    corrected = holm([1.0 if p is None else p for p in ps])
+    different = [pair for pair, p in zip(pairs, corrected, strict=True) if p <= significance]
+    letters = shared_letters(len(names), different)
+    return tuple(Ranked(name, means[name], own) for name, own in zip(names, letters, strict=True))
