@@ -206,7 +206,7 @@ def empathy(path: Path) -> Collected:
     Items cluster by conversation; the set holds no texts in this file, so payloads only name what was rated.
     """
     people = {
-        "source": "When LLMs are reliable for empathic communication (arXiv:2506.10150), MIT",
+        "source": "ratings of empathic communication (arXiv:2506.10150), MIT",
         "guidelines": None,
         "annotators": {
             **{f"expert{number}": {"kind": "person", "expertise": "expert"} for number in (1, 2, 3)},

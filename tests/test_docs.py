@@ -48,7 +48,17 @@ SAID = {
 """How the scripted judge relates two memories that both contain the word, and why."""
 UNSUPPORTED = {"walnuts": "the user takes it back: «its CASHEWS im allergic to»"}
 EXTRACTED = ("Wants amounts in grams", "Allergic to walnuts", "Has a sister")
-
+NOT_MET = {
+    "warm chapel": "cold, but not the cold that 440 Hz is right at",
+    "an honest meal": "it would suit anybody",
+    "peaceful": "the person named another mood",
+}
+"""What the scripted judge finds not met, by words of the response, and why; everything else is met."""
+FELT = {
+    "bowl of soup": ("sees the empty flat and what soup would mean there", 5, 4, 5),
+    "stay strong": ("would fit anybody in trouble", 2, 3, 2),
+}
+"""How the scripted judge rates a response that has the words in resonation, expression and reception."""
 
 @dataclass
 class Command:
@@ -84,11 +94,32 @@ class Script:
     def __call__(self, body: dict[str, Any]) -> Answer:
         asked = body["messages"][-1]["content"]
         payload = json.loads(asked.rpartition("\n\n")[2])
-        answers = {"match": match, "support": support}
-        answer = json.dumps(answers.get(payload.get("kind"), extract)(payload), ensure_ascii=False)
+        answer = answer_to(payload)
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         self.exchanged["payload"].append(json.dumps(payload, ensure_ascii=False))
-        self.exchanged["reply"].append(answer)
-        return Answer(answer)
+        self.exchanged["reply"].append(text)
+        return Answer(text)
+
+
+def answer_to(payload: dict[str, Any]) -> dict[str, Any] | str:
+    """Answer as the judge, or as the model in the task that the payload is of."""
+    judged = {"match": match, "support": support, "rubric": rate}
+    if payload.get("kind") in judged:
+        return judged[payload["kind"]](payload)
+    if "candidates" in payload:
+        return {"reason": "it comes first", "selected_memory_id": payload["candidates"][0]["id"], "answer": "Yes."}
+    if "memories" in payload:
+        return {"memory_items": [{**memory, "action": "retain", "replaces": None} for memory in payload["memories"]]}
+    return "Let me think about that with you." if "message" in payload else extract(payload)
+
+
+def rate(payload: dict[str, Any]) -> dict[str, Any]:
+    response = payload["response"]
+    if payload["rubric"] == "ei":
+        said = next((felt for words, felt in FELT.items() if words in response), ("decent, impersonal", 3, 3, 3))
+        return dict(zip(("reason", "resonation", "expression", "reception"), said, strict=True))
+    against = next((reason for words, reason in NOT_MET.items() if words in response), None)
+    return {"reason": against or "it follows from the memory", "verdict": "not_met" if against else "met"}
 
 
 def extract(conversation: dict[str, Any]) -> dict[str, Any]:

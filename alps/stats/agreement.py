@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import isnan, sqrt
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,12 @@ def disagreement(scale: Scale, weights: Weights) -> Floats:
     """Return how far two values are apart, from 0 to 1; shape (values, values).
 
     Linear and quadratic weights are distances of the declared values over the declared range, to the power 1 or 2.
+
+    Raises:
+        ValueError: If there are no such weights.
     """
+    if weights not in get_args(Weights):
+        raise ValueError(f"weights must be one of {', '.join(get_args(Weights))}, got {weights}")
     numbers = scale.numbers
     if weights == "unweighted":
         return 1 - np.eye(len(numbers))
@@ -198,8 +203,10 @@ def krippendorff(ratings: Ratings, scale: Scale, metric: Metric | None = None) -
     Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
 
     Raises:
-        ValueError: If a label is not on the scale, or distances by ratio meet negative values.
+        ValueError: If a label is not on the scale, there is no such metric, or a ratio's values are negative.
     """
+    if metric not in (None, *get_args(Metric)):
+        raise ValueError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric}")
     counts = _counts(encode(ratings, scale), len(scale.values))
     value = float(_alpha(_coincidences(counts).sum(axis=0), scale, metric or scale.kind))
     return None if isnan(value) else value

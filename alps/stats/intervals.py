@@ -5,7 +5,7 @@ A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1]
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import ceil, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -298,14 +298,18 @@ def selective_threshold(
         risk: Highest acceptable share of disagreements, in (0, 1).
         failure: Probability that the guarantee fails, in (0, 1).
         step: Between candidates.
-        minimum: Items that a candidate must keep to be looked at.
+        minimum: Items that a candidate must keep to be looked at; at least as many as could pass without an error.
 
     Raises:
-        ValueError: If the lengths differ.
+        ValueError: If the lengths differ, or `risk` or `failure` is not in (0, 1).
     """
     if len(confidences) != len(disagreements):
         raise ValueError(f"lengths differ: {len(confidences)}, {len(disagreements)}")
+    if not (0 < risk < 1 and 0 < failure < 1):
+        raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
     found = None
+    # Fewer items could not pass even without a disagreement: starting there would end the walk before it began.
+    minimum = max(minimum, ceil(log(failure) / log(1 - risk) - 1e-9))
     steps = round(1 / step)
     for place in range(steps, -1, -1):
         candidate = place / steps

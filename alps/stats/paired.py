@@ -15,6 +15,8 @@ import numpy as np
 from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_mean
 from alps.stats.intervals import clustered_variance
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class McNemar:
@@ -118,9 +120,9 @@ def _p(ahead: Floats, groups: Sequence[Hashable]) -> float | None:
         return None
     mean = float(ahead.mean())
     error = sqrt(clustered_variance((ahead - mean) / len(ahead), groups) or 0.0)
-    if mean == 0:
+    if abs(mean) <= _ROUNDING:
         return 1.0
-    if error <= 1e-12 * abs(mean):  # rounding alone
+    if error <= _ROUNDING * abs(mean):
         return float(2.0 ** (1 - count))
     from scipy.stats import t
 

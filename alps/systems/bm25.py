@@ -80,8 +80,8 @@ class BM25:
             packed = self._pack_all(values)
             wanted = {self._vocabulary[t]: n for t, n in Counter(terms(query)).items() if t in self._vocabulary}
             size = len(self._vocabulary)
-        pool, digests = zip(*packed, strict=True)
-        return best_first(self._scores(wanted, pool, size), query, np.frombuffer(b"".join(digests), dtype=np.uint64))
+        digests = np.frombuffer(b"".join([key for _, key in packed]), dtype=np.uint64)
+        return best_first(self._scores(wanted, [ids for ids, _ in packed], size), query, digests)
 
     def _scores(self, wanted: Mapping[int, int], packed: Sequence[bytes], size: int) -> NDArray[np.float64]:
         """Return the score of each packed value for a query's term ids and their counts, out of `size` ids.

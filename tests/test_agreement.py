@@ -1,0 +1,374 @@
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau, spearmanr
+from sklearn.metrics import cohen_kappa_score, confusion_matrix
+
+from alps.stats.agreement import (
+    Scale,
+    disagreement,
+    encode,
+    gwet,
+    kappa,
+    krippendorff,
+    pair_estimates,
+    pair_table,
+    rater_estimates,
+)
+from alps.stats.bootstrap import Estimate
+
+BINARY = Scale("nominal", (True, False))
+FIVE = Scale("ordinal", (1, 2, 3, 4, 5))
+_ = None
+# Four raters, twelve items: the published example.
+FOUR = list(
+    zip(
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, _],
+        [_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, 3],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
+        strict=True,
+    )
+)
+THREE = list(
+    zip(
+        [_, _, _, _, _, 3, 4, 1, 2, 1, 1, 3, 3, _, 3],
+        [1, _, 2, 1, 3, 3, 4, 3, _, _, _, _, _, _, _],
+        [_, _, 2, 1, 3, 4, 4, _, 2, 1, 1, 3, 3, _, 4],
+        strict=True,
+    )
+)
+TABLES = {
+    "paradox": ([[118, 5], [2, 0]], -0.023391812865498157, 0.9407763376087177),
+    "wikipedia": ([[20, 5], [10, 15]], 0.3999999999999999, 0.40594059405940586),
+    "salmon": ([[19, 10], [6, 256]], 0.6735838474481209, 0.9338871139510116),
+}
+labels = st.sampled_from(FIVE.values)
+pairs = st.lists(st.tuples(labels, labels), min_size=1, max_size=40)
+rows = st.lists(st.lists(st.one_of(st.none(), labels), min_size=3, max_size=3), min_size=1, max_size=15)
+
+
+def table(*rows: list[int]) -> np.ndarray:
+    return np.array(rows, dtype=np.float64)
+
+
+def spread(counts: list[list[int]], values) -> tuple[list, list]:
+    """Lay a table out as two lists of labels."""
+    cells = [
+        (first, second)
+        for first, row in zip(values, counts, strict=True)
+        for second, times in zip(values, row, strict=True)
+        for _ in range(times)
+    ]
+    return [first for first, _ in cells], [second for _, second in cells]
+
+
+def alpha_by_hand(ratings, distance) -> float | None:
+    """Compute alpha as it is defined: disagreement within items over disagreement of all pairable labels."""
+    items = [[label for label in row if label is not None] for row in ratings]
+    items = [row for row in items if len(row) >= 2]
+    everything = [label for row in items for label in row]
+    n = len(everything)
+    seen = sum(
+        sum(distance(a, b, everything) for a, b in itertools.permutations(row, 2)) / (len(row) - 1) for row in items
+    )
+    expected = sum(distance(a, b, everything) for a, b in itertools.permutations(everything, 2))
+    return 1 - (n - 1) * seen / expected if expected else None
+
+
+def ordinal(a, b, everything) -> float:
+    low, high = sorted((a, b))
+    between = sum(low <= label <= high for label in everything)
+    return (between - (everything.count(a) + everything.count(b)) / 2) ** 2
+
+
+DISTANCES = {
+    "nominal": lambda a, b, _: float(a != b),
+    "interval": lambda a, b, _: float(a - b) ** 2,
+    "ordinal": ordinal,
+    "ratio": lambda a, b, _: ((a - b) / (a + b)) ** 2,
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_published_kappas_and_ac1_are_reproduced(name):
+    counts, expected, ac1 = TABLES[name]
+    assert kappa(table(*counts), BINARY).value == pytest.approx(expected, abs=1e-12)
+    first, second = spread(counts, BINARY.values)
+    assert gwet(list(zip(first, second, strict=True)), BINARY).value == pytest.approx(ac1, abs=1e-12)
+    found = pair_estimates(first, second, BINARY, draws=10)
+    assert (found["kappa"].value, found["ac1"].value) == pytest.approx((expected, ac1), abs=1e-12)
+
+
+def test_published_standard_errors_of_kappa_are_reproduced():
+    wikipedia = kappa(table(*TABLES["wikipedia"][0]), BINARY)
+    assert (wikipedia.low, wikipedia.high) == pytest.approx((0.1511, 0.6489), abs=5e-5)
+    assert (wikipedia.high - wikipedia.value) / 1.959964 == pytest.approx(0.1270, abs=5e-5)
+    salmon = kappa(table(*TABLES["salmon"][0]), BINARY)
+    assert (salmon.low, salmon.high) == pytest.approx((0.524, 0.823), abs=5e-4)
+    assert (salmon.high - salmon.value) / 1.959964 == pytest.approx(0.07622, abs=5e-6)
+
+
+def test_published_kappa_and_ac1_of_three_classes_are_reproduced():
+    scale = Scale("nominal", ("a", "b", "c"))
+    first, second = spread([[13, 0, 0], [0, 20, 7], [0, 4, 56]], scale.values)
+    assert kappa(pair_table(first, second, scale), scale).value == pytest.approx(0.796, abs=5e-4)
+    assert gwet(list(zip(first, second, strict=True)), scale).value == pytest.approx(0.849, abs=5e-4)
+
+
+def test_published_ac1_and_ac2_with_missing_labels_are_reproduced():
+    from scipy.stats import t
+
+    for weights, value, error in (("unweighted", 0.775444, 0.14295), ("quadratic", 0.914001, 0.103962)):
+        found = gwet(FOUR, FIVE, weights)
+        assert found.value == pytest.approx(value, abs=1e-6)
+        assert (found.high - found.value) / t.ppf(0.975, 11) == pytest.approx(error, abs=5e-6)
+        assert found.n == 12
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("nominal", 0.743421052631579),
+        ("ordinal", 0.8153875037548814),
+        ("interval", 0.8491071428571428),
+        ("ratio", 0.7974027747116121),
+    ],
+)
+def test_published_alphas_of_four_raters_are_reproduced(metric, value):
+    assert krippendorff(FOUR, FIVE, metric) == pytest.approx(value, abs=1e-12)
+
+
+def test_published_alphas_of_three_raters_are_reproduced():
+    scale = Scale("interval", (1, 2, 3, 4))
+    assert krippendorff(THREE, scale, "nominal") == pytest.approx(0.691358024691358, abs=1e-12)
+    assert krippendorff(THREE, scale) == pytest.approx(0.8108448928121059, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", DISTANCES)
+@given(rows)
+@settings(max_examples=40)
+def test_alpha_is_what_its_definition_says(metric, ratings):
+    expected = alpha_by_hand(ratings, DISTANCES[metric])
+    found = krippendorff(ratings, FIVE, metric)
+    assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
+
+
+@given(pairs, st.sampled_from(["unweighted", "linear", "quadratic"]))
+def test_kappa_is_scikit_learns_on_the_declared_scale(labelled, weights):
+    first, second = ([pair[side] for pair in labelled] for side in (0, 1))
+    counts = pair_table(first, second, FIVE)
+    assert (counts == confusion_matrix(first, second, labels=FIVE.values)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of scikit-learn, where one label is all there is
+        named = None if weights == "unweighted" else weights
+        expected = cohen_kappa_score(first, second, labels=list(FIVE.values), weights=named)
+    found = kappa(counts, FIVE, weights)
+    if np.isnan(expected):
+        assert found == Estimate(None, None, None, len(first))
+    else:
+        assert found.value == pytest.approx(expected, abs=1e-9)
+        assert found.low <= found.value <= found.high
+
+
+@given(pairs)
+def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
+    first, second = (np.array([pair[side] for pair in labelled]) for side in (0, 1))
+    found = pair_estimates(first.tolist(), second.tolist(), FIVE, draws=5)
+    if len(set(first)) > 1 and len(set(second)) > 1:
+        assert found["spearman"].value == pytest.approx(spearmanr(first, second).statistic, abs=1e-9)
+        assert found["kendall"].value == pytest.approx(kendalltau(first, second).statistic, abs=1e-9)
+    else:
+        assert found["spearman"].value is found["kendall"].value is None
+    assert found["mae"].value == pytest.approx(np.abs(second - first).mean())
+    assert found["bias"].value == pytest.approx((second - first).mean())
+    assert found["agreement"].value == pytest.approx((first == second).mean())
+
+
+@given(pairs)
+def test_agreement_does_not_depend_on_who_is_first(labelled):
+    first, second = ([pair[side] for pair in labelled] for side in (0, 1))
+    one, other = pair_estimates(first, second, FIVE, draws=5), pair_estimates(second, first, FIVE, draws=5)
+    for name, estimate in one.items():
+        mirrored = other[name].value
+        expected = -mirrored if name == "bias" else mirrored
+        assert estimate.value == (None if expected is None else pytest.approx(expected, abs=1e-9))
+
+
+@given(pairs)
+def test_two_raters_have_the_figures_of_many(labelled):
+    first, second = ([pair[side] for pair in labelled] for side in (0, 1))
+    two, many = pair_estimates(first, second, FIVE, draws=5), rater_estimates(labelled, FIVE, draws=5)
+    for name in ("alpha", "ac1", "ac2"):
+        assert two[name].value == (None if many[name].value is None else pytest.approx(many[name].value, abs=1e-9))
+
+
+@given(rows)
+def test_figures_of_many_raters_are_bounded_and_those_of_the_single_functions(ratings):
+    found = rater_estimates(ratings, FIVE, draws=20)
+    singles = {
+        "alpha": krippendorff(ratings, FIVE),
+        "ac1": gwet(ratings, FIVE).value,
+        "ac2": gwet(ratings, FIVE, "quadratic").value,
+    }
+    for name, value in singles.items():
+        assert found[name].value == (None if value is None else pytest.approx(value, abs=1e-9))
+        assert value is None or value <= 1 + 1e-12
+    assert found["alpha"].n == sum(sum(label is not None for label in row) >= 2 for row in ratings)
+
+
+@given(rows, st.permutations(range(3)))
+def test_the_order_of_items_and_raters_does_not_matter(ratings, order):
+    shuffled = [[row[place] for place in order] for row in reversed(ratings)]
+    for value, again in (
+        (krippendorff(ratings, FIVE), krippendorff(shuffled, FIVE)),
+        (gwet(ratings, FIVE).value, gwet(shuffled, FIVE).value),
+        (gwet(ratings, FIVE).high, gwet(shuffled, FIVE).high),
+    ):
+        assert value == (None if again is None else pytest.approx(again, abs=1e-9))
+
+
+def test_perfect_agreement_is_one_and_opposition_is_minus_one():
+    found = pair_estimates([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], FIVE)
+    for name in ("agreement", "kappa", "kappa_linear", "kappa_quadratic", "ac1", "ac2", "alpha", "spearman", "kendall"):
+        assert found[name].value == pytest.approx(1)
+    assert found["mae"].value == found["bias"].value == 0
+    opposed = pair_estimates([1, 2, 3, 4, 5], [5, 4, 3, 2, 1], FIVE)
+    for name in ("kappa_quadratic", "spearman", "kendall"):
+        assert opposed[name].value == pytest.approx(-1)
+
+
+def test_a_single_label_everywhere_leaves_chance_corrected_figures_undefined():
+    found = pair_estimates([3] * 6, [3] * 6, FIVE)
+    for name in ("kappa", "kappa_linear", "kappa_quadratic", "alpha", "spearman", "kendall"):
+        assert found[name] == Estimate(None, None, None, 6)
+    assert found["agreement"] == Estimate(1.0, 1.0, 1.0, 6)
+    assert krippendorff([[3, 3]] * 6, FIVE) is None
+    assert gwet([[3, 3]] * 6, FIVE).value == 1
+
+
+def test_nothing_labelled_in_common_has_no_figures():
+    for first, second in (([], []), ([1, None], [None, 2])):
+        for estimate in pair_estimates(first, second, FIVE).values():
+            assert estimate == Estimate(None, None, None, 0)
+    for ratings in ([], [[1, None], [None, 2]], [[None, None]]):
+        assert krippendorff(ratings, FIVE) is None
+        assert gwet(ratings, FIVE).value is None
+        assert rater_estimates(ratings, FIVE)["alpha"] == Estimate(None, None, None, 0)
+    assert kappa(np.zeros((5, 5)), FIVE) == Estimate(None, None, None, 0)
+
+
+def test_a_missing_label_is_none_or_nan_and_drops_its_item():
+    whole = pair_estimates([1, 2, 3, 4], [1, 3, 3, 5], FIVE)
+    holed = pair_estimates([1, 2, 3, 4, None, 2], [1, 3, 3, 5, 4, float("nan")], FIVE)
+    assert {name: (e.value, e.n) for name, e in whole.items()} == {name: (e.value, e.n) for name, e in holed.items()}
+
+
+def test_weights_follow_the_declared_values():
+    first, second = [0, 1, 1, 4], [0, 1, 4, 4]
+    even, uneven = Scale("ordinal", (0, 1, 2)), Scale("ordinal", (0, 1, 4))
+    assert disagreement(uneven, "quadratic")[0].tolist() == [0, 1 / 16, 1]
+    assert disagreement(even, "linear")[0].tolist() == [0, 0.5, 1]
+    positions = pair_estimates([0, 1, 1, 2], [0, 1, 2, 2], even)["kappa_quadratic"].value
+    assert pair_estimates(first, second, uneven)["kappa_quadratic"].value != pytest.approx(positions)
+
+
+def test_values_that_nobody_used_count_for_ac1_and_change_no_quadratic_kappa():
+    first, second = [1, 2, 2, 1, 2], [1, 2, 1, 1, 2]
+    two, five = (pair_estimates(first, second, scale) for scale in (Scale("ordinal", (1, 2)), FIVE))
+    assert two["kappa_quadratic"].value == pytest.approx(five["kappa_quadratic"].value)
+    assert five["ac1"].value > two["ac1"].value
+
+
+def test_names_of_an_ordinal_scale_stand_one_step_apart():
+    names = Scale("ordinal", ("poor", "fair", "good"))
+    found = pair_estimates(["poor", "fair", "good"], ["fair", "fair", "good"], names)
+    numbers = pair_estimates([1, 2, 3], [2, 2, 3], Scale("ordinal", (1, 2, 3)))
+    assert found == numbers
+    assert found["bias"].value == pytest.approx(1 / 3)
+
+
+def test_averages_may_be_declared():
+    scale = Scale("interval", (1, 2, 3)).with_averages([1.5, 2.0, None, float("nan")])
+    assert scale.values == (1, 1.5, 2, 3)
+    first, second = [1, 2, 3, 2], [1.5, 2.0, 3.0, 1.5]
+    found = pair_estimates(first, second, scale)["kappa_quadratic"].value
+    apart = np.subtract.outer(first, second) ** 2
+    assert found == pytest.approx(1 - np.diag(apart).mean() / apart.mean())
+    with pytest.raises(ValueError, match=r"average 3\.5 lies outside"):
+        scale.with_averages([3.5])
+    with pytest.raises(ValueError, match="names have no averages"):
+        Scale("ordinal", ("a", "b")).with_averages([0.5])
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        ("nominal", (1,), "two or more"),
+        ("nominal", (1, 1), "two or more different"),
+        ("interval", ("a", "b"), "declares numbers"),
+        ("ordinal", (2, 1), "ascend"),
+    ],
+)
+def test_scales_that_cannot_be_are_refused(kind, values, message):
+    with pytest.raises(ValueError, match=message):
+        Scale(kind, values)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pair_table([1, 7], [1, 2], FIVE), r"label 7 at 1 is not on the scale \[1, 2, 3, 4, 5\]"),
+        (lambda: pair_table([1], [1, 2], FIVE), "lengths differ"),
+        (lambda: pair_estimates([1], [1], FIVE, []), "lengths differ"),
+        (lambda: encode([[1, 2], [1]], FIVE), "write None where somebody gave no label"),
+        (lambda: disagreement(FIVE, "cubic"), "weights must be one of unweighted, linear, quadratic"),
+        (lambda: krippendorff([[1, 2]], FIVE, "circular"), "metric must be one of"),
+        (lambda: krippendorff([[-1, 1]], Scale("interval", (-1, 1)), "ratio"), "from 0 up"),
+    ],
+)
+def test_labels_that_contradict_the_scale_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_items_that_resemble_each_other_widen_every_interval():
+    generator = np.random.default_rng(3)
+    first = np.repeat(generator.integers(1, 6, 30), 6)
+    second = np.clip(first + np.repeat(generator.integers(-1, 2, 30), 6), 1, 5)
+    clusters = [n // 6 for n in range(180)]
+    apart = pair_estimates(first.tolist(), second.tolist(), FIVE)
+    together = pair_estimates(first.tolist(), second.tolist(), FIVE, clusters)
+    for name, estimate in together.items():
+        assert estimate.value == apart[name].value
+        assert estimate.low < estimate.value < estimate.high
+        assert estimate.high - estimate.low > 1.5 * (apart[name].high - apart[name].low)
+
+
+def test_the_bootstrap_of_kappa_comes_close_to_its_large_sample_interval():
+    generator = np.random.default_rng(9)
+    first = generator.integers(1, 6, 600)
+    second = np.where(generator.random(600) < 0.7, first, generator.integers(1, 6, 600))
+    drawn = pair_estimates(first.tolist(), second.tolist(), FIVE)
+    for name, weights in (("kappa", "unweighted"), ("kappa_linear", "linear"), ("kappa_quadratic", "quadratic")):
+        exact = kappa(pair_table(first.tolist(), second.tolist(), FIVE), FIVE, weights)
+        assert (drawn[name].low, drawn[name].high) == pytest.approx((exact.low, exact.high), abs=0.012)
+    many = gwet(list(zip(first.tolist(), second.tolist(), strict=True)), FIVE)
+    assert (drawn["ac1"].low, drawn["ac1"].high) == pytest.approx((many.low, many.high), abs=0.012)
+
+
+def test_one_cluster_has_values_without_intervals_and_seeds_decide_the_draws():
+    found = pair_estimates([1, 2, 3], [1, 3, 3], FIVE, ["a", "a", "a"])
+    assert all(estimate.value is not None and estimate.low is None for estimate in found.values())
+    first, second = [1, 2, 3, 4, 5, 2, 2], [1, 3, 3, 4, 4, 2, 1]
+    assert pair_estimates(first, second, FIVE, seed=1) == pair_estimates(first, second, FIVE, seed=1)
+    assert pair_estimates(first, second, FIVE, seed=1) != pair_estimates(first, second, FIVE, seed=2)
+
+
+def test_a_nominal_scale_has_no_distances():
+    assert set(pair_estimates([True], [True], BINARY)) == {"agreement", "kappa", "ac1", "alpha"}
+    assert set(rater_estimates([[True, True]], BINARY)) == {"alpha", "ac1"}

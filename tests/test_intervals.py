@@ -1,0 +1,265 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta, binom, binomtest
+
+from alps.stats.bootstrap import Estimate, clustered_mean, clustered_statistics, percentile_interval, resampled_sums
+from alps.stats.intervals import (
+    Confusion,
+    clopper_pearson,
+    clustered_rates,
+    clustered_variance,
+    clustered_wilson,
+    confusion,
+    effective_trials,
+    proportion,
+    selective_threshold,
+    upper_bound,
+    wilson,
+)
+
+NEWCOMBE = [
+    (81, 263, (0.2552885198782742, 0.36620957698280004), (0.25273674558527137, 0.36762192260135135)),
+    (15, 148, (0.06238639953073628, 0.16048724172330803), (0.05784401008344857, 0.161650490349479)),
+    (0, 20, (0.0, 0.1611251580528194), (0.0, 0.16843347098308534)),
+    (1, 29, (0.006113214292762667, 0.17175521879320294), (0.000872646883579922, 0.17764429548872293)),
+    (45, 50, (0.7863976856252034, 0.9565242350681095), (0.7818646335657977, 0.9667249064109775)),
+]
+counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+bits = st.lists(st.booleans(), min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize(("k", "n", "score", "exact"), NEWCOMBE)
+def test_published_intervals_are_reproduced(k, n, score, exact):
+    assert (wilson(k, n).low, wilson(k, n).high) == pytest.approx(score, abs=1e-12)
+    assert (clopper_pearson(k, n).low, clopper_pearson(k, n).high) == pytest.approx(exact, abs=1e-12)
+
+
+@given(counts, st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilsons_interval_is_scipys(case, level):
+    k, n = case
+    expected = binomtest(k, n).proportion_ci(level, method="wilson")
+    found = wilson(k, n, level=level)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@given(counts)
+def test_intervals_hold_the_share_and_mirror_it(case):
+    k, n = case
+    for method in (wilson, clopper_pearson):
+        found, mirrored = method(k, n), method(n - k, n)
+        assert 0 <= found.low <= found.value <= found.high <= 1
+        assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-9)
+        assert found.n == n
+
+
+@pytest.mark.parametrize("method", [wilson, clopper_pearson])
+def test_all_and_none_reach_the_end_of_the_range_exactly(method):
+    assert method(0, 17).low == 0.0
+    assert method(17, 17).high == 1.0
+
+
+@pytest.mark.parametrize("method", [wilson, clopper_pearson, proportion])
+def test_a_proportion_of_nothing_has_no_value(method):
+    assert method(0, 0) == Estimate(None, None, None, 0)
+
+
+@pytest.mark.parametrize("method", [wilson, clopper_pearson, upper_bound])
+@pytest.mark.parametrize(("k", "n"), [(-1, 3), (4, 3)])
+def test_counts_that_cannot_be_are_refused(method, k, n):
+    with pytest.raises(ValueError, match="between 0 and trials"):
+        method(k, n)
+
+
+def test_a_level_outside_0_and_1_is_refused():
+    with pytest.raises(ValueError, match="level must be in"):
+        wilson(1, 2, level=95)
+
+
+def test_small_samples_get_the_exact_interval():
+    assert proportion(30, 39) == clopper_pearson(30, 39)
+    assert proportion(30, 40) == wilson(30, 40)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "upper"), [(0, 59, 0.049507609888227), (3, 100, 0.07571079374983004)], ids=["59 clean", "3 of 100"]
+)
+def test_published_one_sided_bounds_are_reproduced(k, n, upper):
+    assert upper_bound(k, n) == pytest.approx(upper, abs=1e-12)
+
+
+@given(counts, st.sampled_from([0.9, 0.95]))
+def test_a_one_sided_bound_is_the_rate_at_which_so_few_are_just_possible(case, confidence):
+    k, n = case
+    bound = upper_bound(k, n, confidence=confidence)
+    assert bound == pytest.approx(1.0 if k == n else beta.ppf(confidence, k + 1, n - k), abs=1e-9)
+    if k < n:
+        assert binom.cdf(k, n, bound) == pytest.approx(1 - confidence, abs=1e-6)
+
+
+def test_records_that_stand_alone_are_worth_their_number():
+    successes = np.array([1, 0, 1, 1, 0, 1.0])
+    assert effective_trials(successes, range(6)) == pytest.approx(6)
+    assert clustered_wilson(successes, range(6)).low == pytest.approx(wilson(4, 6).low)
+    assert clustered_variance((successes - successes.mean()) / 6, range(6)) == pytest.approx(successes.var(ddof=1) / 6)
+
+
+def test_copies_of_a_record_add_nothing():
+    successes = np.array([1, 0, 1, 1, 0, 1, 0, 0, 1, 1.0])
+    copied, clusters = np.repeat(successes, 5), np.repeat(np.arange(10), 5)
+    assert effective_trials(copied, clusters.tolist()) == pytest.approx(10, rel=0.15)
+    wide, narrow = clustered_wilson(copied, clusters.tolist()), wilson(30, 50)
+    assert wide.high - wide.low > 1.8 * (narrow.high - narrow.low)
+    assert wide.n == 50
+
+
+def test_where_all_records_agree_only_clusters_count():
+    found = clustered_wilson(np.ones(40), [n // 4 for n in range(40)])
+    assert (found.low, found.high) == (wilson(10, 10).low, 1.0)
+    assert clustered_wilson(np.array([]), []) == Estimate(None, None, None, 0)
+    assert clustered_variance(np.array([0.1, -0.1]), ["a", "a"]) is None
+
+
+@given(bits, st.integers(1, 8))
+def test_clustered_records_are_worth_no_more_than_their_number(successes, size):
+    worth = effective_trials(np.array(successes, dtype=np.float64), [n // size for n in range(len(successes))])
+    assert 0 < worth <= len(successes) + 1e-9
+
+
+def test_a_judge_is_counted_against_people():
+    people = [True, True, True, False, False, None, True, False]
+    judge = [True, False, True, True, False, True, None, None]
+    table = confusion(people, judge)
+    assert table == Confusion(tp=2, fn=1, fp=1, tn=1, unparsed_positive=1, unparsed_negative=1)
+    assert (table.n, table.unparsed) == (5, 2)
+    assert table.unparsed_as_negative() == Confusion(tp=2, fn=2, fp=1, tn=2)
+    assert table.unparsed_as_wrong() == Confusion(tp=2, fn=2, fp=2, tn=1)
+
+
+def test_rates_of_a_published_judge_are_reproduced():
+    rates = Confusion(tp=679, fn=137, fp=89, tn=583).rates()
+    assert (rates["sensitivity"].value, rates["sensitivity"].low, rates["sensitivity"].high) == pytest.approx(
+        (0.832, 0.805, 0.856), abs=5e-4
+    )
+    assert (rates["specificity"].value, rates["specificity"].low, rates["specificity"].high) == pytest.approx(
+        (0.868, 0.840, 0.891), abs=5e-4
+    )
+    assert rates["ppv"].value == pytest.approx(679 / 768)
+    assert rates["npv"].value == pytest.approx(583 / 720)
+    assert rates["accuracy"].value == pytest.approx(1262 / 1488)
+    assert (rates["people"].value, rates["judge"].value) == pytest.approx((816 / 1488, 768 / 1488))
+
+
+@pytest.mark.parametrize(
+    ("table", "pabak"), [(Confusion(118, 5, 2, 0), 0.888), (Confusion(19, 10, 6, 256), 0.890034)], ids=str
+)
+def test_published_pabak_is_reproduced(table, pabak):
+    assert table.pabak == pytest.approx(pabak, abs=1e-6)
+
+
+def test_indices_say_what_agreement_and_disagreement_lean_to():
+    assert Confusion(118, 5, 2, 0).prevalence_index == pytest.approx(118 / 125)
+    assert Confusion(118, 5, 2, 0).bias_index == pytest.approx(-3 / 125)
+    assert Confusion(10, 0, 4, 10).bias_index > 0 == Confusion(10, 0, 4, 10).prevalence_index
+
+
+def test_a_table_without_a_class_has_no_rate_there():
+    rates = Confusion(tp=3, fn=1, fp=0, tn=0).rates()
+    assert rates["specificity"] == Estimate(None, None, None, 0)
+    assert rates["sensitivity"].value == 0.75
+    empty = Confusion(0, 0, 0, 0)
+    assert (empty.pabak, empty.bias_index, empty.prevalence_index) == (None, None, None)
+
+
+def test_clustered_rates_have_the_values_of_the_table_and_wider_intervals():
+    generator = np.random.default_rng(4)
+    questions = np.repeat(generator.random(60) < 0.8, 5)
+    people = np.repeat(generator.random(60) < 0.5, 5)
+    judge = np.where(questions, people, ~people)
+    clusters = [n // 5 for n in range(300)]
+    plain = confusion(people.tolist(), judge.tolist()).rates()
+    found = clustered_rates(people.tolist(), judge.tolist(), clusters)
+    assert found.keys() == plain.keys()
+    for name, rate in found.items():
+        assert (rate.value, rate.n) == (pytest.approx(plain[name].value), plain[name].n)
+        assert rate.high - rate.low > 1.5 * (plain[name].high - plain[name].low)
+
+
+def test_clustered_rates_leave_out_what_was_not_labelled_or_not_parsed():
+    found = clustered_rates([True, None, True, False, True], [True, True, None, False, False], list("abcde"))
+    assert (found["sensitivity"].value, found["sensitivity"].n) == (0.5, 2)
+    assert (found["specificity"].value, found["specificity"].n) == (1.0, 1)
+    assert clustered_rates([], [], [])["sensitivity"] == Estimate(None, None, None, 0)
+    assert clustered_rates([True], [True], ["a"])["specificity"].value is None
+
+
+@pytest.mark.parametrize("call", [lambda: confusion([True], []), lambda: clustered_rates([True], [True], [])])
+def test_lists_of_different_lengths_are_refused(call):
+    with pytest.raises(ValueError, match="lengths differ"):
+        call()
+
+
+def test_resampled_sums_are_those_behind_the_clustered_mean():
+    values, clusters = np.random.default_rng(0).random(40), [n // 2 for n in range(40)]
+    features = np.stack([values, np.ones(40)], axis=1)
+    found = clustered_statistics(features, clusters, [lambda sums: sums[..., 0] / sums[..., 1]], seed=5)[0]
+    expected = clustered_mean(values, clusters, seed=5)
+    assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+def test_a_chunked_resample_is_the_same_resample(monkeypatch):
+    sums = np.random.default_rng(1).random((30, 2))
+    whole = resampled_sums(sums, seed=2, draws=50)
+    monkeypatch.setattr("alps.stats.bootstrap._CHUNK", 90)
+    assert resampled_sums(sums, seed=2, draws=50) == pytest.approx(whole)
+
+
+def test_an_interval_is_not_given_where_too_many_draws_are_undefined():
+    drawn = np.arange(100.0)
+    drawn[:4] = np.nan
+    assert percentile_interval(drawn) is not None
+    drawn[:6] = np.nan
+    assert percentile_interval(drawn) is None
+    assert percentile_interval(np.full(3, np.nan)) is None
+
+
+def test_a_confidence_from_which_the_judge_may_be_believed_is_found():
+    confidences = np.linspace(0, 1, 1001)
+    wrong = (confidences < 0.6).astype(float)
+    found = selective_threshold(confidences, wrong, risk=0.05)
+    assert 0.55 < found.confidence < 0.6
+    assert found.bound <= 0.05
+    assert found.bound == pytest.approx(upper_bound(found.disagreements, found.kept, confidence=0.9))
+    assert found.kept == (confidences >= found.confidence).sum()
+    following = confidences >= found.confidence - 0.001
+    assert upper_bound(int(wrong[following].sum()), int(following.sum()), confidence=0.9) > 0.05
+    assert found.n == 1001
+
+
+def test_59_clean_items_certify_5_percent_and_58_do_not():
+    assert selective_threshold(np.ones(59), np.zeros(59), risk=0.05, failure=0.05).kept == 59
+    assert selective_threshold(np.ones(58), np.zeros(58), risk=0.05, failure=0.05) is None
+
+
+def test_a_judge_wrong_where_it_is_surest_or_with_few_items_is_never_believed():
+    confidences = np.linspace(0, 1, 500)
+    assert selective_threshold(confidences, (confidences > 0.9).astype(float), risk=0.1) is None
+    assert selective_threshold(np.ones(29), np.zeros(29), risk=0.5) is None
+    assert selective_threshold(np.array([]), np.array([]), risk=0.5) is None
+    with pytest.raises(ValueError, match="lengths differ"):
+        selective_threshold(np.ones(2), np.ones(3), risk=0.5)
+    with pytest.raises(ValueError, match="risk and failure must be in"):
+        selective_threshold(np.ones(2), np.ones(2), risk=1.0)
+
+
+def test_the_guarantee_of_a_threshold_is_kept():
+    generator = np.random.default_rng(8)
+    broken = 0
+    for _ in range(200):
+        confidences = generator.random(300)
+        wrong = (generator.random(300) > confidences).astype(float)
+        found = selective_threshold(confidences, wrong, risk=0.2, failure=0.1, step=0.01)
+        # Of those at least as sure as t, a share of (1 - t) / 2 is wrong.
+        broken += found is not None and (1 - found.confidence) / 2 > 0.2
+    assert broken / 200 <= 0.15

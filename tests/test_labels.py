@@ -1,0 +1,427 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alps.errors import AlpsError, DataError, UsageError
+from alps.judges.labels import Annotator, Verdict, read_crowd, read_labels, read_verdicts
+
+Row = dict[str, Any]
+SCALES: Row = {
+    "right": {"kind": "nominal", "values": [0, 1]},
+    "warmth": {"kind": "ordinal", "values": [1, 2, 3]},
+    "tone": {"kind": "nominal", "values": ["warm", "cold"]},
+    "unused": {"kind": "interval", "values": [0, 0.5, 1]},
+}
+PEOPLE: Row = {
+    "guidelines": "One reading, no discussion.",
+    "annotators": {
+        "ada": {"expertise": "nurse", "blind": True},
+        "both": {"kind": "derived", "how": "ada, where they differ"},
+    },
+}
+
+
+def item(item_id: str, rubric: str = "right", **fields: Any) -> Row:
+    return {"item_id": item_id, "rubric": rubric, "system": None, "cluster": None, "language": None, "payload": {}} | (
+        fields
+    )
+
+
+def label(item_id: Any, annotator: str, value: Any) -> Row:
+    return {"item_id": item_id, "annotator": annotator, "label": value}
+
+
+def verdict(item_id: str, judge: str, value: Any, **fields: Any) -> Row:
+    return {"item_id": item_id, "judge": judge, "verdict": value, **fields}
+
+
+ITEMS = [
+    item("q1", system="gpt", cluster="u1", language="en", payload={"query": "Wie geht's? 你好"}),
+    item("w1", "warmth"),
+    item("q2", cluster="u1"),
+    item("t1", "tone"),
+]
+LABELS = [
+    label("q1", "ada", True),
+    label("q1", "ben", 0),
+    label("w1", "ada", 2.0),
+    label("q2", "ben", False),
+    label("q1", "both", 1),
+    label("t1", "ben", "cold"),
+]
+
+
+def lines(path: Path, rows: list[Any]) -> Path:
+    """Write rows, or lines as they are."""
+    texts = (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def write(folder: Path, *, items: Any = ITEMS, labels: Any = LABELS, scale: Any = SCALES, people: Any = PEOPLE) -> Path:
+    folder.mkdir(exist_ok=True)
+    lines(folder / "items.jsonl", items)
+    lines(folder / "labels.jsonl", labels)
+    lines(folder / "scale.json", [scale])
+    lines(folder / "people.json", [people])
+    return folder
+
+
+def refusal(read: Any, *arguments: Any, **keywords: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(*arguments, **keywords)
+    return str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "labels")
+
+
+def test_items_come_as_they_were_written(folder: Path):
+    found = read_labels(folder)
+    assert list(found.items) == ["q1", "w1", "q2", "t1"]
+    first = found.items["q1"]
+    assert (first.rubric, first.system, first.cluster, first.language) == ("right", "gpt", "u1", "en")
+    assert first.payload == {"query": "Wie geht's? 你好"}
+    assert found.items["w1"].cluster is None
+
+
+def test_rubrics_are_those_that_have_items_in_the_order_of_the_scales(folder: Path):
+    found = read_labels(folder)
+    assert found.rubrics == ("right", "warmth", "tone")
+    assert [item.item_id for item in found.items_of("right")] == ["q1", "q2"]
+    with pytest.raises(UsageError, match="did you mean 'warmth'"):
+        found.items_of("warmht")
+
+
+def test_scales_are_as_declared_whether_or_not_a_value_was_used(folder: Path):
+    scales = read_labels(folder).scales
+    assert scales["warmth"].kind == "ordinal"
+    assert scales["warmth"].values == (1, 2, 3)
+    assert scales["unused"].values == (0, 0.5, 1)
+
+
+def test_labels_are_values_of_the_scale(folder: Path):
+    found = read_labels(folder)
+    given = [found.labels_of("q1"), found.labels_of("q2"), found.labels_of("w1"), found.labels_of("t1")]
+    assert given == [{"ada": 1, "ben": 0, "both": 1}, {"ben": 0}, {"ada": 2}, {"ben": "cold"}]
+    assert [type(value) for row in given[:3] for value in row.values()] == [int] * 5
+
+
+def test_an_item_that_nobody_labelled_has_no_labels(tmp_path: Path):
+    found = read_labels(write(tmp_path, items=[*ITEMS, item("q3")]))
+    assert found.labels_of("q3") == {}
+    assert found.ratings("right", ("ada",)) == [(1,), (None,), (None,)]
+
+
+def test_ratings_are_a_row_an_item_and_a_column_an_annotator(folder: Path):
+    found = read_labels(folder)
+    assert found.ratings("right", ("ben", "ada")) == [(0, 1), (0, None)]
+
+
+def test_derived_labels_are_kept_apart_from_what_people_said(folder: Path):
+    found = read_labels(folder)
+    assert found.annotators_of("right") == ("ada", "ben")
+    assert found.annotators_of("right", derived=True) == ("both",)
+    assert found.annotators["ada"] == Annotator("ada", expertise="nurse", blind=True)
+    assert found.annotators["ben"] == Annotator("ben")
+    assert found.guidelines == "One reading, no discussion."
+
+
+def test_without_a_word_on_people_everybody_is_one(folder: Path):
+    (folder / "people.json").unlink()
+    found = read_labels(folder)
+    assert found.annotators_of("right") == ("ada", "ben", "both")
+    assert found.guidelines is None
+
+
+def test_the_hash_is_of_what_the_labels_mean(folder: Path, tmp_path: Path):
+    found = read_labels(folder).sha256
+    lines(folder / "verdicts.jsonl", [verdict("q1", "j", 1)])
+    assert read_labels(folder).sha256 == found == read_labels(write(tmp_path / "copy")).sha256
+    others = [
+        write(tmp_path / "1", labels=[*LABELS[:-1], label("t1", "ben", "warm")]),
+        write(tmp_path / "2", items=[item("q1"), *ITEMS[1:]]),
+        write(tmp_path / "3", people={}),
+        write(tmp_path / "4", scale={**SCALES, "unused": SCALES["right"]}),
+    ]
+    assert len({found, *(read_labels(other).sha256 for other in others)}) == 5
+
+
+def test_blank_lines_a_byte_order_mark_and_line_ends_of_windows_are_read(folder: Path):
+    path = folder / "labels.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n\r\n").rstrip())
+    assert read_labels(folder).labels_of("t1") == {"ben": "cold"}
+
+
+def test_fields_that_nothing_is_known_of_are_left_alone(tmp_path: Path):
+    found = read_labels(write(tmp_path, labels=[LABELS[0] | {"seconds": 12}], people={"source": "ours"}))
+    assert found.labels_of("q1") == {"ada": 1}
+
+
+BAD_LABELS = {
+    "off the scale": (label("w1", "cy", 4), ["label", "4 is not on the scale [1, 2, 3]", '"warmth"', "declare"]),
+    "between two values": (label("w1", "cy", 2.5), ["label", "2.5 is not on the scale"]),
+    "a number in quotes": (label("w1", "cy", "2"), ["label", "write it without quotes"]),
+    "a misspelt name": (label("t1", "cy", "warn"), ["label", "did you mean 'warm'"]),
+    "true on a scale of three": (label("w1", "cy", True), ["label", "true is not on the scale"]),
+    "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
+    "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
+    "NaN": ('{"item_id": "w1", "annotator": "cy", "label": NaN}', ["label", "NaN is no number"]),
+    "infinity": ('{"item_id": "w1", "annotator": "cy", "label": 1e999}', ["label", "Infinity is not on the scale"]),
+    "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
+    "an annotator twice": (label("q1", "ada", 1), ["annotator", '"ada" labelled item "q1" above', "keep one"]),
+    "no annotator": ({"item_id": "q1", "label": 1}, ["annotator", "is missing"]),
+    "a misspelt field": (
+        {"item_id": "q1", "anotator": "cy", "label": 1},
+        ["annotator", "is missing", "did you mean 'anotator'"],
+    ),
+    "an empty annotator": (label("q1", " ", 1), ["annotator", "must not be empty"]),
+    "a number for an id": (label(1, "cy", 1), ["item_id", "must be text, got 1: write it in quotes"]),
+    "a field twice": ('{"item_id":"q1","annotator":"cy","label":0,"label":1}', ["label", "stands twice"]),
+    "no object": ("[1]", ["expected a JSON object, got [1]"]),
+    "no JSON": ("item_id,label", ["not JSON"]),
+    "a torn line": ('{"item_id": "q1", "ann', ["not JSON"]),
+}
+
+
+@pytest.mark.parametrize(("row", "says"), BAD_LABELS.values(), ids=BAD_LABELS)
+def test_a_bad_label_is_refused_with_its_line_and_field(tmp_path: Path, row: Any, says: list[str]):
+    said = refusal(read_labels, write(tmp_path, labels=[*LABELS, row]))
+    place = f"{tmp_path / 'labels.jsonl'}, line 7"
+    assert said.startswith(f"{place}, {says[0]}: " if re.fullmatch(r"\w+", says[0]) else f"{place}: {says[0]}")
+    assert [part for part in says if part not in said] == []
+
+
+BAD_ITEMS = {
+    "an item twice": (item("q1"), ["item_id", '"q1" stands twice', "an id of its own"]),
+    "no scale": (item("x", "rigth"), ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"]),
+    "no rubric": ({"item_id": "x", "payload": {}}, ["rubric", "is missing"]),
+    "a misspelt optional field": (
+        {"item_id": "x", "rubric": "right", "payload": {}, "sytem": "a"},
+        ["sytem", "system"],
+    ),
+    "a payload in text": (item("x", payload="hello"), ["payload", 'must be an object, got "hello"']),
+    "no payload": ({"item_id": "x", "rubric": "right"}, ["payload", "is missing"]),
+    "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be text or null, got 7"]),
+    "NaN far inside": (
+        '{"item_id": "x", "rubric": "right", "payload": {"a": [1, {"b": NaN}]}}',
+        ["payload.a.1.b", "NaN is no number in JSON"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("row", "says"), BAD_ITEMS.values(), ids=BAD_ITEMS)
+def test_a_bad_item_is_refused_with_its_line_and_field(tmp_path: Path, row: Any, says: list[str]):
+    said = refusal(read_labels, write(tmp_path, items=[*ITEMS, row]))
+    assert said.startswith(f"{tmp_path / 'items.jsonl'}, line 5, {says[0]}: ")
+    assert [part for part in says if part not in said] == []
+
+
+def scale(kind: Any = "ordinal", values: Any = (1, 2)) -> Row:
+    return {**SCALES, "extra": {"kind": kind, "values": values}}
+
+
+BAD_SCALES = {
+    "one value": (scale(values=[1]), ["extra.values", "two or more values", "nobody used"]),
+    "no value": (scale(values=[]), ["extra.values", "two or more values"]),
+    "a value twice": (scale(values=[1, 2, 2.0]), ["extra.values.2", "2.0 stands twice"]),
+    "a kind that is none": (
+        scale(kind="ordnial"),
+        ["extra.kind", "nominal, ordinal, interval", "did you mean 'ordinal'"],
+    ),
+    "no kind": ({"extra": {"values": [1, 2]}}, ["extra.kind", "is missing"]),
+    "no values": ({"extra": {"kind": "nominal"}}, ["extra.values", "is missing"]),
+    "values in text": (scale(values="1-5"), ["extra.values", "must be a list"]),
+    "a range": (scale(values={"min": 1}), ["extra.values", "must be a list"]),
+    "true and false": (scale("nominal", [False, True]), ["extra.values.0", "write 0 and 1"]),
+    "null among them": (scale(values=[1, None]), ["extra.values.1", "must be a number or text, got null"]),
+    "descending numbers": (scale(values=[2, 1]), ["extra.values", "ascend"]),
+    "an interval of names": (scale("interval", ["low", "high"]), ["extra.values", "numbers"]),
+    "no object": ({"extra": [0, 1]}, ["extra", "must be an object"]),
+    "NaN": ('{"extra": {"kind": "ordinal", "values": [1, NaN]}}', ["extra.values.1", "NaN is no number"]),
+    "a rubric twice": ('{"a": {}, "a": {}}', ["a", "stands twice"]),
+}
+
+
+@pytest.mark.parametrize(("written", "says"), BAD_SCALES.values(), ids=BAD_SCALES)
+def test_a_bad_scale_is_refused_with_its_field(tmp_path: Path, written: Any, says: list[str]):
+    said = refusal(read_labels, write(tmp_path, scale=written))
+    assert said.startswith(f"{tmp_path / 'scale.json'}, {says[0]}: ")
+    assert [part for part in says if part not in said] == []
+
+
+def test_a_scale_that_is_not_json_is_refused_with_its_line(folder: Path):
+    (folder / "scale.json").write_text('{\n "right": {\n  "kind": nominal\n}}')
+    assert f"{folder / 'scale.json'}, line 3: not JSON" in refusal(read_labels, folder)
+
+
+BAD_PEOPLE = {
+    "somebody who labelled nothing": ({"annotators": {"bot": {"kind": "derived"}}}, ["annotators.bot", "'both'"]),
+    "a kind that is none": ({"annotators": {"ada": {"kind": "human"}}}, ["annotators.ada.kind", "person or derived"]),
+    "a misspelt field": ({"annotators": {"ada": {"expertize": "x"}}}, ["annotators.ada.expertize", "'expertise'"]),
+    "blind in words": ({"annotators": {"ada": {"blind": "yes"}}}, ["annotators.ada.blind", "true, false or null"]),
+    "expertise in numbers": ({"annotators": {"ada": {"expertise": 3}}}, ["annotators.ada.expertise", "got 3"]),
+    "a list": ({"annotators": ["ada"]}, ["annotators", "must be an object"]),
+    "a misspelt list": ({"annotator": {}}, ["annotator", "did you mean 'annotators'"]),
+}
+
+
+@pytest.mark.parametrize(("written", "says"), BAD_PEOPLE.values(), ids=BAD_PEOPLE)
+def test_a_bad_word_on_people_is_refused_with_its_field(tmp_path: Path, written: Any, says: list[str]):
+    said = refusal(read_labels, write(tmp_path, people=written))
+    assert said.startswith(f"{tmp_path / 'people.json'}, {says[0]}: ")
+    assert [part for part in says if part not in said] == []
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json", "people.json"])
+def test_an_empty_file_says_so(folder: Path, name: str):
+    (folder / name).write_text("\n \n")
+    assert refusal(read_labels, folder).startswith(f"{folder / name}: is empty")
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json"])
+def test_a_file_that_is_missing_is_named(folder: Path, name: str):
+    (folder / name).unlink()
+    assert refusal(read_labels, folder).startswith(f"{folder / name}: can't be read (No such file")
+
+
+def test_no_scale_at_all_says_what_to_write(tmp_path: Path):
+    assert "holds no scale" in refusal(read_labels, write(tmp_path, scale={}))
+
+
+def test_a_folder_that_is_not_there_is_a_wrong_word(tmp_path: Path):
+    with pytest.raises(UsageError, match="no such folder"):
+        read_labels(tmp_path / "nowhere")
+
+
+VERDICTS = [
+    verdict("q1", "gpt", True, raw="Yes."),
+    verdict("q1", "bem", 0.0, probability=0.25),
+    verdict("q2", "gpt", None, raw="Hm."),
+    verdict("w1", "gpt", 2.0),
+]
+
+
+def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder: Path):
+    path = lines(folder / "verdicts.jsonl", VERDICTS)
+    found = read_verdicts(path, "gpt", labels=read_labels(folder))
+    assert found.judge == "gpt"
+    assert found.by_item == {"q1": Verdict(1, "Yes."), "q2": Verdict(None, "Hm."), "w1": Verdict(2)}
+    assert [type(row.value) for row in found.by_item.values()] == [int, type(None), int]
+    assert found.unparsed == ("q2",)
+    assert read_verdicts(path, "bem").by_item == {"q1": Verdict(0.0, None, 0.25)}
+
+
+def test_the_only_judge_needs_no_name(tmp_path: Path):
+    path = lines(tmp_path / "v.jsonl", [VERDICTS[1]])
+    assert read_verdicts(path).judge == "bem"
+
+
+def test_several_judges_are_listed_on_one_line(tmp_path: Path):
+    path = lines(tmp_path / "v.jsonl", VERDICTS)
+    with pytest.raises(UsageError, match=r"name one with judge= \(found: gpt, bem\)$") as caught:
+        read_verdicts(path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UsageError, match=r"judge=bme: .* did you mean 'bem'\? \(found: gpt, bem\)"):
+        read_verdicts(path, "bme")
+
+
+def test_the_hash_of_verdicts_is_of_their_file(tmp_path: Path):
+    first = read_verdicts(lines(tmp_path / "1.jsonl", VERDICTS), "gpt").sha256
+    assert read_verdicts(lines(tmp_path / "2.jsonl", VERDICTS), "gpt").sha256 == first
+    assert read_verdicts(lines(tmp_path / "3.jsonl", VERDICTS[:1]), "gpt").sha256 != first
+
+
+BAD_VERDICTS = {
+    "off the scale": (verdict("w1", "new", 4), ["verdict", "4 is not on the scale"]),
+    "true on a scale of three": (verdict("w1", "new", True), ["verdict", "true is not on the scale"]),
+    "an unknown item": (verdict("x", "new", 1), ["item_id", 'unknown item "x"']),
+    "a judge twice": (verdict("q1", "gpt", 1), ["judge", '"gpt" has a verdict on item "q1" above']),
+    "no verdict": ({"item_id": "q1", "judge": "new"}, ["verdict", "is missing"]),
+    "raw in numbers": (verdict("q1", "new", 1, raw=3), ["raw", "must be text or null, got 3"]),
+    "a chance above one": (verdict("q1", "new", 1, probability=1.2), ["probability", "from 0 to 1"]),
+    "a chance in words": (verdict("q1", "new", 1, probability="high"), ["probability", "from 0 to 1"]),
+    "a misspelt chance": (verdict("q1", "new", 1, probablity=0.5), ["probablity", "did you mean 'probability'"]),
+    "NaN": ('{"item_id": "q1", "judge": "new", "verdict": NaN}', ["verdict", "NaN is no number"]),
+}
+
+
+@pytest.mark.parametrize(("row", "says"), BAD_VERDICTS.values(), ids=BAD_VERDICTS)
+def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(folder: Path, row: Any, says: list[str]):
+    path = lines(folder / "verdicts.jsonl", [*VERDICTS, row])
+    said = refusal(read_verdicts, path, "bem", labels=read_labels(folder))
+    assert said.startswith(f"{path}, line 5, {says[0]}: ")
+    assert [part for part in says if part not in said] == []
+
+
+def test_a_verdict_that_no_scale_could_hold_is_refused_without_labels(tmp_path: Path):
+    path = lines(tmp_path / "v.jsonl", [verdict("q1", "gpt", {"met": 1})])
+    assert f"{path}, line 1, verdict: must be a number" in refusal(read_verdicts, path)
+
+
+def test_empty_and_missing_verdicts_say_so(tmp_path: Path):
+    assert "is empty" in refusal(read_verdicts, lines(tmp_path / "v.jsonl", []))
+    with pytest.raises(UsageError, match="no such file"):
+        read_verdicts(tmp_path / "w.jsonl")
+
+
+def mean(item_id: str, value: Any) -> Row:
+    return {"item_id": item_id, "annotator": "crowd", "mean": value}
+
+
+def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
+    path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), mean("q1", 0)])
+    assert read_crowd(path, read_labels(folder)) == {"crowd": {"w1": 2.6, "q1": 0.0}}
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        pytest.param(mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5", id="outside the scale"),
+        pytest.param(mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"', id="in quotes"),
+        pytest.param(mean("t1", 0.5), 'mean: the scale ["warm", "cold"] has names, which have no mean', id="of names"),
+        pytest.param(mean("w1", 2), 'annotator: "crowd" has a mean of item "w1" above', id="twice"),
+        pytest.param(mean("x", 2), 'item_id: unknown item "x"', id="of an unknown item"),
+    ],
+)
+def test_a_bad_mean_is_refused_with_its_line_and_field(folder: Path, row: Row, says: str):
+    path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), row])
+    assert f"{path}, line 2, {says}" in refusal(read_crowd, path, read_labels(folder))
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+PLACES = ("item_id", "rubric", "system", "payload", "annotator", "label", "kind", "values", "value", "about", "verdict")
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.sampled_from(PLACES), ANYTHING)
+def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(tmp_path_factory, place, anything):
+    folder = tmp_path_factory.getbasetemp() / "anything"
+    changed = {place: anything}
+    scales = {**SCALES, "right": {"kind": "nominal", "values": [0, 1]} | changed}
+    if place == "value":
+        scales["right"]["values"] = [0, 1, anything]
+    people = {"annotators": {"ada": anything}} if place == "about" else {}
+    rows = [item("q1") | changed, *ITEMS[1:]]
+    write(folder, items=map(json.dumps, rows), labels=[json.dumps(LABELS[0] | changed)], scale="{}", people="{}")
+    (folder / "scale.json").write_text(json.dumps(scales))
+    (folder / "people.json").write_text(json.dumps(people))
+    (folder / "verdicts.jsonl").write_text(json.dumps(verdict("q1", "j", 1) | changed))
+    said = ""
+    try:
+        read_verdicts(folder / "verdicts.jsonl", labels=read_labels(folder))
+    except AlpsError as error:
+        said = str(error)
+    assert "\n" not in said
+    assert said.encode().decode() == said
