@@ -13,9 +13,7 @@ NAMES = (*BINARY, "ei")
 LOWEST = {**dict.fromkeys(BINARY, "`not_met`"), "ei": "1, 1, 1"}
 SECTIONS = ["What you receive", "The verdicts", "Hard rules", "Examples", "The reply"]
 EMPTY = "A response that is empty or says nothing but punctuation is {} (enforced)."
-COPIED = (
-    "A response of which nearly all (60 letters or more) is copied word for word from the dialogue is {} (enforced)."
-)
+COPIED = "A response of which nearly all (60 letters or more) is copied from the dialogue is {} (enforced)."
 REPEATED = "An answer that only repeats the query is {} (enforced)."
 EXAMPLE = re.compile(
     r"(?:memory «(?P<memory>[^»]+)»; )?query «(?P<query>[^»]+)»; response «(?P<response>[^»]+)»: `(?P<verdict>[^`]+)`"
@@ -142,12 +140,8 @@ def test_the_enforced_rules_are_worded_alike_everywhere(name):
     ],
 )
 def test_what_is_called_enforced_is_enforced_in_code_and_nothing_else(name, response, rule):
-    dialogue = [
-        Turn(
-            role="assistant",
-            text="I read it. The lease allows two cats, and the landlord has never minded a third one visiting. Dogs are another matter.",
-        )
-    ]
+    said = "I read it. The lease allows two cats, and the landlord has never minded a third one visiting. Dogs are not."
+    dialogue = [Turn(role="assistant", text=said)]
     query = "Can I bring my two cats?"
     question = RubricQuestion(rubric=name, query=query, response=response, memory="Has two cats", dialogue=dialogue)
     promised = rule is not None and rule.format(LOWEST[name]) in bound(name)
