@@ -65,8 +65,8 @@ class Collected:
             "system": None,
             "cluster": cluster,
             "language": "en",
+            "payload": dict(payload),
         }
-        item["payload"] = dict(payload)
         if self.items.setdefault(item_id, item) != item:
             raise DataError(f"another item {shown(item_id)} stands above", path=row.path, line=row.line)
 
@@ -288,12 +288,24 @@ def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
                     raise DataError("has more cells than the header", path=path, line=line)
                 row = Row(path, line, values)
                 yield Row(path, line, {**values, **{name: _number(row, name) for name in numbers}})
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"not CSV in UTF-8 ({error})", path=path, line=line + 1) from error
+    except csv.Error as error:
+        raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
+    except UnicodeDecodeError as error:
+        raise DataError("not in UTF-8: save it as that", path=path, line=_undecodable(path)) from error
     except OSError as error:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     if not line:
         raise DataError("is empty: expected a header and rows below it", path=path)
+
+
+def _undecodable(path: Path) -> int | None:
+    """Return the first line that is not UTF-8; text files are decoded far ahead of the row that was read last."""
+    for line, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return line
+    return None
 
 
 def _number(row: Row, column: str) -> float:

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from alps.settings import RunSettings
+from alps.settings import AuditSettings, PoolSettings, RunSettings
 from tests.conftest import ROOT
 from tests.endtoend import environment
 from tests.loopback import Answer, LoopbackServer, serve
@@ -38,6 +38,7 @@ EXPORT = re.compile(r"export (\w+)=(.*)")
 EXITS = re.compile(r"# exits (\d+)")
 ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):(\d+)/v1")
 SECONDS = 100
+AT_ONCE = 4
 
 SAID = {
     "garlic": ("narrower", "the prediction adds romesco"),
@@ -49,16 +50,16 @@ SAID = {
 UNSUPPORTED = {"walnuts": "the user takes it back: «its CASHEWS im allergic to»"}
 EXTRACTED = ("Wants amounts in grams", "Allergic to walnuts", "Has a sister")
 NOT_MET = {
-    "warm chapel": "cold, but not the cold that 440 Hz is right at",
-    "an honest meal": "it would suit anybody",
-    "peaceful": "the person named another mood",
+    "what anybody would": "no part of it depends on the fact",
+    "made a note of it": "it claims to use the memory; nothing follows from it",
 }
 """What the scripted judge finds not met, by words of the response, and why; everything else is met."""
 FELT = {
-    "bowl of soup": ("sees the empty flat and what soup would mean there", 5, 4, 5),
-    "stay strong": ("would fit anybody in trouble", 2, 3, 2),
+    "which two cups": ("it sees what the case stands for, and gives a step that can be borne", 5, 4, 5),
+    "Stay strong": ("stock empathy, which would fit anybody", 2, 3, 2),
+    "both at once": ("the mixed feeling is named; nothing to do follows", 4, 3, 3),
 }
-"""How the scripted judge rates a response that has the words in resonation, expression and reception."""
+"""How the scripted judge rates a response that has the words: resonation, expression and reception."""
 
 @dataclass
 class Command:
@@ -319,8 +320,8 @@ def read(document: Path, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory):
-    """Read all documents at once: most of the time goes into starting commands."""
-    with ThreadPoolExecutor(len(DOCUMENTS)) as pool:
+    """Read several documents at once: most of the time goes into starting commands."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         folders = {document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS}
         yield {document: pool.submit(read, document, folder) for document, folder in folders.items()}
 
@@ -335,7 +336,8 @@ def test_every_setting_is_explained_and_no_other():
     text = "\n".join(document.read_text(encoding="utf-8") for document in DOCS)
     named = set(re.findall(r"`([a-z_]+)(?==|`)", text))
     assert set(RunSettings.model_fields) - named == set()
-    assert set(re.findall(r"`([a-z_]+)=", text)) - set(RunSettings.model_fields) == set()
+    known = {*RunSettings.model_fields, *AuditSettings.model_fields, *PoolSettings.model_fields}
+    assert set(re.findall(r"`([a-z_]+)=", text)) - known == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)

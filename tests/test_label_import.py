@@ -220,15 +220,15 @@ def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    ("name", "raw"),
+    ("name", "raw", "says"),
     [
-        pytest.param("empathy", f"{HEADER}\n{RATINGS[0]}\n".encode() + b"\xff\n", id="table"),
-        pytest.param("llmbar", json.dumps(pair(0)).encode() + b'\n{"subset": "\xff"}\n', id="rows"),
+        pytest.param("empathy", f"{HEADER}\n{RATINGS[0]}\n".encode() + b"\xff\n", "line 3: not in UTF-8", id="table"),
+        pytest.param("llmbar", json.dumps(pair(0)).encode() + b'\n{"subset": "\xff"}\n', "line 2: not JSON", id="rows"),
     ],
 )
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path, name: str, raw: bytes):
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path, name: str, raw: bytes, says: str):
     (tmp_path / "source").write_bytes(raw)
-    with pytest.raises(DataError, match=r"line \d: not (CSV|JSON)"):
+    with pytest.raises(DataError, match=says):
         import_labels(name, tmp_path / "source", tmp_path / "out")
 
 

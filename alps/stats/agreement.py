@@ -258,7 +258,7 @@ def rater_estimates(
     """
     counts = _counts(encode(ratings, scale), len(scale.values))
     groups = range(len(counts)) if clusters is None else clusters
-    pairs = _coincidences(counts).reshape(len(counts), -1)
+    pairs = _coincidences(counts).reshape(len(counts), len(scale.values) ** 2)
     named: dict[str, Statistic] = {"alpha": on_table(partial(_alpha, scale=scale, metric=scale.kind), pairs.shape[1])}
     columns = [pairs]
     for name, weights in _gwet_names(scale).items():

@@ -109,6 +109,7 @@ def alternative_annotator(
     compared = [AgainstOne(count) for count in counts]
     for one, test, corrected in zip(tested, tests, adjusted, strict=True):
         own, their = (float(np.nanmean(side)) for side in wins[one])
+        # Benjamini and Yekutieli's threshold where the judge beats everyone: the easiest there is.
         power = test.power(epsilon, significance / _harmonic(len(tests)))
         compared[one] = AgainstOne(counts[one], own, their, test.p, corrected, power)
     omega = float(np.mean([p <= significance for p in adjusted])) if tests else None
@@ -209,7 +210,7 @@ def majority_error(
         ValueError: If shapes don't fit.
     """
     _check(judge, None)
-    _check(people, None)
+    _check(people, judge[:, 0] if judge.size else np.full(len(judge), np.nan))
     values = _values(judge, people)
     one, other = (_modes(_given(labels, values).sum(axis=1)) for labels in (judge, people))
     both = ((one.sum(axis=1) > 0) & (other.sum(axis=1) > 0)).astype(np.float64)

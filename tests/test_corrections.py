@@ -1,0 +1,327 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alps.stats.bootstrap import Estimate
+from alps.stats.corrections import (
+    clustered_rogan_gladen,
+    ppi,
+    rogan_gladen,
+    rogan_gladen_known,
+    youden,
+)
+from alps.stats.intervals import Confusion, confusion, wilson
+
+PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])
+JUDGE = np.array([1, 1, 0, 1, 1, 0, 1, 0, 0, 1.0])
+OTHERS = np.array([1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1.0])
+# Rate of the judge, specificity, sensitivity, and the items behind each; then the estimate and its interval.
+LEE = [
+    ((0.4, 0.7, 0.9), (1000, 200, 200), 0.1666666666666668, (0.05635072484160894, 0.2627330257859588)),
+    ((0.8, 0.95, 0.9), (500, 50, 50), 0.8823529411764705, (0.801589631397719, 1.0)),
+    ((0.05, 0.9, 0.9), (200, 30, 30), 0.0, (0.0, 0.052710541836699196)),
+]
+GOOD = Confusion(tp=90, fn=10, fp=15, tn=85)
+bits = st.lists(st.integers(0, 1), min_size=2, max_size=30).map(lambda values: np.array(values, dtype=np.float64))
+cells = st.integers(0, 60)
+
+
+def measured(shares, sizes):
+    (rate, specificity, sensitivity), (n, negatives, positives) = shares, sizes
+    hit, spared = sensitivity * positives, specificity * negatives
+    return rate * n, n, Confusion(tp=hit, fn=positives - hit, fp=negatives - spared, tn=spared)
+
+
+@pytest.mark.parametrize(("shares", "sizes", "value", "bounds"), LEE)
+def test_published_corrections_are_reproduced_up_to_their_clipping(shares, sizes, value, bounds):
+    found = rogan_gladen(*measured(shares, sizes))
+    assert np.clip(found.value, 0, 1) == pytest.approx(value, abs=1e-12)
+    assert np.clip([found.low, found.high], 0, 1) == pytest.approx(bounds, abs=1e-12)
+    assert found.status == "corrected"
+    assert found.raw.value == pytest.approx(shares[0])
+
+
+def test_what_is_impossible_is_shown_as_such():
+    below = rogan_gladen(*measured(*LEE[2][:2]))
+    assert below.value == pytest.approx(-0.0625)
+    assert (below.low < 0, below.outside) == (True, True)
+    above = rogan_gladen(*measured(*LEE[1][:2]))
+    assert (above.high > 1, above.value < 1, above.outside) == (True, True, True)
+    assert not rogan_gladen(*measured(*LEE[0][:2])).outside
+
+
+@pytest.mark.parametrize(
+    ("positives", "n", "sensitivity", "specificity", "value", "low", "high"),
+    [
+        (45, 150, 0.96, 0.89, 0.22352941176470584, 0.14, 0.32),
+        (6, 151, 0.964, 0.927, -0.03733434417761126, -0.06, 0.01),
+        (80, 210, 0.6, 0.9, 0.5619047619047617, 0.43, 0.70),
+    ],
+)
+def test_published_corrections_by_known_error_rates_are_reproduced(
+    positives, n, sensitivity, specificity, value, low, high
+):
+    found = rogan_gladen_known(positives, n, sensitivity, specificity)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.0101)  # printed in whole percent
+
+
+def test_known_error_rates_of_a_guess_are_refused_and_of_an_inverter_used():
+    with pytest.raises(ValueError, match="guesses"):
+        rogan_gladen_known(5, 10, 0.5, 0.5)
+    inverted = rogan_gladen_known(3, 10, 0.0, 0.0)
+    assert inverted.value == pytest.approx(0.7)
+    assert inverted.low < 0.7 < inverted.high
+    assert rogan_gladen_known(0, 0, 0.9, 0.9) == Estimate(None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("positives", "n", "counts", "reason"),
+    [
+        (0, 0, GOOD, "the judge scored no items"),
+        (5, 10, Confusion(0, 0, 3, 7), "no labelled item is positive"),
+        (5, 10, Confusion(7, 3, 0, 0), "no labelled item is negative"),
+        (5, 10, Confusion(0, 0, 0, 0), "no labelled item"),
+        (5, 10, Confusion(500, 500, 450, 550), r"is 0\.05, at most 0\.1: the judge nearly guesses"),
+        (5, 10, Confusion(10, 90, 90, 10), "nearly guesses"),
+        (5, 10, Confusion(3, 1, 2, 2), r"may be 0 \(-0\.\d+ to 0\.\d+\): label more items"),
+    ],
+)
+def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
+    found = rogan_gladen(positives, n, counts)
+    assert (found.status, found.value, found.low, found.high) == ("not_correctable", None, None, None)
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(found.reason)
+    assert not found.outside
+
+
+def test_a_perfect_judge_is_not_corrected_but_its_calibration_is_counted():
+    few, many = (rogan_gladen(60, 100, Confusion(n, 0, 0, n)) for n in (20, 2_000))
+    assert few.value == many.value == pytest.approx(0.6)
+    assert few.high - few.low > many.high - many.low
+    assert many.high - many.low == pytest.approx(wilson(60, 100).high - wilson(60, 100).low, rel=0.02)
+
+
+def test_both_sources_of_noise_widen_the_interval():
+    base = rogan_gladen(50, 100, GOOD)
+    more_items = rogan_gladen(5_000, 10_000, GOOD)
+    more_labels = rogan_gladen(50, 100, Confusion(9_000, 1_000, 1_500, 8_500))
+    for narrower in (more_items, more_labels):
+        assert narrower.value == pytest.approx(base.value)
+        assert narrower.high - narrower.low < 0.95 * (base.high - base.low)
+
+
+def test_a_design_effect_is_a_smaller_sample():
+    effect = rogan_gladen(100, 200, Confusion(180, 20, 30, 170), design_effect=2)
+    plain = rogan_gladen(50, 100, GOOD)
+    assert (effect.low, effect.high) == pytest.approx((plain.low, plain.high))
+    assert (effect.raw.low, effect.raw.n, effect.labelled) == (pytest.approx(plain.raw.low), 200, 400)
+    with pytest.raises(ValueError, match="at least 1"):
+        rogan_gladen(1, 2, GOOD, design_effect=0.5)
+
+
+@given(st.integers(0, 50), cells, cells, cells, cells)
+@settings(max_examples=200)
+def test_no_counts_crash_a_correction(positives, tp, fn, fp, tn):
+    found = rogan_gladen(positives, 50, Confusion(tp, fn, fp, tn))
+    assert (found.value is None) == (found.reason is not None) == (found.low is None)
+    if found.value is not None:
+        assert np.isfinite([found.value, found.low, found.high]).all()
+        # Swapping what yes and no mean mirrors the estimate.
+        mirrored = rogan_gladen(50 - positives, 50, Confusion(tn, fp, fn, tp))
+        assert (mirrored.low, mirrored.value, mirrored.high) == pytest.approx(
+            (1 - found.high, 1 - found.value, 1 - found.low)
+        )
+
+
+def test_youdens_index_is_bounded_by_its_parts():
+    found = youden(GOOD)
+    assert found.value == pytest.approx(0.75)
+    assert found.low < 0.75 < found.high
+    assert youden(Confusion(1, 1, 0, 0)) == Estimate(None, None, None, 2)
+
+
+def simulated(generator, theta, sensitivity, specificity, n):
+    truth = generator.random(n) < theta
+    return truth, np.where(truth, generator.random(n) < sensitivity, generator.random(n) >= specificity)
+
+
+@pytest.mark.parametrize(
+    ("theta", "sensitivity", "specificity", "labelled", "n"),
+    [(0.7, 0.9, 0.85, 100, 200), (0.9, 0.9, 0.70, 100, 500), (0.7, 0.97, 0.95, 500, 200)],
+)
+def test_corrected_intervals_cover_the_truth_where_the_raw_rate_does_not(theta, sensitivity, specificity, labelled, n):
+    generator = np.random.default_rng(1)
+    carried, powered, corrected, raw = 0, 0, 0, 0
+    for _ in range(400):
+        truth, said = simulated(generator, theta, sensitivity, specificity, labelled)
+        _, others = simulated(generator, theta, sensitivity, specificity, n)
+        found = rogan_gladen(int(others.sum()), n, confusion(truth.tolist(), said.tolist()))
+        if found.value is not None:
+            corrected += 1
+            carried += found.low <= theta <= found.high
+        raw += found.raw.low <= theta <= found.raw.high
+        found = ppi(truth * 1.0, said * 1.0, others * 1.0, interval="score")
+        powered += found.low <= theta <= found.high
+    assert corrected > 380
+    assert carried / corrected >= 0.92
+    assert powered / 400 >= 0.92
+    assert raw / 400 < 0.96 if sensitivity > 0.95 else raw / 400 < 0.9
+
+
+def test_clusters_that_stand_for_items_change_nothing():
+    generator = np.random.default_rng(2)
+    truth, said = simulated(generator, 0.6, 0.9, 0.8, 120)
+    _, others = simulated(generator, 0.6, 0.9, 0.8, 200)
+    alone = rogan_gladen(int(others.sum()), 200, confusion(truth.tolist(), said.tolist()))
+    names = range(320)
+    found = clustered_rogan_gladen(others, names[:200], truth, said, names[200:])
+    assert (found.value, found.low, found.high) == pytest.approx((alone.value, alone.low, alone.high))
+    assert found.design_effect == pytest.approx(1)
+
+
+def test_copies_of_items_in_clusters_add_little():
+    generator = np.random.default_rng(3)
+    truth, said = simulated(generator, 0.6, 0.9, 0.8, 120)
+    _, others = simulated(generator, 0.6, 0.9, 0.8, 200)
+    alone = rogan_gladen(int(others.sum()), 200, confusion(truth.tolist(), said.tolist()))
+    names, label_names = np.repeat(np.arange(200), 4).tolist(), np.repeat(np.arange(200, 320), 4).tolist()
+    many, more = (np.repeat(part, 4) for part in (others, truth))
+    found = clustered_rogan_gladen(many, names, more, np.repeat(said, 4), label_names)
+    assert found.design_effect == pytest.approx(4, rel=0.02)
+    assert (found.value, found.low, found.high) == pytest.approx((alone.value, alone.low, alone.high), abs=0.005)
+
+
+def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
+    labels = [True] * 20 + [False] * 20
+    clusters = [n // 4 for n in range(40)]
+    found = clustered_rogan_gladen([True] * 40, clusters, labels, labels, clusters)
+    assert found.design_effect == 8
+    assert found.value == pytest.approx(1)
+    with pytest.raises(ValueError, match="lengths differ"):
+        clustered_rogan_gladen([True], ["a"], [True], [True, False], ["a"])
+    useless = clustered_rogan_gladen([True, False], ["a", "b"], labels, [True] * 40, clusters)
+    assert useless.status == "not_correctable"
+    assert clustered_rogan_gladen([], [], [], [], []).reason == "the judge scored no items"
+
+
+@pytest.mark.parametrize(
+    ("weight", "used", "value", "low", "high"),
+    [
+        (None, 0.406, 0.6406000000000001, 0.37532452584944465, 0.9058754741505555),
+        (1, 1, 0.7, 0.3577070055768438, 1.042292994423156),
+        (0, 0, 0.6, 0.29636368514840156, 0.9036363148515985),
+    ],
+)
+def test_published_prediction_powered_means_are_reproduced(weight, used, value, low, high):
+    found = ppi(PEOPLE, JUDGE, OTHERS, weight=weight)
+    assert (found.weight, found.value, found.low, found.high) == pytest.approx((used, value, low, high), abs=1e-12)
+    assert found.outside == (high > 1)
+
+
+def test_the_best_weight_makes_the_shortest_interval_on_average():
+    generator = np.random.default_rng(4)
+    widths = {weight: 0.0 for weight in (None, 0, 1)}
+    for _ in range(50):
+        truth, said = simulated(generator, 0.6, 0.8, 0.8, 150)
+        _, others = simulated(generator, 0.6, 0.8, 0.8, 1_500)
+        for weight in widths:
+            found = ppi(truth * 1.0, said * 1.0, others * 1.0, weight=weight)
+            widths[weight] += found.high - found.low
+    assert widths[None] < 0.85 * widths[0]
+    assert widths[None] < widths[1]
+
+
+def test_a_judge_that_never_varies_or_was_not_asked_further_leaves_the_labels_alone():
+    for judge, others in ((np.ones(10), np.ones(20)), (JUDGE, np.array([]))):
+        found = ppi(PEOPLE, judge, others)
+        assert (found.weight, found.value) == (0, pytest.approx(PEOPLE.mean()))
+        plain = ppi(PEOPLE, JUDGE, OTHERS, weight=0)
+        assert (found.low, found.high) == pytest.approx((plain.low, plain.high))
+
+
+def test_a_judge_that_is_always_wrong_is_of_use():
+    one, other = ppi(PEOPLE, JUDGE, OTHERS), ppi(PEOPLE, 1 - JUDGE, 1 - OTHERS)
+    assert (other.weight, other.value) == pytest.approx((-one.weight, one.value))
+    assert (other.low, other.high) == pytest.approx((one.low, one.high))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_labels_are_not_enough(count):
+    found = ppi(PEOPLE[:count], JUDGE[:count], OTHERS)
+    assert (found.status, found.value, found.labelled) == ("not_correctable", None, count)
+    assert "at least 2 are needed" in found.reason
+    assert found.raw.n == 20 + count
+    clustered = ppi(PEOPLE, JUDGE, OTHERS, (["a"] * 10, list(range(20))))
+    assert clustered.reason == "labels on 1 cluster: at least 2 are needed"
+    assert ppi(np.array([]), np.array([]), np.array([])).raw == Estimate(None, None, None, 0)
+
+
+def test_a_score_interval_stays_possible_and_has_a_width_where_all_agree():
+    perfect = ppi(np.ones(12), np.ones(12), np.ones(50), interval="score")
+    assert (perfect.value, perfect.low, perfect.high) == (1, wilson(12, 12).low, 1)
+    found = ppi(PEOPLE, JUDGE, OTHERS, interval="score")
+    assert 0 < found.low < found.value < found.high < 1
+    with pytest.raises(ValueError, match="needs labels of 0 and 1"):
+        ppi(PEOPLE * 5, JUDGE, OTHERS, interval="score")
+
+
+@given(bits, bits, st.data(), st.sampled_from(["normal", "score"]))
+def test_no_labels_crash_a_powered_mean(people, others, data, interval):
+    judge = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(people), max_size=len(people))), dtype=float)
+    found = ppi(people, judge, others, interval=interval)
+    assert np.isfinite([found.value, found.low, found.high]).all()
+    assert found.low <= found.value + 1e-9
+    assert found.value <= found.high + 1e-9
+    mirrored = ppi(1 - people, 1 - judge, 1 - others, interval=interval)
+    assert (mirrored.value, mirrored.low) == pytest.approx((1 - found.value, 1 - found.high), abs=1e-9)
+
+
+def test_scores_of_any_scale_are_shifted_and_stretched_with_it():
+    one, other = ppi(PEOPLE, JUDGE, OTHERS), ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5))
+    assert (other.value, other.low, other.high) == pytest.approx((1 + 4 * one.value, 1 + 4 * one.low, 1 + 4 * one.high))
+    assert not other.outside
+
+
+def test_copies_in_clusters_add_nothing_to_a_powered_mean():
+    generator = np.random.default_rng(5)
+    truth, said = simulated(generator, 0.6, 0.9, 0.8, 100)
+    _, others = simulated(generator, 0.6, 0.9, 0.8, 300)
+    parts = [part * 1.0 for part in (truth, said, others)]
+    alone = ppi(*parts, (list(range(100)), list(range(100, 400))), interval="score")
+    clusters = (np.repeat(np.arange(100), 3).tolist(), np.repeat(np.arange(100, 400), 3).tolist())
+    copied = ppi(*(np.repeat(part, 3) for part in parts), clusters, interval="score")
+    assert (copied.value, copied.low, copied.high) == pytest.approx((alone.value, alone.low, alone.high), abs=0.002)
+    assert copied.design_effect == pytest.approx(3, rel=0.02)
+    assert copied.raw.high - copied.raw.low == pytest.approx(alone.raw.high - alone.raw.low, rel=0.02)
+
+
+def test_clustered_intervals_cover_where_plain_ones_do_not():
+    generator = np.random.default_rng(6)
+    covered, naive = 0, 0
+    for _ in range(200):
+        users = np.repeat(generator.beta(1.4, 0.6, 100), 5)
+        truth = generator.random(500) < users
+        said = np.where(truth, generator.random(500) < 0.9, generator.random(500) < 0.2)
+        parts = truth[:200] * 1.0, said[:200] * 1.0, said[200:] * 1.0
+        names = np.repeat(np.arange(100), 5).tolist()
+        found, plain = ppi(*parts, (names[:200], names[200:]), interval="score"), ppi(*parts, interval="score")
+        covered += found.low <= 0.7 <= found.high
+        naive += plain.low <= 0.7 <= plain.high
+    assert covered / 200 >= 0.9
+    assert naive / 200 < 0.85
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ppi(PEOPLE, JUDGE[1:], OTHERS), "lengths differ: 10 labels, 9 verdicts"),
+        (lambda: ppi(PEOPLE, JUDGE, OTHERS, (["a"], ["b"])), "name one cluster for each"),
+        (lambda: ppi(PEOPLE, JUDGE, np.array([np.nan])), "must be finite"),
+        (lambda: rogan_gladen(3, 2, GOOD), "between 0 and trials"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
