@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,8 +93,7 @@ def test_known_error_rates_of_a_guess_are_refused_and_of_an_inverter_used():
 def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
     found = rogan_gladen(positives, n, counts)
     assert (found.status, found.value, found.low, found.high) == ("not_correctable", None, None, None)
-    with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(found.reason)
+    assert re.search(reason, found.reason)
     assert not found.outside
 
 
@@ -222,7 +223,7 @@ def test_published_prediction_powered_means_are_reproduced(weight, used, value, 
 
 def test_the_best_weight_makes_the_shortest_interval_on_average():
     generator = np.random.default_rng(4)
-    widths = {weight: 0.0 for weight in (None, 0, 1)}
+    widths = dict.fromkeys((None, 0, 1), 0.0)
     for _ in range(50):
         truth, said = simulated(generator, 0.6, 0.8, 0.8, 150)
         _, others = simulated(generator, 0.6, 0.8, 0.8, 1_500)

@@ -210,7 +210,9 @@ def majority_error(
         ValueError: If shapes don't fit.
     """
     _check(judge, None)
-    _check(people, judge[:, 0] if judge.size else np.full(len(judge), np.nan))
+    _check(people, None)
+    if len(judge) != len(people):
+        raise ValueError(f"lengths differ: {len(judge)}, {len(people)}")
     values = _values(judge, people)
     one, other = (_modes(_given(labels, values).sum(axis=1)) for labels in (judge, people))
     both = ((one.sum(axis=1) > 0) & (other.sum(axis=1) > 0)).astype(np.float64)
