@@ -122,6 +122,33 @@ def report(words: tuple[str, ...]) -> None:
     click.echo(f"wrote {path}")
 
 
+@cli.command()
+@click.argument("words", nargs=-1, required=True, metavar="RUN… [seed=…] [format=json]")
+def compare(words: tuple[str, ...]) -> None:
+    """Compare runs on the records that all of them scored: differences, tests, ties.
+
+    Only runs on the same data under the same judge are compared.
+
+    \b
+      alps compare runs/extraction-rules-samples runs/extraction-floor-empty-samples
+    """
+    import json
+    from pathlib import Path
+
+    from alps.report.compare import CompareSettings, compare_runs
+    from alps.report.compare_table import print_comparison
+    from alps.report.runs import find_run
+    from alps.settings import parse_words
+
+    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    parsed = parse_words(settings, CompareSettings)
+    comparison = compare_runs([find_run(word) for word in words if word not in settings], seed=parsed.seed)
+    if parsed.format == "json":
+        click.echo(json.dumps(comparison.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_comparison(comparison, _console())
+
+
 @cli.group()
 def data() -> None:
     """Look into a data set, or build one."""
@@ -166,6 +193,64 @@ def data_pools(settings: tuple[str, ...]) -> None:
     sizes = None if parsed.distractors == "all" else (int(parsed.distractors),)
     for written in write_pools(parsed.data, parsed.split, out=parsed.out, sizes=sizes, seed=parsed.seed):
         click.echo(written)
+
+
+@cli.group()
+def labels() -> None:
+    """Bring people's labels into the form that judges are calibrated on."""
+
+
+@labels.command("import")
+@click.argument("settings", nargs=-1, metavar="format=… file=… out=DIR")
+def labels_import(settings: tuple[str, ...]) -> None:
+    """Convert a public set of labels, with the verdicts recorded for it.
+
+    \b
+      alps labels import format=openqa_eval file=joined.jsonl out=labels
+    """
+    from pathlib import Path
+
+    from alps.judges.label_import import import_labels
+    from alps.settings import ImportSettings, parse_words
+
+    parsed = parse_words(settings, ImportSettings)
+    found = import_labels(parsed.format, Path(parsed.file).expanduser(), Path(parsed.out).expanduser())
+    click.echo(
+        f"{parsed.out}: {found.items:,} items under {len(found.rubrics)} rubrics, {found.labels:,} labels of "
+        f"{len(found.annotators)} annotators, {found.verdicts:,} verdicts of {len(found.judges)} judges"
+    )
+
+
+@cli.command()
+@click.argument("settings", nargs=-1, metavar="labels=DIR [verdicts=FILE] [judge=…] [out=DIR]")
+def calibrate(settings: tuple[str, ...]) -> None:
+    """Hold a judge's recorded verdicts against people's labels, rubric by rubric.
+
+    \b
+      alps calibrate labels=DIR judge=gpt-4
+      alps calibrate labels=DIR verdicts=FILE out=calibrated
+    """
+    from pathlib import Path
+
+    from alps.judges.calibration import calibrate as hold_against_people
+    from alps.judges.calibration import report_rows
+    from alps.judges.labels import VERDICTS, read_labels, read_verdicts
+    from alps.report.calibration import print_calibration
+    from alps.run.manifest import write_json
+    from alps.settings import CalibrateSettings, parse_words
+
+    parsed = parse_words(settings, CalibrateSettings)
+    folder = Path(parsed.labels).expanduser()
+    people = read_labels(folder)
+    path = Path(parsed.verdicts).expanduser() if parsed.verdicts else folder / VERDICTS
+    said = read_verdicts(path, parsed.judge, labels=people)
+    reports = hold_against_people(people, said, seed=parsed.seed)
+    print_calibration(reports, judge=said.judge, console=_console())
+    if parsed.out:
+        out = Path(parsed.out).expanduser()
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "calibration.json", report_rows(reports, said, people))
+        click.echo(f"wrote {out / 'calibration.json'}")
 
 
 @cli.command()

@@ -137,6 +137,28 @@ class PoolSettings(DataSettings):
     seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
 
 
+class ImportSettings(BaseModel):
+    """What `alps labels import` can be told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Annotated[str, Field(description="openqa_eval, empathy or llmbar")]
+    file: Annotated[str, Field(description="the file of the set")]
+    out: Annotated[str, Field(description="the label folder to write")]
+
+
+class CalibrateSettings(BaseModel):
+    """What `alps calibrate` can be told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    labels: Annotated[str, Field(description="a label folder")]
+    verdicts: Annotated[str | None, Field(description="recorded verdicts; else those of the folder")] = None
+    judge: Annotated[str | None, Field(description="a judge among the verdicts; needed where there are several")] = None
+    out: Annotated[str | None, Field(description="where calibration.json is written")] = None
+    seed: Annotated[int, Field(ge=0, description="of the resampling")] = 0
+
+
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     """Read `key=value` words into `model`.
 

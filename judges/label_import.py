@@ -320,5 +320,7 @@ def _declared(row: Row) -> Scale:
     """Return the scale of the whole numbers from `scale_min` to `scale_max`."""
     low, high = row.get("scale_min"), row.get("scale_max")
     if not (low.is_integer() and high.is_integer() and low < high <= low + 100):
-        raise row.wrong("scale_max", f"from {low:g} to {high:g}: expected two ascending whole numbers")
+        raise row.wrong(
+            "scale_max", f"from {low:g} to {high:g}: expected two ascending whole numbers, at most 100 apart"
+        )
     return Scale("ordinal", tuple(range(int(low), int(high) + 1)))

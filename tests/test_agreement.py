@@ -151,7 +151,7 @@ def test_published_alphas_of_three_raters_are_reproduced():
 
 @pytest.mark.parametrize("metric", DISTANCES)
 @given(rows)
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_alpha_is_what_its_definition_says(metric, ratings):
     expected = alpha_by_hand(ratings, DISTANCES[metric])
     found = krippendorff(ratings, FIVE, metric)
@@ -159,6 +159,7 @@ def test_alpha_is_what_its_definition_says(metric, ratings):
 
 
 @given(pairs, st.sampled_from(["unweighted", "linear", "quadratic"]))
+@settings(deadline=None)
 def test_kappa_is_scikit_learns_on_the_declared_scale(labelled, weights):
     first, second = ([pair[side] for pair in labelled] for side in (0, 1))
     counts = pair_table(first, second, FIVE)
@@ -176,6 +177,7 @@ def test_kappa_is_scikit_learns_on_the_declared_scale(labelled, weights):
 
 
 @given(pairs)
+@settings(deadline=None)
 def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
     first, second = (np.array([pair[side] for pair in labelled]) for side in (0, 1))
     found = pair_estimates(first.tolist(), second.tolist(), FIVE, draws=5)
@@ -190,6 +192,7 @@ def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
 
 
 @given(pairs)
+@settings(deadline=None)
 def test_agreement_does_not_depend_on_who_is_first(labelled):
     first, second = ([pair[side] for pair in labelled] for side in (0, 1))
     one, other = pair_estimates(first, second, FIVE, draws=5), pair_estimates(second, first, FIVE, draws=5)
@@ -200,6 +203,7 @@ def test_agreement_does_not_depend_on_who_is_first(labelled):
 
 
 @given(pairs)
+@settings(deadline=None)
 def test_two_raters_have_the_figures_of_many(labelled):
     first, second = ([pair[side] for pair in labelled] for side in (0, 1))
     two, many = pair_estimates(first, second, FIVE, draws=5), rater_estimates(labelled, FIVE, draws=5)
@@ -208,6 +212,7 @@ def test_two_raters_have_the_figures_of_many(labelled):
 
 
 @given(rows)
+@settings(deadline=None)
 def test_figures_of_many_raters_are_bounded_and_those_of_the_single_functions(ratings):
     found = rater_estimates(ratings, FIVE, draws=20)
     singles = {
@@ -222,6 +227,7 @@ def test_figures_of_many_raters_are_bounded_and_those_of_the_single_functions(ra
 
 
 @given(rows, st.permutations(range(3)))
+@settings(deadline=None)
 def test_the_order_of_items_and_raters_does_not_matter(ratings, order):
     shuffled = [[row[place] for place in order] for row in reversed(ratings)]
     for value, again in (

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest
 
@@ -37,6 +37,7 @@ def test_published_intervals_are_reproduced(k, n, score, exact):
 
 
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
+@settings(deadline=None)
 def test_wilsons_interval_is_scipys(case, level):
     k, n = case
     expected = binomtest(k, n).proportion_ci(level, method="wilson")
@@ -45,6 +46,7 @@ def test_wilsons_interval_is_scipys(case, level):
 
 
 @given(counts)
+@settings(deadline=None)
 def test_intervals_hold_the_share_and_mirror_it(case):
     k, n = case
     for method in (wilson, clopper_pearson):
@@ -90,6 +92,7 @@ def test_published_one_sided_bounds_are_reproduced(k, n, upper):
 
 
 @given(counts, st.sampled_from([0.9, 0.95]))
+@settings(deadline=None)
 def test_a_one_sided_bound_is_the_rate_at_which_so_few_are_just_possible(case, confidence):
     k, n = case
     bound = upper_bound(k, n, confidence=confidence)
@@ -122,6 +125,7 @@ def test_where_all_records_agree_only_clusters_count():
 
 
 @given(bits, st.integers(1, 8))
+@settings(deadline=None)
 def test_clustered_records_are_worth_no_more_than_their_number(successes, size):
     worth = effective_trials(np.array(successes, dtype=np.float64), [n // size for n in range(len(successes))])
     assert 0 < worth <= len(successes) + 1e-9

@@ -191,6 +191,7 @@ BAD = {
         "had the scale [1, 2, 3, 4, 5]",
     ),
     "a scale of one value": ("empathy", [HEADER, rating("gpt", 1, top=1)], "line 2, scale_max: ", "ascending"),
+    "a scale too long": ("empathy", [HEADER, rating("gpt", 1, top=1000)], "line 2, scale_max: ", "ascending"),
     "an endless scale": ("empathy", [HEADER, rating("gpt", 1, top="inf")], "line 2, scale_max: ", "ascending"),
     "a cell too many": ("empathy", [HEADER, RATINGS[0] + ",1"], "line 2: ", "more cells than the header"),
     "a cell too few": ("empathy", [HEADER, RATINGS[0].rsplit(",", 1)[0]], "line 2, rating: ", "must be a number"),

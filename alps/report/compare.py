@@ -1,0 +1,393 @@
+"""Runs compared on the records that all of them scored: paired differences, tests, ties, and what could be seen.
+
+Only runs on the same data under the same judge are compared. Records are paired by track and id, repeats averaged;
+what belongs to one session is resampled together.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from alps.errors import UsageError
+from alps.report.comparable import (
+    found_in,
+    judged_alike,
+    open_finished,
+    refuse_other_data,
+    refuse_other_scoring,
+    shared_tracks,
+    tracks_of,
+)
+from alps.report.found import read_wanted
+from alps.report.runs import Run
+from alps.stats.bootstrap import Estimate, Floats, clustered_mean
+from alps.stats.paired import Difference, McNemar, Ranked, holm, paired_difference, paired_mcnemar, tie_classes
+from alps.tasks import Metric
+
+Values = Mapping[str, Mapping[str, float]]
+"""By benchmark_id: the value of each metric that is defined for the record."""
+
+_ROUNDING = 1e-12
+
+
+class CompareSettings(BaseModel):
+    """What `alps compare` can be told beside the runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seed: Annotated[int, Field(ge=0, description="of the resampling")] = 0
+    format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the runs, under the letter by which tables name it."""
+
+    letter: str
+    folder: Path
+    model: str
+    judge: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Records of one run on one track; `left_out` are scored in it, but not in all the others."""
+
+    asked: int
+    scored: int
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One metric of two runs, on the records for which both have it.
+
+    Attributes:
+        first: The letter of the one run.
+        second: The letter of the other.
+        scores: The means of both.
+        difference: First less second; a `detectable` of a sample without any spread is None.
+        mcnemar: Where every score is 0 or 1.
+        p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of `difference`. None
+            with fewer than two sessions.
+        exact: Whether `p` is exact.
+        corrected: `p` by Holm's method over everything tested between these two runs, on all tracks.
+        clusters: How many sessions the records come from.
+    """
+
+    first: str
+    second: str
+    scores: tuple[Estimate, Estimate]
+    difference: Difference
+    mcnemar: McNemar | None
+    p: float | None
+    exact: bool
+    clusters: int
+    corrected: float | None = None
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric: every pair of runs; of more than two also their ranks, with the letters of ties, best first."""
+
+    metric: Metric
+    contrasts: tuple[Contrast, ...]
+    ranked: tuple[Ranked, ...]
+
+
+@dataclass(frozen=True)
+class TrackComparison:
+    """One track that all runs have.
+
+    `clusters` is the number of sessions among the `shared` records, None where the sessions are not known. `counts` is
+    in the order of the runs; `notes` say what was not compared, and why.
+    """
+
+    track: str
+    shared: int
+    clusters: int | None
+    counts: tuple[Counts, ...]
+    metrics: tuple[MetricComparison, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lead(self) -> MetricComparison | None:
+        """The headline, or what could be compared in its place."""
+        return next((found for found in self.metrics if found.metric.headline), next(iter(self.metrics), None))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare_runs` found."""
+
+    sides: tuple[Side, ...]
+    tracks: tuple[TrackComparison, ...]
+    notes: tuple[str, ...]
+    seed: int
+
+    def tests(self, first: str, second: str) -> int:
+        """Return over how many tests the p-values between two runs are corrected."""
+        return sum(contrast.corrected is not None for contrast in self._between(first, second))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "seed": self.seed,
+            "level": 0.95,
+            "power": 0.8,
+            "runs": {
+                side.letter: {"folder": str(side.folder), "model": side.model, "judge": side.judge}
+                for side in self.sides
+            },
+            "tests": {
+                f"{one.letter}-{other.letter}": self.tests(one.letter, other.letter)
+                for one, other in combinations(self.sides, 2)
+            },
+            "tracks": {found.track: self._track_json(found) for found in self.tracks},
+            "notes": list(self.notes),
+        }
+
+    def _between(self, first: str, second: str) -> list[Contrast]:
+        contrasts = (c for track in self.tracks for metric in track.metrics for c in metric.contrasts)
+        return [contrast for contrast in contrasts if (contrast.first, contrast.second) == (first, second)]
+
+    def _track_json(self, found: TrackComparison) -> dict[str, Any]:
+        return {
+            "shared": found.shared,
+            "clusters": found.clusters,
+            "counts": {side.letter: asdict(count) for side, count in zip(self.sides, found.counts, strict=True)},
+            "metrics": {metric.metric.name: _metric_json(metric) for metric in found.metrics},
+            "notes": list(found.notes),
+        }
+
+
+def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
+    """Compare finished runs on the records that all of them scored.
+
+    Args:
+        folders: At least two run folders; differences are of an earlier one less a later one.
+        seed: Of the resampling, ≥ 0.
+
+    Raises:
+        UsageError: If there are fewer than two runs, one is named twice or not finished, or they have no track in
+            common, or differ there in their data, judge or scoring; names what differs.
+        RunFolderError: If a file of a run can't be read.
+    """
+    runs = open_finished(folders)
+    sides = tuple(Side(letter_of(place), run.folder, run.model, run.judge) for place, run in enumerate(runs))
+    by_letter = {side.letter: run for side, run in zip(sides, runs, strict=True)}
+    shared = shared_tracks(by_letter)
+    for track in shared:
+        refuse_other_data(by_letter, track)
+        refuse_other_scoring(by_letter, track)
+    values = {letter: _values_of(run) for letter, run in by_letter.items()}
+    tracks = [_compare_track(by_letter, track, values, seed=seed) for track in shared]
+    if not any(track.shared for track in tracks):
+        raise UsageError("no record is scored in all of these runs")
+    return Comparison(sides, _corrected(tracks), tuple(_notes(by_letter, shared)), seed)
+
+
+def letter_of(place: int) -> str:
+    """Return A … Z, then AA, AB, …."""
+    return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
+
+
+def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
+    notes = []
+    for letter, run in runs.items():
+        if alone := [track for track in tracks_of(run) if track not in shared]:
+            notes.append(f"Not in all runs, left out of {letter}: {', '.join(alone)}")
+    versions = {letter: str(run.manifest.get("alps", "?")) for letter, run in runs.items()}
+    if len(set(versions.values())) > 1:
+        said = ", ".join(f"{letter} {version}" for letter, version in versions.items())
+        notes.append(f"Made by different versions of alps, whose scores may not mean the same: {said}")
+    return notes
+
+
+def _values_of(run: Run) -> dict[str, dict[str, dict[str, float]]]:
+    """Return by track and id the value of every metric, the mean of the repeats that have one."""
+    heard: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for key, row in run.rows("scores").items():
+        if not (scores := row.get("scores")):
+            continue
+        record = heard.setdefault(key.track, {}).setdefault(key.id, {})
+        for name, value in scores.items():
+            if isinstance(value, int | float) and isfinite(value):
+                record.setdefault(name, []).append(float(value))
+    return {
+        track: {name: {metric: fmean(values) for metric, values in record.items()} for name, record in records.items()}
+        for track, records in heard.items()
+    }
+
+
+def _compare_track(
+    runs: Mapping[str, Run], track: str, values: Mapping[str, Mapping[str, Values]], *, seed: int
+) -> TrackComparison:
+    own = {letter: values[letter].get(track, {}) for letter in runs}
+    first, *others = own.values()
+    ids = [name for name in first if all(name in other for other in others)]
+    counts = tuple(
+        Counts(int(run.tracks[track]["n"]), len(own[letter]), len(own[letter]) - len(ids))
+        for letter, run in runs.items()
+    )
+    sessions = _sessions(list(runs.values()), track, ids)
+    metrics, notes = _choose(runs, track)
+    if sessions is None:
+        notes.append("The data was not found again, or has changed: each record stands alone in intervals and tests")
+    clusters = sessions or {name: name for name in ids}
+    found = tuple(_compare_metric(metric, own, ids, clusters, seed=seed) for metric in metrics)
+    known = None if sessions is None else len(set(sessions.values()))
+    return TrackComparison(track, len(ids), known, counts, found, tuple(notes))
+
+
+def _sessions(runs: Sequence[Run], track: str, ids: Sequence[str]) -> dict[str, str] | None:
+    """Return the session of each record; None where no run's data are there any more."""
+    tried: list[Any] = []
+    for run in runs:
+        if (data := run.manifest["settings"].get("data")) in tried:
+            continue
+        tried.append(data)
+        samples = read_wanted(run, track, set(ids)).by_id
+        if all(name in samples for name in ids):
+            return {name: str(samples[name].session_id) for name in ids}
+    return None
+
+
+def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
+    """Return the metrics that can be compared, and why others can't."""
+    scores = {letter: found_in(run, track)["scores"] for letter, run in runs.items()}
+    alike = judged_alike(runs, track)
+    chosen: list[Metric] = []
+    why: dict[str, list[str]] = {}
+    for metric in next(iter(runs.values())).tasks[track].metrics:
+        title = metric.title.strip()
+        missing = [letter for letter in runs if metric.name not in scores[letter]]
+        unscored = [row["unscored"] for row in (scores[n].get(metric.name, {}) for n in runs) if "unscored" in row]
+        if len(missing) == len(runs):
+            continue
+        if metric.numerator is not None:
+            why.setdefault("a ratio of sums, which single records don't have", []).append(title)
+        elif missing:
+            why.setdefault(f"not measured in {', '.join(missing)}", []).append(title)
+        elif unscored:
+            why.setdefault(str(unscored[0]), []).append(title)
+        elif metric.rates and not alike:
+            why.setdefault("rated by different judges", []).append(title)
+        else:
+            chosen.append(metric)
+    notes = [f"Left out ({reason}): {', '.join(titles)}" for reason, titles in why.items()]
+    first, *others = (run.tasks[track].conditions for run in runs.values())
+    if any(other != first for other in others):
+        said = ", ".join(f"{letter} {_conditions(run, track)}" for letter, run in runs.items())
+        notes.append(f"Run under different conditions: {said}")
+    return chosen, notes
+
+
+def _conditions(run: Run, track: str) -> str:
+    return " ".join(f"{name}={value}" for name, value in run.tasks[track].conditions.items()) or "(none)"
+
+
+def _compare_metric(
+    metric: Metric, values: Mapping[str, Values], ids: Sequence[str], clusters: Mapping[str, str], *, seed: int
+) -> MetricComparison:
+    pairs = combinations(values, 2)
+    contrasts = tuple(_contrast(metric.name, pair, values, ids, clusters, seed=seed) for pair in pairs)
+    ranked: tuple[Ranked, ...] = ()
+    if len(values) > 2:
+        shared = [name for name in ids if all(metric.name in own[name] for own in values.values())]
+        sign = -1.0 if metric.lower_is_better else 1.0
+        columns = {letter: sign * _column(own, shared, metric.name) for letter, own in values.items()}
+        ranked = tie_classes(columns, [clusters[name] for name in shared], seed=seed)
+        if metric.lower_is_better:
+            ranked = tuple(replace(one, estimate=_negated(one.estimate)) for one in ranked)
+    return MetricComparison(metric, contrasts, ranked)
+
+
+def _column(values: Values, ids: Sequence[str], metric: str) -> Floats:
+    return np.array([values[name][metric] for name in ids], dtype=np.float64)
+
+
+def _negated(estimate: Estimate) -> Estimate:
+    value, low, high = (None if x is None else -x for x in (estimate.value, estimate.high, estimate.low))
+    return Estimate(value, low, high, estimate.n)
+
+
+def _contrast(
+    metric: str,
+    pair: tuple[str, str],
+    values: Mapping[str, Values],
+    ids: Sequence[str],
+    clusters: Mapping[str, str],
+    *,
+    seed: int,
+) -> Contrast:
+    both = [name for name in ids if all(metric in values[letter][name] for letter in pair)]
+    first, second = (_column(values[letter], both, metric) for letter in pair)
+    groups = [clusters[name] for name in both]
+    difference = paired_difference(first, second, groups, seed=seed)
+    if difference.detectable is not None and difference.detectable <= _ROUNDING:
+        difference = replace(difference, detectable=None)  # no spread was seen: not that anything would be found
+    binary = bool(both) and {*first.tolist(), *second.tolist()} <= {0.0, 1.0}
+    mcnemar = paired_mcnemar([x == 1 for x in first], [x == 1 for x in second]) if binary else None
+    # Records of one session are not independent, which the exact test takes for granted.
+    exact = mcnemar if len(set(groups)) == len(groups) > 1 else None
+    return Contrast(
+        *pair,
+        scores=(clustered_mean(first, groups, seed=seed), clustered_mean(second, groups, seed=seed)),
+        difference=difference,
+        mcnemar=mcnemar,
+        p=difference.p if exact is None else exact.p,
+        exact=exact is not None,
+        clusters=len(set(groups)),
+    )
+
+
+def _corrected(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
+    """Correct the p-values between any two runs for all metrics on all tracks that were tested."""
+    families: dict[tuple[str, str], list[float]] = {}
+    contrasts = [c for track in tracks for metric in track.metrics for c in metric.contrasts]
+    for contrast in contrasts:
+        if contrast.p is not None:
+            families.setdefault((contrast.first, contrast.second), []).append(contrast.p)
+    corrected = {pair: iter(holm(ps)) for pair, ps in families.items()}
+
+    def of(contrast: Contrast) -> Contrast:
+        if contrast.p is None:
+            return contrast
+        return replace(contrast, corrected=next(corrected[contrast.first, contrast.second]))
+
+    return tuple(
+        replace(track, metrics=tuple(replace(m, contrasts=tuple(of(c) for c in m.contrasts)) for m in track.metrics))
+        for track in tracks
+    )
+
+
+def _metric_json(found: MetricComparison) -> dict[str, Any]:
+    ranked = [{"run": one.name, **asdict(one.estimate), "ties": list(one.letters)} for one in found.ranked]
+    return {
+        "lower_is_better": found.metric.lower_is_better,
+        "differences": [_contrast_json(contrast) for contrast in found.contrasts],
+        **({"ranked": ranked} if ranked else {}),
+    }
+
+
+def _contrast_json(contrast: Contrast) -> dict[str, Any]:
+    return {
+        "first": contrast.first,
+        "second": contrast.second,
+        "scores": [asdict(score) for score in contrast.scores],
+        "difference": asdict(contrast.difference.estimate),
+        "clusters": contrast.clusters,
+        "test": "mcnemar" if contrast.exact else "clustered_t",
+        "p": contrast.p,
+        "p_holm": contrast.corrected,
+        "detectable": contrast.difference.detectable,
+        "mcnemar": None if contrast.mcnemar is None else asdict(contrast.mcnemar),
+    }

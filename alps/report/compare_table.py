@@ -1,0 +1,199 @@
+"""The comparison of runs in a terminal of 80 columns."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from alps.report.compare import Comparison, Contrast, MetricComparison, Side, TrackComparison
+from alps.report.runs import visible
+from alps.report.tables import WIDTH, interval, number
+from alps.stats.bootstrap import Estimate
+from alps.tasks import Metric
+
+SIGNIFICANT = 0.05
+_RUNS_A_TABLE = 5
+_LOWER = " ↓"
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print a comparison: of two runs every metric, of more their ties and every pair on the headline."""
+    parts: list[RenderableType] = [_legend(comparison.sides)]
+    for found in comparison.tracks:
+        parts += [Text(), *_track(comparison.sides, found)]
+    parts.append(Text())
+    parts += [Text(visible(f"{note}."), style="dim") for note in comparison.notes]
+    parts += [Text(line, style="dim") for line in _explanations(comparison)]
+    console.print(Group(*parts), width=min(WIDTH, console.width))
+
+
+def _legend(sides: Sequence[Side]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for side in sides:
+        name = Text(visible(str(side.folder)))
+        name.append(visible(f"  {side.model} · judged by {side.judge}"), style="dim")
+        grid.add_row(Text(side.letter, style="bold"), name)
+    return grid
+
+
+def _track(sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
+    where = "" if found.clusters is None else f" from {_counted(found.clusters, 'session')}"
+    title = visible(f"{found.track}: {_counted(found.shared, 'shared record')}{where}")
+    if not found.metrics or not found.shared:
+        yield Text(title, style="bold")
+    elif len(sides) == 2:
+        yield _differences(title, sides, found)
+        yield from _discordant(found)
+    else:
+        yield from _ranks(title, sides, found)
+        if found.lead is not None:
+            yield _pairs(found.lead)
+    yield Text(_account(sides, found))
+    if bare := [metric.metric.title.strip() for metric in found.metrics if not _records(metric)]:
+        yield Text(visible(f"Left out (no record has it in all runs): {', '.join(bare)}."), style="dim")
+    for note in found.notes:
+        yield Text(visible(f"{note}."), style="dim")
+
+
+def _differences(title: str, sides: Sequence[Side], found: TrackComparison) -> Table:
+    """Lay out every metric of two runs."""
+    first, second = (side.letter for side in sides)
+    table = _table(title, "", first, second, f"{first} – {second}", "95 % interval", "p", "seen from", "n")
+    for metric in found.metrics:
+        contrast = metric.contrasts[0]
+        if not _records(metric):
+            continue
+        scores = (number(score.value) for score in contrast.scores)
+        count = str(contrast.difference.estimate.n)
+        table.add_row(_title(metric.metric), *scores, *_difference(contrast), count, style=_style(contrast))
+    return table
+
+
+def _difference(contrast: Contrast) -> tuple[str, str, str, str]:
+    """Return difference, interval, corrected p, and the difference that would be seen in 80 % of such samples."""
+    estimate = contrast.difference.estimate
+    return (
+        _signed(estimate.value),
+        _interval(estimate),
+        _p(contrast.corrected),
+        number(contrast.difference.detectable),
+    )
+
+
+def _discordant(found: TrackComparison) -> Iterator[Text]:
+    for metric in found.metrics:
+        contrast = metric.contrasts[0]
+        if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
+            continue
+        counts = f"{test.first_only} only in {contrast.first}, {test.second_only} only in {contrast.second}"
+        alone = "" if contrast.exact else " if the records of a session were independent"
+        yield Text(visible(f"{metric.metric.title.strip()}: {counts}; exact McNemar p {_p(test.p)}{alone}."))
+
+
+def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
+    """Lay out the headline of every run with its interval, the best first, then every metric with the ties."""
+    lead = found.lead
+    assert lead is not None
+    table = _table(title, "", "", visible(lead.metric.title.strip()), "95 % interval", "ties")
+    table.columns[1].justify = "left"
+    table.columns[1].overflow = "fold"
+    models = {side.letter: side.model for side in sides}
+    for one in lead.ranked:
+        row = (number(one.estimate.value), _interval(one.estimate), " ".join(one.letters))
+        table.add_row(one.name, Text(visible(models[one.name])), *row)
+    yield table
+    for start in range(0, len(sides), _RUNS_A_TABLE):
+        letters = [side.letter for side in sides[start : start + _RUNS_A_TABLE]]
+        grid = _table("Every metric, with the letters of its ties", "", *letters, "n")
+        for metric in (metric for metric in found.metrics if _records(metric)):
+            cells = {one.name: f"{number(one.estimate.value)} {' '.join(one.letters)}" for one in metric.ranked}
+            count = str(metric.ranked[0].estimate.n)
+            grid.add_row(_title(metric.metric), *(cells[letter] for letter in letters), count)
+        yield grid
+
+
+def _pairs(lead: MetricComparison) -> Table:
+    title = f"{lead.metric.title.strip()}: every pair"
+    table = _table(visible(title), "", "difference", "95 % interval", "p", "seen from", "n")
+    for contrast in lead.contrasts:
+        count = str(contrast.difference.estimate.n)
+        pair = f"{contrast.first} – {contrast.second}"
+        table.add_row(pair, *_difference(contrast), count, style=_style(contrast))
+    return table
+
+
+def _records(found: MetricComparison) -> int:
+    """Return on how many records all runs have a metric."""
+    return found.ranked[0].estimate.n if found.ranked else found.contrasts[0].difference.estimate.n
+
+
+def _account(sides: Sequence[Side], found: TrackComparison) -> str:
+    """Say of each run how many of its records are not among the shared ones."""
+    said = []
+    if not any(count.left_out or count.asked > count.scored for count in found.counts):
+        return "Every record of every run is among them."
+    for side, count in zip(sides, found.counts, strict=True):
+        unscored = f", {count.asked - count.scored:,} unscored" if count.asked > count.scored else ""
+        said.append(f"{count.left_out:,} of {side.letter}'s {count.scored:,} scored{unscored}")
+    return f"Left out: {'; '.join(said)}."
+
+
+def _explanations(comparison: Comparison) -> list[str]:
+    pairs = {contrast for track in comparison.tracks for metric in track.metrics for contrast in metric.contrasts}
+    letters = sorted({(contrast.first, contrast.second) for contrast in pairs})
+    tests = sorted({comparison.tests(*pair) for pair in letters})
+    if not tests or not tests[-1]:
+        return []
+    many = f"{'up to ' if len(tests) > 1 else ''}{_counted(tests[-1], 'test')}"
+    lines = [f"p: Holm-corrected for {many} between two runs; bold: at most .05."]
+    if any(contrast.exact for contrast in pairs):
+        lines.append("  McNemar's exact test where scores are 0 or 1 and every record stands alone.")
+    lines.append("seen from: the difference that 80 % of such samples would show in one test.")
+    if any(metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics):
+        lines.append(f"{_LOWER.strip()}: lower is better.")
+    if len(comparison.sides) > 2:
+        lines.append("ties: runs that share a letter are not told apart (Holm-corrected over the pairs).")
+    return lines
+
+
+def _table(title: str, first: str, *columns: str) -> Table:
+    shape: Any = {
+        "box": box.SIMPLE_HEAD,
+        "pad_edge": False,
+        "min_width": min(WIDTH, len(title)),
+        "padding": (0, 1, 0, 0),
+    }
+    table = Table(title=Text(title), title_justify="left", title_style="bold", **shape)
+    table.add_column(first)
+    for name in columns:
+        table.add_column(Text(name), justify="right", no_wrap=name not in ("", "seen from"))
+    return table
+
+
+def _title(metric: Metric) -> Text:
+    return Text(visible(metric.title) + (_LOWER if metric.lower_is_better else ""))
+
+
+def _style(contrast: Contrast) -> str:
+    return "bold" if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT else ""
+
+
+def _interval(estimate: Estimate) -> str:
+    return interval({"low": estimate.low, "high": estimate.high})
+
+
+def _signed(value: float | None) -> str:
+    return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
+
+
+def _p(value: float | None) -> str:
+    return "<.001" if value is not None and value < 0.001 else number(value)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count != 1 else ''}"
