@@ -59,12 +59,11 @@ def clustered_ratio(
     if total == 0:
         return Estimate(None, None, None, count)
     value = float(numerators.sum()) / total
-    codes = {name: code for code, name in enumerate(dict.fromkeys(clusters))}
-    if len(codes) < 2:
+    index = cluster_index(clusters)
+    if not index.any():  # a single cluster
         return Estimate(value, None, None, count)
-    index = np.fromiter((codes[name] for name in clusters), dtype=np.int64, count=count)
-    sums: Floats = np.bincount(index, weights=numerators, minlength=len(codes)).astype(np.float64)
-    weights: Floats = np.bincount(index, weights=denominators, minlength=len(codes)).astype(np.float64)
+    sums: Floats = np.bincount(index, weights=numerators).astype(np.float64)
+    weights: Floats = np.bincount(index, weights=denominators).astype(np.float64)
     drawn = _resample(sums, weights, seed=seed, draws=draws)
     if not len(drawn):
         return Estimate(value, None, None, count)
