@@ -130,7 +130,7 @@ def compare(words: tuple[str, ...]) -> None:
     Only runs on the same data under the same judge are compared.
 
     \b
-      alps compare runs/extraction-rules-samples runs/extraction-floor-empty-samples
+      alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
     import json
     from pathlib import Path

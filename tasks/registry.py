@@ -29,6 +29,8 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
         UsageError: If there is none by a name, or an option does not fit.
     """
     wanted = TASKS if names == ALL else tuple(dict.fromkeys(names.split(",")))
+    if ALL in wanted:
+        raise UsageError(f"task={names}: '{ALL}' is every task and stands alone")
     found = tuple(track for name in wanted for track in _module(name).tracks(options))
     if options.scoring == "alps":
         return found

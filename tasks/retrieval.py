@@ -29,6 +29,7 @@ METRICS = (
     Metric("recall_at_10", "recall@10", ranking=True),
     Metric("mrr", "mean reciprocal rank", ranking=True),
     Metric("memory_used", "memory used in the answer", rates=True, optional=True),
+    Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )
 
 
@@ -155,6 +156,7 @@ def score(sample: RetrievalSample, prediction: Prediction, verdict: Row | None, 
     used = (verdict or {}).get("used")
     if used is not None and used["outcome"] == "ok":
         scores["memory_used"] = float(used["marks"]["met"])
+        scores |= {"judge_agreement": used["agreement"]} if used.get("agreement") is not None else {}
     counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
     if used is not None and used["outcome"] != "ok":
         counts["unchecked"] = 1

@@ -20,6 +20,7 @@ from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptio
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 GROUNDING = Metric("grounding", "grounding (proxy)")
+AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
 FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
 BYTES_A_TOKEN = 4
@@ -210,6 +211,8 @@ def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None
     answer = (prediction.prediction or {}).get("answer", "")
     if (proxy := grounding(answer, target.memory, target.dialogue)) is not None:
         scores["grounding"] = proxy
+    if verdict is not None and verdict.get("agreement") is not None:
+        scores["judge_agreement"] = verdict["agreement"]
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
     if left_out := len(target.dialogue) - len(sample.dialogue):
         counts |= {"histories_cut": 1, "turns_left_out": left_out}
@@ -262,7 +265,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             judge=judge_prediction,
             judge_requests=judge_requests,
             score=score,
-            metrics=ability.metrics,
+            metrics=(*ability.metrics, AGREEMENT),
             rubrics=tuple(rubric(name) for name in ability.rubrics),
             conditions=conditions,
         )

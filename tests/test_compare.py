@@ -28,6 +28,7 @@ RUNS = {
     "short": ("task=extraction", "model=rules", "data=data", "limit=10"),
     "samples": ("task=extraction,retrieval", "model=oracle", "data=samples", "limit=5"),
     "retrieval": ("task=retrieval", "model=bm25", "data=samples", "limit=5"),
+    "aware": ("task=utilization", "ability=pa", "model=floor/generic", "data=samples", "limit=3"),
     "update": ("task=update", "model=rules", "data=samples", "limit=2"),
 }
 
@@ -296,6 +297,14 @@ def test_recall_of_retrieval_needs_no_judge() -> None:
     assert contrast(compared("samples", "retrieval"), "recall_at_1").difference.estimate.n == 5
 
 
+@pytest.mark.usefixtures("runs")
+def test_conditions_that_differ_are_said() -> None:
+    shutil.copytree("aware", "told")
+    assert "conditions" not in shown(compared("aware", "told"))
+    edit(Path("told/manifest.json"), lambda manifest: manifest["settings"].update(condition="gold_memory"))
+    assert "different conditions: A as usual, B condition=gold_memory" in folded(shown(compared("aware", "told")))
+
+
 def remove_summary(run: str) -> None:
     Path(run, "summary.json").unlink()
 
@@ -366,9 +375,11 @@ def test_the_command_writes_the_comparison_as_json() -> None:
 def test_the_same_seed_gives_the_same_intervals() -> None:
     set_scores(Path("rules"), {"f1": [n % 7 / 7 for n in range(RECORDS)]})
     assert compared("rules", "empty") == compared("rules", "empty")
-    one, other = (contrast(compared("rules", "empty", seed=seed)).difference for seed in (0, 1))
-    assert one.estimate.value == other.estimate.value
-    assert (one.estimate.low, one.estimate.high) != (other.estimate.low, other.estimate.high)
+    set_scores(Path("empty"), {"f1": [n % 5 / 5 for n in range(RECORDS)]})
+    found = [contrast(compared("rules", "empty", seed=seed)) for seed in (0, 1)]
+    for one, other in zip(*([*c.scores, c.difference.estimate] for c in found), strict=True):
+        assert one.value == other.value
+        assert (one.low, one.high) != (other.low, other.high)
 
 
 @pytest.mark.usefixtures("runs")

@@ -61,6 +61,7 @@ FELT = {
 }
 """How the scripted judge rates a response that has the words: resonation, expression and reception."""
 
+
 @dataclass
 class Command:
     """A command, what the document shows of its output, and its exit code."""

@@ -291,7 +291,7 @@ def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str
 
 
 def _conditions(run: Run, track: str) -> str:
-    return " ".join(f"{name}={value}" for name, value in run.tasks[track].conditions.items()) or "(none)"
+    return " ".join(f"{name}={value}" for name, value in run.tasks[track].conditions.items()) or "as usual"
 
 
 def _compare_metric(

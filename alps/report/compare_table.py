@@ -157,7 +157,7 @@ def _explanations(comparison: Comparison) -> list[str]:
     if any(metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics):
         lines.append(f"{_LOWER.strip()}: lower is better.")
     if len(comparison.sides) > 2:
-        lines.append("ties: runs that share a letter are not told apart (Holm-corrected over the pairs).")
+        lines.append("ties: runs that share a letter are not told apart (Holm over the pairs).")
     return lines
 
 

@@ -205,7 +205,10 @@ def _account(found: Mapping[str, Any]) -> list[str]:
 def _footer(summary: Mapping[str, Any], folder: str) -> list[str]:
     scores = [score for found in summary["tracks"].values() for score in found["scores"].values()]
     lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
-    lines += [f"Left out: {track} ({why})." for track, why in summary.get("left_out", {}).items()]
+    reasons: dict[str, list[str]] = {}
+    for track, why in summary.get("left_out", {}).items():
+        reasons.setdefault(why, []).append(track)
+    lines += [f"Left out: {', '.join(tracks)} ({why})." for why, tracks in reasons.items()]
     calls = summary["calls"]
     if calls["http"] or calls["cached"]:
         cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
@@ -213,7 +216,9 @@ def _footer(summary: Mapping[str, Any], folder: str) -> list[str]:
         lines.append(f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}.")
     if any("grounding" in found["scores"] for found in summary["tracks"].values()):
         lines.append("Grounding: how much of the memory's words stands in the answer; a proxy, no rubric.")
-    if not summary["comparable"] and any(found.get("task") != "retrieval" for found in summary["tracks"].values()):
+    if any("scoring" in found for found in summary["tracks"].values()):
+        lines.append("authors-v1: for comparison with published first-version scores only.")
+    elif not summary["comparable"] and any(found.get("task") != "retrieval" for found in summary["tracks"].values()):
         lines.append(f"Judge {summary['judge']}: not comparable with LLM-judged scores.")
         if summary["judge"] == "lexical":
             lines.append(f"  Its agreement: {AGREEMENT}.")

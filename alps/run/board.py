@@ -78,10 +78,11 @@ class Board:
         cluster = dict(zip(self._place, self._cluster, strict=True))
         return clustered_mean(values, [cluster[place] for place in shared], seed=seed)
 
-    def by_repeat(self, metric: Metric) -> list[float]:
-        """Return the mean of a metric in each repeat, in the order of the repeats."""
+    def by_repeat(self, metric: Metric) -> list[float | None]:
+        """Return the mean of a metric in each repeat, in the order of the repeats; None where no record has it."""
         values, repeats = self._column(metric.name), np.array(self._repeat)[self._order()]
-        return [float(np.nanmean(values[repeats == repeat])) for repeat in np.unique(repeats)]
+        of_each = [values[repeats == repeat] for repeat in np.unique(repeats)]
+        return [None if np.isnan(found).all() else float(np.nanmean(found)) for found in of_each]
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""

@@ -220,7 +220,7 @@ def _fitting(unit: Unit, prediction: Prediction) -> Prediction:
 
 async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
     row = plan.journals.verdicts.get(unit.key)
-    if row is not None and row["outcome"] == "ok" and all(part["outcome"] == "ok" for part in _side_verdicts(row)):
+    if row is not None and is_judged(row):
         return row
     verdict = await unit.track.task.judge(unit.sample, prediction, plan.judge, plan.options)
     row = unit.row(verdict)
@@ -228,9 +228,10 @@ async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
     return row
 
 
-def _side_verdicts(row: Row) -> list[Row]:
-    """Return what was judged beside the score; a failure there leaves the record scored, and is asked again."""
-    return [row[name] for name in ("support", "used") if row.get(name)]
+def is_judged(row: Row) -> bool:
+    """Tell whether a verdict is whole; a failure beside the score leaves the record scored, and is asked again."""
+    parts = [row, *(row[name] for name in ("support", "used") if row.get(name))]
+    return all(part["outcome"] == "ok" for part in parts)
 
 
 def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:

@@ -8,7 +8,7 @@ from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import Price, price_of
 from alps.llm.types import Request
-from alps.run.engine import TrackPlan, Unit, units
+from alps.run.engine import TrackPlan, Unit, is_judged, units
 from alps.run.journal import Journal
 from alps.run.services import Services
 from alps.schema import UNHEARD, Prediction
@@ -64,6 +64,7 @@ def estimate(
     *,
     options: JudgingOptions,
     predictions: Journal | None,
+    verdicts: Journal | None,
 ) -> list[Stage]:
     """Count the calls that a run still has to make: those not finished in its folder, and not in the reply cache.
 
@@ -80,6 +81,9 @@ def estimate(
         if request is not None and _is_new(request, seen, services):
             generate = generate.with_call(request, price_of(request.model), certain=True)
         if not task.has_gold(unit.sample) or (prediction is not None and prediction.outcome != "ok"):
+            continue
+        verdict = verdicts.get(unit.key) if verdicts is not None else None
+        if prediction is not None and verdict is not None and is_judged(verdict):
             continue
         for request in task.judge_requests(unit.sample, prediction, services.judge, options):
             if prediction is None or _is_new(request, seen, services):

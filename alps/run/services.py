@@ -86,8 +86,13 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
         _check_llm("model", settings.model, settings.api_base, known)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
+    if generate and settings.scoring != "alps" and settings.extras != "none":
+        raise UsageError(f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out")
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
+    elif settings.scoring != "alps":
+        why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
+        raise UsageError(f"judge={settings.judge}: {why}")
     else:
         _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
 

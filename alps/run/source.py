@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,16 @@ from alps.jsonl import dump
 from alps.settings import RunSettings
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import TaskOptions
-from alps.tasks.registry import ALL
+from alps.tasks.registry import ALL, PYTHON
+
+HEEDED_BY = {
+    "distractors": "retrieval",
+    "ability": "utilization",
+    "condition": "utilization",
+    "window": "utilization",
+    "extras": "extraction",
+}
+"""The settings that mean something to one task alone."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +74,22 @@ def options_of(settings: RunSettings) -> TaskOptions:
 def open_data(settings: RunSettings) -> Data:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
-    With `task=all`, and with pools of every size, what the data can't give is left out and named in the description.
+    With `task=all`, and with pools of every size, what the data can't give is left out and named in the description; so
+    are the tracks that `scoring` is not defined for.
 
     Raises:
-        UsageError: If the data, the split or a track is not there.
+        UsageError: If the data, the split or a track is not there, or a setting means nothing to any of the tasks.
         DataError: If a row can't be read.
     """
-    tasks = load_tracks(settings.task, options_of(settings))
+    options = options_of(settings)
+    tasks = load_tracks(settings.task, options)
+    _check_heeded(settings)
     split = open_split(settings.data, settings.split)
     source = PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
     tracks, left_out = [], {}
+    for task in load_tracks(settings.task, replace(options, scoring="alps")) if options.scoring != "alps" else ():
+        if task.track not in (scored.track for scored in tasks):
+            left_out[task.track] = f"scoring={options.scoring} is not defined for {task.name}"
     for task in tasks:
         lenient = settings.task == ALL or (settings.distractors == ALL and task.pool_size is not None)
         try:
@@ -93,6 +108,17 @@ def open_data(settings: RunSettings) -> Data:
     if commits:
         description["commit"] = ", ".join(sorted(commits))
     return Data(tuple(tracks), description)
+
+
+def _check_heeded(settings: RunSettings) -> None:
+    """Refuse a setting that would change nothing: whoever gave it believes that it does."""
+    names = settings.task.split(",")
+    if ALL in names or any(name.startswith(PYTHON) for name in names):
+        return
+    for key, task in HEEDED_BY.items():
+        value = getattr(settings, key)
+        if task not in names and value != RunSettings.model_fields[key].default:
+            raise UsageError(f"{key}={value}: only {task} heeds it; leave it out, or add {task} to task=")
 
 
 def _open_track(settings: RunSettings, task: Task, split: Split | HubSplit, source: PoolSource | None) -> TrackData:

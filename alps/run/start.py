@@ -71,7 +71,8 @@ def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     kept = {name: value for name, value in then["settings"].items() if not name.startswith("judge")}
     settings = parse_settings({**kept, **judging}, RunSettings)
     data = open_data(settings)
-    if then["data"] != data.description:
+    _check_predicted(source, then["data"], data)
+    if _described(then["data"], data) != _described(data.description, data):
         drawn = " (its pools were drawn with another seed=)" if settings.seed != then["settings"].get("seed") else ""
         raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}")
     check_names(settings, data.tasks, generate=False)
@@ -91,17 +92,20 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
-    begun = folder / "predictions.jsonl"
-    predictions = Journal(begun) if begun.exists() else None
+    begun = [folder / f"{name}.jsonl" for name in ("predictions", "verdicts")]
+    predictions, verdicts = (Journal(path) if path.exists() else None for path in begun)
     with TemporaryDirectory() as scratch:
         ledger = Ledger(Path(scratch) / "calls.jsonl")
         services = open_services(settings, data.tasks, ledger, None)
         options = JudgingOptions(extras=settings.extras == "judge")
-        stages = estimate(_track_plans(data, services), services, options=options, predictions=predictions)
+        stages = estimate(
+            _track_plans(data, services), services, options=options, predictions=predictions, verdicts=verdicts
+        )
         asyncio.run(services.aclose())
         ledger.close()
-    if predictions is not None:
-        predictions.close()
+    for journal in (predictions, verdicts):
+        if journal is not None:
+            journal.close()
     return stages
 
 
@@ -118,6 +122,18 @@ def run_folder(settings: RunSettings) -> Path:
         _digest(settings.experiment()),
     )
     return Path("runs") / "-".join(part for part in parts if part)
+
+
+def _check_predicted(source: Path, then: dict[str, Any], data: Data) -> None:
+    """Refuse a run that was not asked for every track that is to be judged."""
+    if lacking := [task.track for task in data.tasks if task.track not in then.get("tracks", {})]:
+        raise RunFolderError(f"{source}: no predictions for {', '.join(lacking)}; it was run without")
+
+
+def _described(description: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Return what is to be the same when predictions are judged again: `scoring` may leave some tracks out."""
+    tracks = {task.track: description["tracks"].get(task.track) for task in data.tasks}
+    return {**description, "tracks": tracks, "left_out": None}
 
 
 def _carry_out(settings: RunSettings, data: Data, folder: Path, *, predictions: Path | None) -> Finished:

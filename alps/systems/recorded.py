@@ -84,6 +84,9 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
         name = row.get("benchmark_id")
         if not isinstance(name, str):
             raise DataError("must be a string", path=path, line=line, field="benchmark_id")
+        if row.get("repeat"):
+            message = "one of several answers to a sample (repeats=), which can't be told apart here; use alps score"
+            raise DataError(message, path=path, line=line, field="repeat")
         if name in rows:
             raise DataError(f"'{name}' stands twice", path=path, line=line, field="benchmark_id")
         rows[name] = line, row

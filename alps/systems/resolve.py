@@ -92,6 +92,10 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
     known = embedded_names(task)
     if model not in known:
         names = ", ".join(known)
+        others = [name for name, systems in EMBEDDED.items() if model in systems]
+        if others := [*others, *(["retrieval"] if model in RETRIEVERS else [])]:
+            only = f"unknown system, it answers {', '.join(others)} alone"
+            raise UsageError(f"model={model}: {only} (embedded in {task.name}: {names})")
         raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})")
     if model in (functions := embedded_systems(task)):
         return Embedded(model, task.track, functions[model])

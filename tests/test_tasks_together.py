@@ -1,0 +1,200 @@
+"""Several tasks in one run: what is judged again, counted beforehand, left out or refused."""
+
+import json
+
+import pytest
+
+from alps.run.board import Board
+from alps.tasks import Metric, Scored
+from tests.builders import memory
+from tests.endtoend import JOURNALS, contents, rows, run, summary
+from tests.loopback import Answer, serve
+from tests.tracks import alps_here, felt, llm, met, payload_of
+
+AUTHORS = ("scoring=authors-v1",)
+LEFT_OUT = ("task3_d100", *(f"task4_ability{n}" for n in range(1, 6)))
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("everything")
+    ran = alps_here("run", "task=all", "model=rules", "limit=3", f"out={folder / 'out'}")
+    assert ran.code == 0, ran
+    return folder
+
+
+@pytest.fixture(scope="module")
+def authors(everything):
+    ran = alps_here("score", everything / "out", *AUTHORS, f"out={everything / 'authors'}")
+    assert ran.code == 0, ran
+    return ran, summary(everything / "authors")
+
+
+def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
+    fresh = alps_here("run", "task=all", "model=rules", "limit=3", *AUTHORS, f"out={everything / 'fresh'}")
+    assert fresh.code == 0, fresh
+    assert authors[1]["tracks"] == summary(everything / "fresh")["tracks"]
+    assert set(authors[1]["tracks"]) == {"task1", "task2"}
+    assert {row["track"] for row in rows(everything / "authors" / "predictions.jsonl")} == {"task1", "task2"}
+
+
+def test_what_the_authors_scores_are_not_defined_for_is_left_out_by_name(authors):
+    ran, found = authors
+    assert tuple(found["left_out"]) == LEFT_OUT
+    printed = " ".join(ran.out.split())
+    assert "Left out: task3_d100 (scoring=authors-v1 is not defined for retrieval)." in printed
+    assert "task4_ability4, task4_ability5 (scoring=authors-v1 is not defined for utilization)." in printed
+
+
+def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_was_not_asked(authors):
+    printed = " ".join(authors[0].out.split())
+    assert "authors-v1: for comparison with published first-version scores only." in printed
+    assert "kappa" not in printed
+
+
+def test_tracks_that_a_run_has_no_predictions_for_are_not_judged(everything, authors):
+    said = alps_here("score", everything / "authors", "scoring=alps", f"out={everything / 'none'}").one_line
+    assert "no predictions for task3_d100, task4_ability1" in said
+    assert not (everything / "none").exists()
+
+
+def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
+    manifest = json.loads((everything / "out" / "manifest.json").read_text())
+    manifest["data"]["tracks"]["task1"]["sha256"] = "0" * 64
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
+    said = alps_here("score", tmp_path / "old", *AUTHORS, f"out={tmp_path / 'out'}").one_line
+    assert "not the data that" in said
+
+
+def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
+    folder = everything / "again"
+    ran = alps_here("run", "task=all", f"model=predictions:{everything / 'out'}", "limit=3", f"out={folder}")
+    assert ran.code == 0, ran
+    kept, again = (summary(everything / name)["tracks"] for name in ("out", "again"))
+    assert {track: found["scores"] for track, found in again.items()} == {
+        track: found["scores"] for track, found in kept.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("task=extraction", "model=rules", "window=100"), "window=100: only utilization heeds it"),
+        (("task=extraction", "model=rules", "distractors=300"), "distractors=300: only retrieval heeds it"),
+        (("task=retrieval", "model=bm25", "condition=gold_memory"), "condition=gold_memory: only utilization"),
+        (("task=update,retrieval", "model=rules", "ability=ei"), "ability=ei: only utilization heeds it"),
+        (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction heeds it"),
+        (
+            ("task=extraction", "model=rules", "extras=judge", *AUTHORS),
+            "extras=judge: scoring=authors-v1 asks no judge",
+        ),
+        (
+            ("task=update", "model=rules", "judge=openai/j", *AUTHORS),
+            "judge=openai/j: scoring=authors-v1 asks no judge",
+        ),
+        (("task=all,update", "model=rules"), "task=all,update: 'all' is every task and stands alone"),
+        (("task=all", "model=oracle"), "it answers extraction, update, retrieval alone (embedded in utilization"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(words, said, tmp_path):
+    assert said in alps_here("run", *words, f"out={tmp_path / 'out'}").one_line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("task", ["all", "retrieval,utilization"])
+def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
+    words = (f"task={task}", "model=rules", "window=100", "distractors=300", "limit=1", f"out={tmp_path / 'out'}")
+    assert alps_here("run", *words).code == 0
+    tracks = summary(tmp_path / "out")["tracks"]
+    assert "task3_d300" in tracks
+    assert tracks["task4_ability1"]["window"] == 100
+
+
+def test_a_repeat_in_which_a_figure_is_not_defined_has_no_mean():
+    board = Board([Metric("f1", "F1", headline=True)])
+    board.add(0, "a", Scored({"f1": 0.5}), repeat=0)
+    board.add(0, "a", Scored({}), repeat=1)
+    assert board.by_repeat(board.metrics[0]) == [0.5, None]
+
+
+def answer(body):
+    """Give every task what it asks for; the judge's third draw is of another mind."""
+    text = body["messages"][-1]["content"]
+    if '"kind": "match"' in text:
+        return Answer(json.dumps({"pairs": []}))
+    if '"kind": "rubric"' in text:
+        answer.ratings += 1
+        odd = answer.ratings % 3 == 0
+        if payload_of(body)["rubric"] == "ei":
+            return felt(1 if odd else 3, 3, 3)
+        return met("not_met" if odd else "met")
+    if '"candidates"' in text:
+        chosen = payload_of(body)["candidates"][0]["id"]
+        return Answer(json.dumps({"selected_memory_id": chosen, "answer": "As you like it", "reason": "a guess"}))
+    if '"new_conversation"' in text or ('"conversation"' in text and '"message"' not in text):
+        return Answer(json.dumps({"memory_items": [memory("Collects thimbles of tin").model_dump()]}))
+    return Answer("A kind answer to you.")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("asked")
+    answer.ratings = 0
+    keys = {"OPENAI_API_KEY": "none", "ALPS_CACHE": "off"}
+    with serve(answer) as server:
+        words = ("run", "task=all", "limit=2", "judge_repeats=3", "repeats=2", "concurrency=1", *llm(server.url))
+        before = run(folder, *words, "out=out", "dry_run=true", **keys)
+        finished = run(folder, *words, "out=out", **keys)
+        after = run(folder, *words, "out=out", "dry_run=true", **keys)
+        predicted = run(folder, "run", "task=all", "limit=2", "model=predictions:out", "out=again")
+    assert (before.returncode, finished.returncode, after.returncode) == (0, 0, 0), finished
+    return folder, before, after, predicted
+
+
+def calls_of(printed):
+    """Return the calls that a dry run announces, by stage."""
+    lines = (line.replace("up to", "").split() for line in printed.splitlines())
+    return {words[0]: int(words[1]) for words in lines if words and words[0] in ("generate", "judge")}
+
+
+def test_what_is_counted_beforehand_is_what_the_ledger_holds(asked):
+    folder, before, _, _ = asked
+    calls = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
+    assert calls_of(before.stdout) == {"generate": calls.count("generate"), "judge": calls.count("judge")}
+
+
+def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
+    folder, _, after, _ = asked
+    assert calls_of(after.stdout) == {"generate": 0, "judge": 0}
+    assert all(contents(folder / "out", JOURNALS).values())
+
+
+@pytest.mark.parametrize("track", ["task1", *LEFT_OUT[:-1]])
+def test_a_judge_that_is_asked_repeatedly_tells_its_agreement_in_every_task(asked, track):
+    found = summary(asked[0] / "out")["tracks"][track]
+    assert found["repeats"] == 2
+    assert found["scores"]["judge_agreement"]["n"] == found["n"]
+    assert 0 <= found["scores"]["judge_agreement"]["value"] <= 1
+
+
+def test_the_agreement_is_that_of_the_draws(asked):
+    """Of three draws two agree: one pair of three."""
+    scored = [row for row in rows(asked[0] / "out" / "scores.jsonl") if row["track"] == "task4_ability1"]
+    verdicts = {
+        (row["benchmark_id"], row.get("repeat", 0)): [json.loads(text)["verdict"] for text in row["raw"]]
+        for row in rows(asked[0] / "out" / "verdicts.jsonl")
+        if row["track"] == "task4_ability1"
+    }
+    for row in scored:
+        draws = verdicts[row["benchmark_id"], row.get("repeat", 0)]
+        expected = 1 if len(set(draws)) == 1 else pytest.approx(1 / 3)
+        assert row["scores"]["judge_agreement"] == expected
+
+
+def test_predictions_of_a_run_with_repeats_are_refused_with_the_way_to_judge_them(asked):
+    finished = asked[3]
+    assert finished.returncode == 2
+    assert "repeat: one of several answers to a sample" in finished.stderr
+    assert "use alps score" in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1
