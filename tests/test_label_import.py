@@ -8,10 +8,9 @@ import pytest
 from alps.errors import DataError, UsageError
 from alps.judges.label_import import Imported, import_labels
 from alps.judges.labels import read_crowd, read_labels, read_verdicts
-from tests.conftest import ROOT
+from tests.conftest import real_sample_folder
 
 Row = dict[str, Any]
-SETS = ROOT.parent / "shared" / "human_labels"
 FILES = {
     "openqa_eval": "openqa_eval/joined.jsonl",
     "empathy": "empathy_experts_llm/long.csv",
@@ -259,7 +258,8 @@ def test_an_empty_folder_is_taken_and_a_file_is_not(tmp_path: Path):
 
 
 def real(name: str, folder: Path) -> tuple[Imported, Path]:
-    path = SETS / FILES[name]
+    beside = real_sample_folder()
+    path = (beside.resolve().parent / "human_labels" if beside is not None else Path("human_labels")) / FILES[name]
     if not path.is_file():
         pytest.skip(f"the public set is not here: {FILES[name]} of the human labels, beside the real sample")
     return import_labels(name, path, folder / "out"), folder / "out"
