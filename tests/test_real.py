@@ -272,3 +272,28 @@ def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
 
 def two_decimals(text):
     return f"{float(text):.2f}".replace("0.", ".", 1)
+
+
+@pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
+def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(sample, tmp_path, task, track):
+    records = sample / "recorded" / track / "records.jsonl"
+    words = (f"task={task}", f"data={sample}", f"model=predictions:{records}", "out=out")
+    assert run(tmp_path, "run", *words).returncode == 0
+    judged = run(tmp_path, "score", "out", f"judge=recorded:{records}", "scoring=authors-v1", "out=again")
+    assert judged.returncode == 0, judged.stderr
+    expected = {row["benchmark_id"]: row for row in rows(records)}
+    found = {row["benchmark_id"]: row["scores"] for row in rows(tmp_path / "again" / "scores.jsonl")}
+    assert found.keys() == expected.keys()
+    for name, scores in found.items():
+        assert scores["final_score"] == pytest.approx(expected[name]["final_score"], abs=1e-4)
+        assert scores.get("judge_score") == pytest.approx(expected[name]["judge_score"], abs=1e-4)
+
+
+def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
+    for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
+        records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"
+        words = ("task=utilization", f"ability={name}", f"data={sample}", f"model=predictions:{records}")
+        assert run(tmp_path, "run", *words, f"judge=recorded:{records}", f"out={name}").returncode in (0, 1)
+        track = summary(tmp_path / name)["tracks"][f"task4_ability{ability}"]
+        assert track["n"] == COUNTS[f"task4_ability{ability}"] == track["scored"] + track["unscored"]
+        assert track["scores"][name]["n"] > 0

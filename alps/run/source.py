@@ -95,7 +95,8 @@ def open_data(settings: RunSettings) -> Data:
         try:
             tracks.append(_open_track(settings, task, split, source))
         except UsageError as error:
-            if not lenient:
+            unreachable = isinstance(split, HubSplit) and not isinstance(error.__cause__, FileNotFoundError)
+            if not lenient or unreachable:
                 raise
             left_out[task.track] = str(error)
     if not tracks:

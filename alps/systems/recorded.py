@@ -16,7 +16,8 @@ from alps.tasks import Task
 class RecordedPredictions:
     """Answers with the rows of a JSON Lines file, or of a run's folder, joined on `benchmark_id`.
 
-    A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), or a row of a run's
+    A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), a record of the authors' own
+    (`{"benchmark_id", "model_output": …}`, as they read the output: a null one is an empty list), or a row of a run's
     `predictions.jsonl`; rows that name another track are left to it. A record without a row is an empty answer: it was
     not predicted.
 
@@ -69,6 +70,24 @@ class RecordedPredictions:
         return Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error)
 
 
+def _answers_of(row: Row) -> list[Row]:
+    """Return the rows that a row stands for: itself, or what a record of the authors says the model answered."""
+    output = row.get("model_output")
+    if not isinstance(output, dict):
+        return [row]
+    name = row["benchmark_id"]
+    responses = output.get("responses")
+    if isinstance(responses, list) and all(isinstance(said, dict) for said in responses):
+        one = len(responses) == 1
+        named = ((name if one else str(said.get("query_id")), said.get("response") or "") for said in responses)
+        return [{"benchmark_id": about, "answer": text} for about, text in named]
+    if isinstance(output.get("parsed_response"), dict):
+        return [{"benchmark_id": name, **output["parsed_response"]}]
+    if "memory_items" in output:
+        return [{"benchmark_id": name, "memory_items": output["memory_items"] or []}]
+    return [{"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}]
+
+
 def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     import hashlib
 
@@ -87,7 +106,9 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
         if row.get("repeat"):
             message = "one of several answers to a sample (repeats=), which can't be told apart here; use alps score"
             raise DataError(message, path=path, line=line, field="repeat")
-        if name in rows:
-            raise DataError(f"'{name}' stands twice", path=path, line=line, field="benchmark_id")
-        rows[name] = line, row
+        for answer in _answers_of(row):
+            if answer["benchmark_id"] in rows:
+                message = f"'{answer['benchmark_id']}' stands twice"
+                raise DataError(message, path=path, line=line, field="benchmark_id")
+            rows[answer["benchmark_id"]] = line, answer
     return rows, hashlib.sha256(data).hexdigest()
