@@ -11,7 +11,7 @@ from tests.endtoend import JOURNALS, contents, rows, run, summary
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, llm, met, payload_of
 
-AUTHORS = ("scoring=authors-v1",)
+V1 = ("scoring=authors-v1",)
 LEFT_OUT = ("task3_d100", *(f"task4_ability{n}" for n in range(1, 6)))
 
 
@@ -25,13 +25,13 @@ def everything(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def authors(everything):
-    ran = alps_here("score", everything / "out", *AUTHORS, f"out={everything / 'authors'}")
+    ran = alps_here("score", everything / "out", *V1, f"out={everything / 'authors'}")
     assert ran.code == 0, ran
     return ran, summary(everything / "authors")
 
 
 def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
-    fresh = alps_here("run", "task=all", "model=rules", "limit=3", *AUTHORS, f"out={everything / 'fresh'}")
+    fresh = alps_here("run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}")
     assert fresh.code == 0, fresh
     assert authors[1]["tracks"] == summary(everything / "fresh")["tracks"]
     assert set(authors[1]["tracks"]) == {"task1", "task2"}
@@ -63,7 +63,7 @@ def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
     manifest["data"]["tracks"]["task1"]["sha256"] = "0" * 64
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest))
-    said = alps_here("score", tmp_path / "old", *AUTHORS, f"out={tmp_path / 'out'}").one_line
+    said = alps_here("score", tmp_path / "old", *V1, f"out={tmp_path / 'out'}").one_line
     assert "not the data that" in said
 
 
@@ -86,11 +86,11 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         (("task=update,retrieval", "model=rules", "ability=ei"), "ability=ei: only utilization heeds it"),
         (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction heeds it"),
         (
-            ("task=extraction", "model=rules", "extras=judge", *AUTHORS),
+            ("task=extraction", "model=rules", "extras=judge", *V1),
             "extras=judge: scoring=authors-v1 asks no judge",
         ),
         (
-            ("task=update", "model=rules", "judge=openai/j", *AUTHORS),
+            ("task=update", "model=rules", "judge=openai/j", *V1),
             "judge=openai/j: scoring=authors-v1 asks no judge",
         ),
         (("task=all,update", "model=rules"), "task=all,update: 'all' is every task and stands alone"),
