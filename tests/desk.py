@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from alps.llm import AnswerType, Client, Completion, Read, Request
 from alps.llm.ledger import Ledger, Totals
-from tests.loopback import Answer, LoopbackServer, Script
+from tests.loopback import Answer, LoopbackServer, Script, asked_over_http
 
 # litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
 QUIET_LITELLM = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
@@ -70,7 +70,7 @@ class Desk:
         self.totals = ledger.totals
         try:
             client = Client(ledger=ledger, **{"concurrency": 8, "cache": None, **options})
-            return asyncio.run(asyncio.wait_for(work(client), 30))
+            return asked_over_http(asyncio.wait_for(work(client), 30))
         finally:
             ledger.close()
 

@@ -1,13 +1,18 @@
 """An OpenAI-compatible server on loopback whose answers a test scripts."""
 
+import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
+
+from alps.llm import provider
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,18 @@ def _completion(body: dict[str, Any], answer: Answer) -> dict[str, Any]:
         "choices": [{"index": 0, "finish_reason": answer.finish_reason, "message": message}],
         "usage": {"prompt_tokens": asked, "completion_tokens": used, "total_tokens": asked + used},
     }
+
+
+def asked_over_http(work: Coroutine[Any, Any, T]) -> T:
+    """Run what asks a server, and close the connections that litellm would keep, in the loop that opened them."""
+
+    async def closing() -> T:
+        try:
+            return await work
+        finally:
+            await provider.close()
+
+    return asyncio.run(closing())
 
 
 @contextmanager

@@ -1,4 +1,3 @@
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from alps.llm.ledger import Ledger
 from alps.prompts import Prompt
 from alps.schema import Memory
 from tests.builders import memories, memory
-from tests.loopback import Answer, LoopbackServer, Script, serve
+from tests.loopback import Answer, LoopbackServer, Script, asked_over_http, serve
 
 MODEL = "openai/judge-of-the-test"
 
@@ -54,7 +53,7 @@ class Court:
         ledger = Ledger(self.folder / "calls.jsonl")
         try:
             with serve(script) as server:
-                judged = asyncio.run(ask(server))
+                judged = asked_over_http(ask(server))
                 self.requests = server.requests
         finally:
             ledger.close()

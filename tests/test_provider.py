@@ -1,4 +1,3 @@
-import asyncio
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -10,7 +9,7 @@ import pytest
 from alps.errors import CredentialError, UsageError
 from alps.llm.provider import check_model, send
 from alps.llm.types import Reply, Request, TransportError
-from tests.loopback import Answer, serve
+from tests.loopback import Answer, asked_over_http, serve
 
 # litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
 pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
@@ -24,7 +23,7 @@ def sent(answer: Answer, **changes: Any) -> Reply:
         request = Request[str](
             **{"model": "openai/tiny", "messages": (), "answer": None, "api_base": server.url, **changes}
         )
-        return asyncio.run(send(request, QUESTION))
+        return asked_over_http(send(request, QUESTION))
 
 
 def failed(answer: Answer) -> TransportError:
@@ -119,7 +118,7 @@ def test_a_dropped_connection_is_transient():
 def test_a_server_that_is_not_there_is_transient():
     request = Request[str]("openai/tiny", (), None, api_base=LOOPBACK)
     with pytest.raises(TransportError) as caught:
-        asyncio.run(send(request, QUESTION))
+        asked_over_http(send(request, QUESTION))
     assert caught.value.transient
 
 

@@ -36,7 +36,7 @@ from alps.tasks.base import TaskOptions
 from alps.tasks.utilization import tracks
 from alps.text import fold
 from tests.endtoend import rows
-from tests.loopback import Answer, serve
+from tests.loopback import Answer, asked_over_http, serve
 
 USER = "I moved to Bergen last spring with my two greyhounds. They hate the rain, so our walks are short and early."
 ASSISTANT = "A waterproof coat with a high collar keeps a thin-skinned dog dry without stopping it from running."
@@ -66,7 +66,7 @@ class Bench:
         ledger = Ledger(self.folder / "calls.jsonl")
         try:
             with serve(lambda body: Answer(text, **answer)) as server:
-                rating = asyncio.run(ask(server.url))
+                rating = asked_over_http(ask(server.url))
                 self.requests = server.requests
         finally:
             ledger.close()

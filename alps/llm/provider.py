@@ -9,6 +9,7 @@ import importlib
 import logging
 import math
 import os
+import sys
 import time
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -193,3 +194,14 @@ def _seconds(value: str) -> float | None:
     with suppress(ValueError, TypeError):
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return None
+
+
+async def close() -> None:
+    """Close the connections that litellm keeps for later calls, and forget them; nothing where it was never loaded."""
+    if "litellm" not in sys.modules:
+        return
+    import litellm
+    from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
+
+    await close_litellm_async_clients()
+    litellm.in_memory_llm_clients_cache.flush_cache()

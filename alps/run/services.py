@@ -1,5 +1,6 @@
 """The system, the judge, and what they share: set up from the settings, closed when the run ends."""
 
+import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ class Services:
             close = getattr(system, "aclose", None)
             if close is not None:
                 await close()
+        if "litellm" in sys.modules:
+            from alps.llm import provider
+
+            await provider.close()
         if self.cache is not None:
             self.cache.close()
 
