@@ -1,0 +1,67 @@
+from collections import Counter
+
+import pytest
+
+from alps.judges.matching import RELATIONS
+from alps.judges.rubric import BINARY, Rating, RubricQuestion, enforce, lowest_marks
+from alps.schema import Turn
+from tests.conftest import ROOT
+from tests.endtoend import rows
+
+RUBRICS = (*BINARY, "ei")
+ITEMS = {path.stem: rows(path) for path in sorted((ROOT / "judges" / "stress").glob("*.jsonl"))}
+KINDS = {
+    *("good", "specifically_wrong", "vaguely_wrong", "reworded", "other_language", "wrong_person", "fiction_as_fact"),
+    *("injection", "generic", "copied", "narrower", "same"),
+}
+
+
+def question(item):
+    given = dict(item["payload"])
+    dialogue = [Turn(**turn) for turn in given.pop("dialogue")]
+    return RubricQuestion(item["rubric"], dialogue=dialogue, **given)
+
+
+def test_every_rubric_and_the_matching_have_items_with_known_answers():
+    assert ITEMS.keys() == {*RUBRICS, "matching"}
+    assert len(ITEMS["matching"]) >= 60
+    assert all(len(ITEMS[name]) >= 20 for name in RUBRICS)
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_items_are_told_apart_and_of_a_known_kind(name):
+    items = ITEMS[name]
+    assert max(Counter(item["item_id"] for item in items).values()) == 1
+    assert {item["rubric"] for item in items} == {name}
+    assert {item["kind"] for item in items} <= KINDS
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_right_and_wrong_answers_are_about_as_many(name):
+    met = sum(item["label"] for item in ITEMS[name])
+    assert {item["label"] for item in ITEMS[name]} == {0, 1}
+    assert 0.35 < met / len(ITEMS[name]) < 0.65
+
+
+def test_emotional_items_use_the_whole_scale():
+    marks = [mark for item in ITEMS["ei"] for mark in item["label"]]
+    assert {len(item["label"]) for item in ITEMS["ei"]} == {3}
+    assert set(marks) == {1, 2, 3, 4, 5}
+
+
+def test_every_relation_and_none_occur_in_matching():
+    assert {item["label"] for item in ITEMS["matching"]} == {*RELATIONS, "unrelated"}
+
+
+@pytest.mark.parametrize("item", [pytest.param(i, id=i["item_id"]) for name in RUBRICS for i in ITEMS[name]])
+def test_a_judge_that_says_the_right_thing_is_never_overruled(item):
+    right = {"met": item["label"]} if item["rubric"] != "ei" else None
+    marks = right or dict(zip(("resonation", "expression", "reception"), item["label"], strict=True))
+    assert enforce(Rating("ok", marks), question(item)).marks == marks
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+def test_copies_are_overruled_whatever_a_judge_says(name):
+    best = dict.fromkeys(lowest_marks(name), 5 if name == "ei" else 1)
+    for item in (i for i in ITEMS[name] if i["kind"] == "copied"):
+        assert enforce(Rating("ok", best), question(item)).marks == lowest_marks(name)
