@@ -152,7 +152,7 @@ class Row:
         """
         left_out = tuple(name for name in optional if name not in self.values)
         for field in self.values if left_out else ():
-            if (near := _near_miss(field, left_out)) is not None:
+            if field not in optional and (near := _near_miss(field, left_out)) is not None:
                 raise self.wrong(field, f"unknown field — did you mean '{near}'?")
 
 

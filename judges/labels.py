@@ -2,11 +2,11 @@
 
 | file | one row a line, or one object |
 |---|---|
-| `items.jsonl` | `{"item_id", "rubric", "system", "cluster", "language", "payload"}`; the middle three may be null |
+| `items.jsonl` | `{"item_id", "rubric", "payload"}`; may have `"system"`, `"cluster"`, `"language"` and `"kind"` |
 | `labels.jsonl` | `{"item_id", "annotator", "label"}`; where somebody gave no label there is no row |
 | `scale.json` | `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [every value, in order]}}` |
 | `people.json` | optional: `{"guidelines", "annotators": {NAME: {"kind", "expertise", "blind", "how"}}}` |
-| `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict", "raw", "probability"}`; the last two may be left out |
+| `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict"}`; may have `"raw"`, `"probability"` and `"draws"` |
 | `crowd.jsonl` | optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale declares |
 
 Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says nothing new. Labels
@@ -45,7 +45,10 @@ VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
 
 @dataclass(frozen=True)
 class Item:
-    """Something to be labelled; `cluster` is what it shares with other items: a user, a question, a session."""
+    """Something to be labelled; `cluster` is what it shares with other items: a user, a question, a session.
+
+    `kind` names what was done to make it right or wrong, where the answer is known because somebody made it so.
+    """
 
     item_id: str
     rubric: str
@@ -53,6 +56,7 @@ class Item:
     cluster: str | None
     language: str | None
     payload: Mapping[str, Any]
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,12 +136,14 @@ class LabelSet:
 class Verdict:
     """What a judge said: None where it could not be parsed.
 
-    `probability` is that of the last value of the scale, where the judge gives one.
+    `probability` is that of the last value of the scale, where the judge gives one; `draws` are its single opinions,
+    where it was asked several times.
     """
 
     value: Value | None
     raw: str | None = None
     probability: float | None = None
+    draws: tuple[Value | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,9 +194,10 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet | No
         raise UsageError(f"verdicts={path}: no such file")
     judges: dict[str, dict[str, Verdict]] = {}
     for row in read_rows(path):
-        row.refuse_near_misses(("raw", "probability"))
+        row.refuse_near_misses(("raw", "probability", "draws"))
         item_id, name = row.text("item_id"), row.text("judge")
-        verdict = Verdict(_verdict(row, labels), row.optional_text("raw"), row.probability("probability"))
+        value, raw, likely = _verdict(row, labels), row.optional_text("raw"), row.probability("probability")
+        verdict = Verdict(value, raw, likely, _draws(row, labels))
         if judges.setdefault(name, {}).setdefault(item_id, verdict) is not verdict:
             raise row.wrong("judge", f"{shown(name)} has a verdict on item {shown(item_id)} above: keep one of them")
     if judge is None and len(judges) > 1:
@@ -259,14 +266,16 @@ def _scale(row: Row, rubric: str) -> Scale:
 def _read_items(path: Path, scales: Mapping[str, Scale]) -> dict[str, Item]:
     items: dict[str, Item] = {}
     for row in read_rows(path):
-        row.refuse_near_misses(("system", "cluster", "language"))
+        row.refuse_near_misses(("system", "cluster", "language", "kind"))
         item_id, rubric = row.text("item_id"), row.text("rubric")
         if item_id in items:
             raise row.wrong("item_id", f"{shown(item_id)} stands twice: give each item an id of its own")
         if rubric not in scales:
             raise row.wrong("rubric", f"{shown(rubric)} has no scale{closest(rubric, scales)}: declare it in {SCALE}")
-        system, cluster, language = (row.optional_text(name) for name in ("system", "cluster", "language"))
-        items[item_id] = Item(item_id, rubric, system, cluster, language, row.object("payload"))
+        system, cluster, language, kind = (
+            row.optional_text(name) for name in ("system", "cluster", "language", "kind")
+        )
+        items[item_id] = Item(item_id, rubric, system, cluster, language, row.object("payload"), kind)
     return items
 
 
@@ -322,6 +331,22 @@ def _verdict(row: Row, labels: LabelSet | None) -> Value | None:
     if not isinstance(verdict, int | float | str | None):
         raise row.wrong("verdict", f"must be a number, text, true, false or null, got {shown(verdict)}")
     return verdict
+
+
+def _draws(row: Row, labels: LabelSet | None) -> tuple[Value | None, ...]:
+    given = row.values.get("draws")
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(said, int | float | str | None) for said in given):
+        raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(given)}")
+    if labels is None:
+        return tuple(given)
+    item = _item_of(row, labels.items)
+    scale = labels.scales[item.rubric]
+    for place, said in enumerate(given):
+        if said is not None and on_scale(said, scale) is None:
+            raise row.wrong(f"draws.{place}", f"{shown(said)} is not on the scale of {shown(item.rubric)}")
+    return tuple(None if said is None else on_scale(said, scale) for said in given)
 
 
 def _hash(path: Path) -> str:
