@@ -75,6 +75,43 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
+@click.argument("words", nargs=-1, required=True, metavar="RUN… judge=… prompts=DIR [out=DIR] [format=json]")
+def sensitivity(words: tuple[str, ...]) -> None:
+    """Judge the same predictions under several wordings of a judge's rubrics, and show how far the scores move.
+
+    DIR holds a folder a wording, with a file RUBRIC.md for each rubric that it says in other words; our own wording
+    always stands among them.
+
+    \b
+      alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
+    """
+    import json
+    from pathlib import Path
+
+    from alps.report.runs import find_run
+    from alps.report.sensitivity import find_sensitivity
+    from alps.report.sensitivity_table import print_sensitivity
+    from alps.run.sensitivity import judge_reworded, plan_wordings
+    from alps.settings import SensitivitySettings, parse_words
+
+    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    parsed = parse_words(settings, SensitivitySettings)
+    given = [word.partition("=")[0] for word in settings]
+    plan = plan_wordings([find_run(word) for word in words if word not in settings], parsed)
+    click.echo(plan.announcement, err=True)
+    done = judge_reworded(plan, {key: getattr(parsed, key) for key in given})
+    found = find_sensitivity(done)
+    if parsed.format == "json":
+        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_sensitivity(found, _console())
+    if done.budget_spent:
+        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+    if done.too_many_unscored:
+        sys.exit(1)
+
+
+@cli.command()
 @click.argument("run_folder", metavar="RUN")
 @click.argument("record", metavar="ID")
 @click.option("--full", is_flag=True, help="Show long turns whole.")
@@ -221,36 +258,60 @@ def labels_import(settings: tuple[str, ...]) -> None:
     )
 
 
-@cli.command()
-@click.argument("settings", nargs=-1, metavar="labels=DIR [verdicts=FILE] [judge=…] [out=DIR]")
-def calibrate(settings: tuple[str, ...]) -> None:
-    """Hold a judge's recorded verdicts against people's labels, rubric by rubric.
+@labels.command("draw")
+@click.argument("run_folder", metavar="RUN")
+@click.argument("settings", nargs=-1, metavar="out=DIR [n=…] [seed=…]")
+def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
+    """Draw answers of a run at random for people to label: what its judge was asked, without what it said.
 
     \b
-      alps calibrate labels=DIR judge=gpt-4
-      alps calibrate labels=DIR verdicts=FILE out=calibrated
+      alps labels draw runs/utilization-rules-samples n=100 out=labels
     """
     from pathlib import Path
 
-    from alps.judges.calibration import calibrate as hold_against_people
-    from alps.judges.calibration import report_rows
-    from alps.judges.labels import VERDICTS, read_labels, read_verdicts
+    from alps.report.runs import find_run
+    from alps.run.draw import draw_labels
+    from alps.settings import DrawSettings, parse_words
+
+    parsed = parse_words(settings, DrawSettings)
+    drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out).expanduser(), seed=parsed.seed)
+    for rubric, counts in drawn.rubrics.items():
+        how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
+        click.echo(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
+    click.echo(f"{drawn.folder}: {drawn.items:,} items to label; its README.md says how")
+
+
+@cli.command()
+@click.argument("settings", nargs=-1, metavar="judge=… labels=DIR [out=DIR] [verdicts=FILE]")
+def calibrate(settings: tuple[str, ...]) -> None:
+    """Hold a judge against people's labels, rubric by rubric.
+
+    The judge is asked about the labelled items, unless its verdicts are recorded. `labels=stress` are items of our own
+    whose answers are known.
+
+    \b
+      alps calibrate judge=lexical labels=stress
+      alps calibrate judge=openai/gpt-4.1 labels=DIR
+      alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
+    """
     from alps.report.calibration import print_calibration
-    from alps.run.manifest import write_json
+    from alps.report.calibration_page import write_calibration_page
+    from alps.run.calibrate import calibrate_judge
     from alps.settings import CalibrateSettings, parse_words
 
-    parsed = parse_words(settings, CalibrateSettings)
-    folder = Path(parsed.labels).expanduser()
-    people = read_labels(folder)
-    path = Path(parsed.verdicts).expanduser() if parsed.verdicts else folder / VERDICTS
-    said = read_verdicts(path, parsed.judge, labels=people)
-    reports = hold_against_people(people, said, seed=parsed.seed)
-    print_calibration(reports, judge=said.judge, console=_console())
-    if parsed.out:
-        out = Path(parsed.out).expanduser()
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "calibration.json", report_rows(reports, said, people))
-        click.echo(f"wrote {out / 'calibration.json'}")
+    done = calibrate_judge(parse_words(settings, CalibrateSettings))
+    console = _console()
+    print_calibration(done.reports, judge=done.judge, console=console)
+    for line in done.account():
+        console.print(line)
+    if done.folder is not None:
+        page = write_calibration_page(done.row, done.folder / "calibration.html")
+        click.echo(f"wrote {done.folder / 'calibration.json'}")
+        click.echo(f"wrote {page}")
+    if done.budget_spent:
+        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+    if done.too_many_unheard:
+        sys.exit(1)
 
 
 @cli.command()

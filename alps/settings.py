@@ -13,7 +13,10 @@ from alps.llm.secrets import check_address, redact
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort")
-OPERATIONAL = ("out", "concurrency", "max_failures", "timeout", "max_cost", "max_total_tokens", "dry_run", "config")
+OPERATIONAL = (
+    *("out", "concurrency", "max_failures", "timeout", "max_cost", "max_total_tokens", "dry_run", "config"),
+    "calibration",
+)
 """Keys that change how a run is carried out but not what it measures; they may differ when it is resumed."""
 
 
@@ -37,8 +40,8 @@ Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
 
-class JudgeSettings(BaseModel):
-    """Who judges, and how."""
+class AskSettings(BaseModel):
+    """Who judges, and how it is asked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -48,9 +51,7 @@ class JudgeSettings(BaseModel):
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
-    extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
-    scoring: Annotated[Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")] = "alps"
-    out: Annotated[str | None, Field(description="the run folder")] = None
+    out: Annotated[str | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
     concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at once")] = 16
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
@@ -62,6 +63,32 @@ class JudgeSettings(BaseModel):
         """Return the decoding settings of the judge that were given."""
         given = {name: getattr(self, f"judge_{name}") for name in ("temperature", "max_tokens", "reasoning_effort")}
         return {name: value for name, value in given.items() if value is not None}
+
+    @field_validator("judge_api_base", "api_base", check_fields=False)
+    @classmethod
+    def _readable(cls, address: str | None) -> str | None:
+        if address is not None:
+            check_address(address)
+        return address
+
+
+class JudgeSettings(AskSettings):
+    """How predictions are judged and scored."""
+
+    extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
+    scoring: Annotated[Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")] = "alps"
+    calibration: Annotated[
+        str | None, Field(description="a calibration of the judge, to correct by; off: none; else those that are known")
+    ] = None
+
+
+class SensitivitySettings(AskSettings):
+    """What `alps sensitivity` can be told beside the runs."""
+
+    judge: Annotated[str, Field(description="a litellm model")]
+    prompts: Annotated[str, Field(description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric")]
+    out: Annotated[str | None, Field(description="where the scores land: RUN/WORDING; else beside the run")] = None
+    format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 
 class RunSettings(JudgeSettings):
@@ -100,13 +127,6 @@ class RunSettings(JudgeSettings):
     def sampling(self) -> dict[str, Any]:
         """Return the sampling settings of the model that were given."""
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
-
-    @field_validator("api_base", "judge_api_base")
-    @classmethod
-    def _readable(cls, address: str | None) -> str | None:
-        if address is not None:
-            check_address(address)
-        return address
 
     def experiment(self) -> dict[str, Any]:
         """Return what the run measures: every setting that is not operational, a secret in a command left out."""
@@ -147,16 +167,37 @@ class ImportSettings(BaseModel):
     out: Annotated[str, Field(description="the label folder to write")]
 
 
-class CalibrateSettings(BaseModel):
-    """What `alps calibrate` can be told."""
+class DrawSettings(BaseModel):
+    """What `alps labels draw` can be told."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    labels: Annotated[str, Field(description="a label folder")]
-    verdicts: Annotated[str | None, Field(description="recorded verdicts; else those of the folder")] = None
-    judge: Annotated[str | None, Field(description="a judge among the verdicts; needed where there are several")] = None
-    out: Annotated[str | None, Field(description="where calibration.json is written")] = None
-    seed: Annotated[int, Field(ge=0, description="of the resampling")] = 0
+    out: Annotated[str, Field(description="the label folder to write")]
+    n: Annotated[int, Field(ge=1, description="items of each rubric")] = 100
+    seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
+
+
+class CalibrateSettings(AskSettings):
+    """What `alps calibrate` can be told."""
+
+    labels: Annotated[str, Field(description="a label folder, or stress: items whose answers are known")]
+    verdicts: Annotated[str | None, Field(description="recorded verdicts, to be used instead of asking")] = None
+    judge: Annotated[str, Field(description="lexical, a litellm model, or one among the recorded verdicts")] = ""
+    valid_days: Annotated[int, Field(ge=1, description="for how many days the calibration counts")] = 180
+    gate_items: Annotated[int | None, Field(ge=0, description="labelled items of each class")] = None
+    gate_rate: Annotated[Share | None, Field(description="of the lower bounds of sensitivity and specificity")] = None
+    gate_below_people: Annotated[float | None, Field(ge=0, description="how far kappa may be below people's")] = None
+    gate_omega: Annotated[Share | None, Field(description="share of the people that the judge can replace")] = None
+    gate_unparsed: Annotated[Share | None, Field(description="verdicts that can't be parsed")] = None
+    gate_heterogeneity: Annotated[Share | None, Field(description="least p of being as good everywhere")] = None
+    gate_epsilon: Annotated[Share | None, Field(description="of the alternative-annotator test")] = None
+    gate_known_wrong: Annotated[Share | None, Field(description="known-wrong items that are accepted")] = None
+    gate_self_flip: Annotated[Share | None, Field(description="verdicts that change when asked again")] = None
+
+    def gates(self) -> dict[str, float]:
+        """Return the gates that were set, by their names."""
+        given = ((name, value) for name, value in self if name.startswith("gate_") and value is not None)
+        return {name.removeprefix("gate_"): value for name, value in given}
 
 
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:

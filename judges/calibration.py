@@ -5,52 +5,48 @@ is binary where its scale has two values; the last one is the positive one.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import combinations
-from statistics import median
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from alps.errors import UsageError
+from alps.judges.acceptance import acceptance, known_wrong
 from alps.judges.base import fingerprint_id
-from alps.judges.labels import Item, LabelSet, Scale, Value, Verdicts
+from alps.judges.certainty import agreement_with_itself, reliability, selective
+from alps.judges.columns import Columns, columns_of, truth_of
+from alps.judges.gates import FAIL, GATES, LIMITS, PASS, Gates, hold
+from alps.judges.heterogeneity import heterogeneity, length_preference, system_ranking
+from alps.judges.labels import LabelSet, Value, Verdicts
+from alps.judges.pair_figures import rate
+from alps.judges.particulars import particulars
+from alps.judges.reference import references
 from alps.stats.agreement import krippendorff, pair_estimates, rater_estimates
 from alps.stats.annotators import alignment, alternative_annotator, leave_one_out
-from alps.stats.bootstrap import Estimate, Floats
+from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, ratio
 from alps.stats.intervals import clustered_rates, confusion
 
-PASS, LIMITS, FAIL = "pass", "limits", "fail"
-
-
-@dataclass(frozen=True)
-class Gates:
-    """What a judge must reach; every one of them can be set.
-
-    Attributes:
-        items: Labelled items of each class, below which a pass is a pass within limits.
-        rate: What the lower bounds of sensitivity and specificity must reach.
-        below_people: How far the judge's kappa may be below that of people with each other.
-        omega: The share of annotators whom the judge can replace, which stands in for the former.
-        unparsed: The largest share of verdicts that can't be parsed.
-        heterogeneity: The smallest p of the hypothesis that the judge is as good on every system.
-        epsilon: Of the alternative-annotator test.
-    """
-
-    items: int = 50
-    rate: float = 0.75
-    below_people: float = 0.10
-    omega: float = 0.5
-    unparsed: float = 0.02
-    heterogeneity: float = 0.01
-    epsilon: float = 0.2
+__all__ = ["FAIL", "LIMITS", "PASS", "Gates", "RubricReport", "calibrate", "report_rows", "truth_of"]
 
 
 @dataclass(frozen=True)
 class RubricReport:
-    """What is known of a judge under one rubric; figures that are not defined are absent.
+    """What is known of a judge under one rubric; what is not defined is absent.
 
-    `figures` are estimates by name, `counts` the cells and numbers they stand on, `reasons` what keeps it from a pass.
+    Attributes:
+        rubric: Its name.
+        kind: Of its scale.
+        counts: Items with a label and a verdict (`n`), `unparsed` and `unlabelled` ones; `tp`, `fn`, `fp`, `tn` of two
+            values.
+        figures: Estimates by name, over the `n` items unless they say otherwise.
+        details: What is not one figure: `particulars`, `reliability`, `selective`, `base_rates`, `references`,
+            `aligned`, `leave_one_out`, `alternative_annotator`, `heterogeneity`, `system_ranking`,
+            `length_preference`, `at_threshold` where a scale says what is accepted, and `acceptance` and `known_wrong`
+            of items that were made right or wrong on purpose.
+        verdict: `pass`, `limits` or `fail`.
+        reasons: What keeps it from a pass.
     """
 
     rubric: str
@@ -68,35 +64,21 @@ class RubricReport:
         return {"kind": self.kind, **self.counts, **figures, **self.details, **said}
 
 
-@dataclass(frozen=True)
-class _Data:
-    """The labelled items of one rubric that a judge was asked about, in columns."""
-
-    scale: Scale
-    items: Sequence[Item]
-    people: Sequence[tuple[Value | None, ...]]
-    names: Sequence[str]
-    truth: Sequence[Value | None]
-    judge: Sequence[Value | None]
-    clusters: Sequence[Hashable] = field(default_factory=tuple)
-
-    def codes(self, labels: Sequence[Value | None]) -> Floats:
-        """Return labels as numbers on the scale, NaN where there is none."""
-        codes = self.scale.codes(labels).astype(np.float64)
-        numbers = self.scale.numbers
-        return np.array([numbers[int(code)] if code >= 0 else np.nan for code in codes])
-
-
 def calibrate(
-    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = Gates(), seed: int = 0, draws: int = 2_000
+    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
 ) -> list[RubricReport]:
-    """Report on a judge, one rubric after the other; rubrics that it said nothing about are left out."""
-    reports = []
-    for rubric in labels.rubrics:
-        items = [item for item in labels.items_of(rubric) if item.item_id in verdicts.by_item]
-        if items:
-            reports.append(_report(rubric, _columns(labels, rubric, items, verdicts), gates, seed=seed, draws=draws))
-    return reports
+    """Report on a judge, one rubric after the other; rubrics that it said nothing about are left out.
+
+    Raises:
+        UsageError: If no item has both a verdict and a label of anybody.
+    """
+    if not any(labels.labels_of(item) for item in verdicts.by_item if item in labels.items):
+        if not verdicts.by_item:
+            raise UsageError(f"judge={verdicts.judge}: gave no verdict, so there is nothing to compare with people")
+        said = f"judge={verdicts.judge}: none of its {len(verdicts.by_item):,} verdicts is on a labelled item"
+        raise UsageError(f"{said}: compare the item ids of verdicts and labels")
+    columns = {rubric: columns_of(labels, rubric, verdicts) for rubric in labels.rubrics}
+    return [_report(rubric, data, gates, seed=seed, draws=draws) for rubric, data in columns.items() if data.items]
 
 
 def report_rows(reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet) -> dict[str, Any]:
@@ -110,108 +92,118 @@ def report_rows(reports: Sequence[RubricReport], verdicts: Verdicts, labels: Lab
     }
 
 
-def truth_of(labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale) -> Value | None:
-    """Return what people say of an item: the adjudicated label, else the majority; on numbers, a tie's lower median.
-
-    None where there is no label, or a tie between names.
-    """
-    adjudicated = [labels[name] for name in derived if name in labels]
-    if adjudicated:
-        return adjudicated[0]
-    given = [labels[name] for name in people if name in labels]
-    counts = Counter(given).most_common()
-    if not counts:
-        return None
-    if len(counts) == 1 or counts[0][1] > counts[1][1]:
-        return counts[0][0]
-    if scale.kind == "nominal":
-        return None
-    places = sorted(int(code) for code in scale.codes(given))
-    return scale.values[int(median(places))]  # type: ignore[return-value]
-
-
-def _columns(labels: LabelSet, rubric: str, items: Sequence[Item], verdicts: Verdicts) -> _Data:
-    people, derived = labels.annotators_of(rubric), labels.annotators_of(rubric, derived=True)
-    scale = labels.scales[rubric]
-    rows = [labels.labels_of(item.item_id) for item in items]
-    return _Data(
-        scale=scale,
-        items=items,
-        people=[tuple(row.get(name) for name in people) for row in rows],
-        names=people,
-        truth=[truth_of(row, people, derived, scale) for row in rows],
-        judge=[verdicts.by_item[item.item_id].value for item in items],
-        clusters=[item.cluster or item.item_id for item in items],
-    )
-
-
-def _report(rubric: str, data: _Data, gates: Gates, *, seed: int, draws: int) -> RubricReport:
-    heard = [n for n, (truth, said) in enumerate(zip(data.truth, data.judge, strict=True)) if truth is not None]
-    parsed = [n for n in heard if data.judge[n] is not None]
-    counts = {"n": len(parsed), "unparsed": len(heard) - len(parsed), "unlabelled": len(data.items) - len(heard)}
-    if not parsed:
-        return RubricReport(rubric, data.scale.kind, counts, {}, {}, FAIL, ("no item has both a label and a verdict",))
+def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) -> RubricReport:
+    counts = {
+        "n": len(data.parsed),
+        "unparsed": len(data.heard) - len(data.parsed),
+        "unlabelled": len(data.items) - len(data.heard),
+    }
     resampling: dict[str, Any] = {"seed": seed, "draws": draws}
-    figures = _agreement(data, parsed, **resampling)
-    details: dict[str, Any] = {"base_rates": _base_rates(data, parsed)}
-    if len(data.scale.values) == 2:
-        more, cells = _binary(data, heard, **resampling)
+    details = particulars(data, **resampling)
+    details["reliability"] = reliability(data, **resampling)
+    if not data.parsed:
+        reasons = ("no item has both a label and a verdict",)
+        return RubricReport(rubric, data.scale.kind, counts, {}, details, FAIL, reasons)
+    figures = _agreement(data, **resampling)
+    if data.binary:
+        more, cells = _binary(data, **resampling)
         figures, counts = {**figures, **more}, {**counts, **cells}
-    figures |= _people(data, **resampling)
+    figures |= _people(data, details["pairs"], **resampling)
+    if (same := agreement_with_itself(data, **resampling)) is not None:
+        figures["self_agreement"] = same
+    details |= {"base_rates": _base_rates(data), "references": references(data, **resampling)}
     details |= _against_people(data, gates, **resampling)
-    details["heterogeneity"] = _heterogeneity(data, parsed)
-    reasons, verdict = _judge_the_judge(figures, counts, details, gates)
-    return RubricReport(rubric, data.scale.kind, counts, figures, details, verdict, tuple(reasons))
+    details["heterogeneity"] = heterogeneity(data, seed=seed)
+    found = {
+        "at_threshold": _at_threshold(data),
+        "acceptance": acceptance(data),
+        "known_wrong": known_wrong(data),
+        "system_ranking": system_ranking(data),
+        "length_preference": length_preference(data, **resampling),
+        "selective": selective(data),
+    }
+    details |= {name: part for name, part in found.items() if part is not None}
+    verdict, why = hold(data, figures, counts, details, gates)
+    return RubricReport(rubric, data.scale.kind, counts, figures, details, verdict, why)
 
 
-def _agreement(data: _Data, parsed: Sequence[int], *, seed: int, draws: int) -> dict[str, Estimate]:
-    truth, said = [data.truth[n] for n in parsed], [data.judge[n] for n in parsed]
-    clusters = [data.clusters[n] for n in parsed]
-    found = pair_estimates(truth, said, data.scale, clusters, seed=seed, draws=draws)
+def _agreement(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
+    truth, said = [data.truth[n] for n in data.parsed], [data.judge[n] for n in data.parsed]
+    found = pair_estimates(truth, said, data.scale, data.clusters_of(data.parsed), seed=seed, draws=draws)
     if data.scale.kind != "nominal":
         found["kappa"] = found.pop("kappa_quadratic")
         found.pop("kappa_linear")
     return found
 
 
-def _binary(data: _Data, heard: Sequence[int], *, seed: int, draws: int) -> tuple[dict[str, Estimate], dict[str, int]]:
-    """Return the rates of a binary rubric, clustered and as of independent items, and the cells they stand on."""
+def _binary(data: Columns, *, seed: int, draws: int) -> tuple[dict[str, Estimate], dict[str, int]]:
+    """Return the figures of a binary rubric, clustered and as of independent items, and the cells they stand on."""
     positive = data.scale.values[-1]
-    truth = [data.truth[n] == positive for n in heard]
-    said = [None if data.judge[n] is None else data.judge[n] == positive for n in heard]
+    truth = [data.truth[n] == positive for n in data.heard]
+    said = [None if data.judge[n] is None else data.judge[n] == positive for n in data.heard]
     table = confusion(truth, said)
-    rates = clustered_rates(truth, said, [data.clusters[n] for n in heard], seed=seed, draws=draws)
-    alone = {f"{name}_unclustered": table.rates()[name] for name in ("sensitivity", "specificity")}
-    counted = table.unparsed_as_wrong().rates()
-    wrong = {f"{name}_unparsed_wrong": counted[name] for name in ("sensitivity", "specificity")}
+    alone, counted = table.rates(), table.unparsed_as_wrong().rates()
+    rates = dict(alone)
+    if data.grouped:
+        rates = clustered_rates(truth, said, data.clusters_of(data.heard), seed=seed, draws=draws)
+    for name, value in (("sensitivity", True), ("specificity", False)):
+        if rates[name].low == rates[name].high:  # resampled errors alone have no width where there is none
+            of_class = [n for n in data.parsed if (data.truth[n] == positive) == value]
+            right = [data.judge[n] == data.truth[n] for n in of_class]
+            rates[name] = rate(right, data.clusters_of(of_class))
+        rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
-    return {**rates, **alone, **wrong}, cells
+    return {**rates, **_indices(data, seed=seed, draws=draws)}, cells
 
 
-def _people(data: _Data, *, seed: int, draws: int) -> dict[str, Estimate]:
+def _at_threshold(data: Columns) -> dict[str, Any] | None:
+    """Return the cells and rates of accepting or not, on a scale of more than two values that says what is accepted."""
+    if data.binary or not data.accepted:
+        return None
+    pairs = [(data.truth[n] in data.accepted, data.judge[n] in data.accepted, data.clusters[n]) for n in data.parsed]
+    table = confusion([truth for truth, _, _ in pairs], [said for _, said, _ in pairs])
+    found: dict[str, Any] = {"accepted": [value for value in data.scale.values if value in data.accepted]}
+    found |= {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
+    for name, wanted in (("sensitivity", True), ("specificity", False)):
+        of_class = [(said == wanted, cluster) for truth, said, cluster in pairs if truth == wanted]
+        found[name] = asdict(rate([right for right, _ in of_class], [cluster for _, cluster in of_class]))
+    return found
+
+
+def _indices(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
+    """Return what kappa is to be read with: how far agreement, prevalence and the judge's bias are from even."""
+    truth, said = (data.numbers([side[n] for n in data.parsed]) for side in (data.truth, data.judge))
+    columns = {"pabak": 2.0 * (truth == said) - 1, "prevalence_index": truth + said - 1, "bias_index": said - truth}
+    features = np.column_stack([*columns.values(), np.ones(len(truth))])
+    means = [partial(_mean_of, column=place) for place in range(len(columns))]
+    found = clustered_statistics(features, data.clusters_of(data.parsed), means, seed=seed, draws=draws)
+    return dict(zip(columns, found, strict=True))
+
+
+def _mean_of(sums: Floats, column: int) -> Floats:
+    return ratio(sums[..., column], sums[..., -1])
+
+
+def _people(data: Columns, pairs: Sequence[Mapping[str, Any]], *, seed: int, draws: int) -> dict[str, Estimate]:
     """Return how far people agree with each other, alone and with the judge among them."""
-    if len(data.names) < 2:
-        return {}
     found = {}
     together = [(*row, said) for row, said in zip(data.people, data.judge, strict=True)]
     for name, ratings in (("alpha_people", data.people), ("alpha_with_judge", together)):
-        if krippendorff(ratings, data.scale) is not None:
+        if len(data.names) > 1 and krippendorff(ratings, data.scale) is not None:
             found[name] = rater_estimates(ratings, data.scale, data.clusters, seed=seed, draws=draws)["alpha"]
-    best: Estimate | None = None
-    for one, other in combinations(range(len(data.names)), 2):
-        first, second = ([row[place] for row in data.people] for place in (one, other))
-        pair = pair_estimates(first, second, data.scale, data.clusters, seed=seed, draws=draws)
-        kappa = pair["kappa" if data.scale.kind == "nominal" else "kappa_quadratic"]
-        best = kappa if kappa.value is not None and (best is None or kappa.n > best.n) else best
-    return {**found, "people_kappa": best} if best is not None else found
+    kappas = [
+        pair["kappa"] for pair in pairs if pair["single"] and not pair["judge"] and pair["kappa"]["value"] is not None
+    ]
+    most = max(kappas, key=lambda kappa: kappa["n"], default=None)
+    return found if most is None else {**found, "people_kappa": Estimate(**most)}
 
 
-def _against_people(data: _Data, gates: Gates, *, seed: int, draws: int) -> dict[str, Any]:
+def _against_people(data: Columns, gates: Gates, *, seed: int, draws: int) -> dict[str, Any]:
     """Compare the judge with each annotator in turn, on the labels of the others."""
     if len(data.names) < 2:
         return {}
-    people = np.column_stack([data.codes([row[n] for row in data.people]) for n in range(len(data.names))])
-    judge = data.codes(data.judge)
+    people = np.column_stack([data.numbers([row[n] for row in data.people]) for n in range(len(data.names))])
+    judge = data.numbers(data.judge)
     shares = alignment(people, judge, data.clusters, seed=seed, draws=draws)
     found: dict[str, Any] = {"aligned": {name: asdict(getattr(shares, name)) for name in ("full", "partial", "none")}}
     alone = leave_one_out(people, judge, data.clusters, seed=seed, draws=draws)
@@ -226,56 +218,9 @@ def _against_people(data: _Data, gates: Gates, *, seed: int, draws: int) -> dict
     return found
 
 
-def _base_rates(data: _Data, parsed: Sequence[int]) -> dict[str, dict[str, float]]:
+def _base_rates(data: Columns) -> dict[str, dict[str, float]]:
     def shares(labels: Sequence[Value | None]) -> dict[str, float]:
-        counts = Counter(labels[n] for n in parsed)
-        return {str(value): counts[value] / len(parsed) for value in data.scale.values}  # type: ignore[index]
+        counts = Counter(labels[n] for n in data.parsed)
+        return {str(value): counts[value] / len(data.parsed) for value in data.scale.values}  # type: ignore[index]
 
     return {"people": shares(data.truth), "judge": shares(data.judge)}
-
-
-def _heterogeneity(data: _Data, parsed: Sequence[int]) -> dict[str, Any]:
-    """Test whether the judge agrees with people equally often on every system, and on every language."""
-    found: dict[str, Any] = {}
-    for name in ("system", "language"):
-        groups: dict[str, list[int]] = {}
-        for n in parsed:
-            group = getattr(data.items[n], name)
-            if group is not None:
-                groups.setdefault(group, [0, 0])[int(data.truth[n] == data.judge[n])] += 1
-        table = np.array(list(groups.values()))
-        if len(groups) > 1 and (table.sum(axis=0) > 0).all():
-            from scipy.stats import chi2_contingency
-
-            agreement = {group: right / (wrong + right) for group, (wrong, right) in sorted(groups.items())}
-            found[name] = {"p": float(chi2_contingency(table, correction=False).pvalue), "agreement": agreement}
-    return found
-
-
-def _judge_the_judge(
-    figures: Mapping[str, Estimate], counts: Mapping[str, int], details: Mapping[str, Any], gates: Gates
-) -> tuple[list[str], str]:
-    """Hold the figures against the gates: what is too bad fails, what is too little to tell is a limit."""
-    failures, limits = [], []
-    for name, classes in (("sensitivity", ("tp", "fn")), ("specificity", ("tn", "fp"))):
-        estimate, labelled = figures.get(name), sum(counts.get(cell, 0) for cell in classes)
-        if estimate is None:
-            continue
-        if labelled < gates.items:
-            limits.append(f"{labelled} items for {name}, fewer than {gates.items}")
-        if estimate.value is None or (estimate.value < gates.rate):
-            failures.append(f"{name} below {gates.rate:g}")
-        elif estimate.low is None or estimate.low < gates.rate:
-            limits.append(f"the interval of {name} reaches below {gates.rate:g}")
-    kappa, people = figures["kappa"].value, figures.get("people_kappa")
-    omega = (details.get("alternative_annotator") or {}).get("omega")
-    if people is None or people.value is None:
-        limits.append("people's agreement with each other is not known")
-    elif (kappa is None or kappa < people.value - gates.below_people) and (omega is None or omega < gates.omega):
-        failures.append(f"kappa more than {gates.below_people:g} below people's with each other")
-    if counts["unparsed"] > gates.unparsed * (counts["n"] + counts["unparsed"]):
-        failures.append(f"more than {gates.unparsed:.0%} of the verdicts can't be parsed")
-    for name, test in details["heterogeneity"].items():
-        if test["p"] < gates.heterogeneity:
-            limits.append(f"not equally good on every {name} (p = {test['p']:.2g})")
-    return [*failures, *limits], FAIL if failures else LIMITS if limits else PASS

@@ -4,10 +4,12 @@
 |---|---|
 | `items.jsonl` | `{"item_id", "rubric", "payload"}`; may have `"system"`, `"cluster"`, `"language"` and `"kind"` |
 | `labels.jsonl` | `{"item_id", "annotator", "label"}`; where somebody gave no label there is no row |
-| `scale.json` | `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [every value, in order]}}` |
+| `scale.json` | `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [all, in order], "positive": […]}}` |
 | `people.json` | optional: `{"guidelines", "annotators": {NAME: {"kind", "expertise", "blind", "how"}}}` |
 | `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict"}`; may have `"raw"`, `"probability"` and `"draws"` |
 | `crowd.jsonl` | optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale declares |
+
+`positive` names the values that count as accepted; of a scale of two values that is the last one, if nothing is said.
 
 Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says nothing new. Labels
 and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0 and 1 true as 1.
@@ -16,7 +18,7 @@ and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -78,6 +80,8 @@ class LabelSet:
     """What a label folder holds, in the order of its files.
 
     `labels` is by item, then by annotator; `sha256` is of the items, labels, scales and people, byte by byte.
+    `positive` has the values that count as accepted, for the rubrics where any are declared; `crowd` means of many
+    people by annotator and item.
     """
 
     items: Mapping[str, Item]
@@ -86,6 +90,8 @@ class LabelSet:
     annotators: Mapping[str, Annotator]
     guidelines: str | None
     sha256: str
+    positive: Mapping[str, frozenset[Value]] = field(default_factory=dict)
+    crowd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def rubrics(self) -> tuple[str, ...]:
@@ -169,16 +175,17 @@ def read_labels(folder: Path) -> LabelSet:
     """
     if not folder.is_dir():
         raise UsageError(f"labels={folder}: no such folder")
-    scales = _read_scales(folder / SCALE)
+    scales, positive = _read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales)
     names = {name: None for row in labels.values() for name in row}
     known, guidelines = _read_people(folder / PEOPLE, tuple(names))
     annotators = {name: known.get(name, Annotator(name)) for name in names}
     parts = [name + _hash(folder / name) for name in (ITEMS, LABELS, SCALE, PEOPLE) if (folder / name).exists()]
-    return LabelSet(
-        items, scales, labels, annotators, guidelines, hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    )
+    sha256 = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    found = LabelSet(items, scales, labels, annotators, guidelines, sha256, positive)
+    crowd = folder / CROWD
+    return replace(found, crowd=read_crowd(crowd, found)) if crowd.is_file() else found
 
 
 def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet | None = None) -> Verdicts:
@@ -231,11 +238,26 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
     return dict(means)
 
 
-def _read_scales(path: Path) -> dict[str, Scale]:
+def _read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value]]]:
     row = read_object(path)
     if not row.values:
         raise DataError('holds no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)
-    return {rubric: _scale(row, rubric) for rubric in row.values}
+    scales = {rubric: _scale(row, rubric) for rubric in row.values}
+    accepted = {rubric: _positive(row.part(rubric), scale) for rubric, scale in scales.items()}
+    return scales, {rubric: values for rubric, values in accepted.items() if values}
+
+
+def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
+    """Return the values that count as accepted; none where nothing is declared of a scale of more than two."""
+    entry.refuse_near_misses(("positive",))
+    given = entry.values.get("positive")
+    if given is None:
+        return frozenset(scale.values[-1:]) if len(scale.values) == 2 else frozenset()  # type: ignore[arg-type]
+    found = [on_scale(value, scale) for value in given] if isinstance(given, list) else []
+    if not found or None in found or len(set(found)) >= len(scale.values):
+        message = f"must be a list of some of the values, not all of them, got {shown(given)}"
+        raise entry.wrong("positive", message)
+    return frozenset(value for value in found if value is not None)
 
 
 def _scale(row: Row, rubric: str) -> Scale:

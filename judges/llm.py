@@ -77,7 +77,7 @@ MATCH_ANSWER = AnswerType(schema=MatchReply, read=read_match_reply, partial=Fals
 
 
 class LlmJudge:
-    """Any litellm model as a judge."""
+    """Any litellm model as a judge; `wording` holds, by their names, the rubrics that are said in other words."""
 
     relations: frozenset[Relation] = frozenset(RELATIONS)
     comparable = True
@@ -92,8 +92,10 @@ class LlmJudge:
         api_base: str | None = None,
         sampling: Mapping[str, Any] | None = None,
         repeat: int = 0,
+        wording: Mapping[str, Prompt] | None = None,
     ) -> None:
         self.name = model
+        self._wording = wording or {}
         self._client = client
         self._repeat = repeat
         self._api_base = api_base
@@ -107,7 +109,11 @@ class LlmJudge:
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on: the fingerprint with their hashes."""
-        return {**self.fingerprint, "rubrics": {prompt.id: prompt.sha256 for prompt in rubrics}}
+        said = {name: prompt for name, prompt in self._wording.items() if rubric(name) in rubrics}
+        hashes = {prompt.id: prompt.sha256 for prompt in rubrics}
+        hashes |= {rubric(name).id: prompt.sha256 for name, prompt in said.items()}
+        wording = {"wording": {name: prompt.id for name, prompt in said.items()}} if said else {}
+        return {**self.fingerprint, "rubrics": hashes, **wording}
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Ask for the relations, in one call where the lists are short; one failed call fails the judgement."""
@@ -137,7 +143,7 @@ class LlmJudge:
             }
             for rows, columns in blocks(range(len(gold)), range(len(predicted)))
         )
-        return [self._request(rubric("matching").text, payload, MATCH_ANSWER, about) for payload in payloads]
+        return [self._request(self._said("matching"), payload, MATCH_ANSWER, about) for payload in payloads]
 
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
         """Ask whether `dialogue` supports each of `items`, in one call."""
@@ -169,8 +175,11 @@ class LlmJudge:
 
     def rate_requests(self, question: RubricQuestion, *, about: str) -> list[Request[tuple[dict[str, int], str]]]:
         """Return the one call that it takes to rate an answer."""
-        text, answer = rubric(question.rubric).text, rating_answer(question.rubric)
+        text, answer = self._said(question.rubric), rating_answer(question.rubric)
         return [self._request(text, question.payload(), answer, about)]
+
+    def _said(self, name: str) -> str:
+        return (self._wording.get(name) or rubric(name)).text
 
     def _request(self, instructions: str, payload: Mapping[str, Any], answer: AnswerType[T], about: str) -> Request[T]:
         return Request(

@@ -5,7 +5,7 @@ best one-to-one set is picked; which relations count as a match is a policy, dec
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -59,7 +59,8 @@ class Pair:
 class Judgement:
     """The relations a judge named. Pairs not named are unrelated; unless `ok`, nothing may be concluded.
 
-    `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1].
+    `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1]; `draws` are the relations
+    that it named each time, by positions.
     """
 
     outcome: Outcome
@@ -68,6 +69,7 @@ class Judgement:
     error: str | None = None
     raw: tuple[str, ...] = ()
     agreement: float | None = None
+    draws: tuple[Mapping[tuple[int, int], Relation], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class RepeatedJudge:
         if failed is not None:
             return failed
         votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
+        named = tuple({place: pair.relation for place, pair in vote.items()} for vote in votes)
         places = sorted({place for vote in votes for place in vote})
         pairs = [pair for place in places if (pair := _majority([vote.get(place) for vote in votes])) is not None]
         return Judgement(
@@ -54,7 +55,8 @@ class RepeatedJudge:
             tuple(pairs),
             tuple(note for judgement in judgements for note in judgement.notes),
             raw=tuple(text for judgement in judgements for text in judgement.raw),
-            agreement=self_agreement([{place: v[place].relation for place in v} for v in votes]),
+            agreement=self_agreement(named),
+            draws=named,
         )
 
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
@@ -70,7 +72,8 @@ class RepeatedJudge:
         marks = {name: median_low(rating.marks[name] for rating in ratings) for name in ratings[0].marks}
         closest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
         raw = tuple(text for rating in ratings for text in rating.raw)
-        return replace(closest, marks=marks, raw=raw, agreement=agreement_of(ratings))
+        said = tuple(rating.marks for rating in ratings)
+        return replace(closest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=said)
 
     def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
         """Return the calls of all draws."""

@@ -80,6 +80,7 @@ class Rating:
         marks: `{"met": 0 or 1}`, or an integer from 1 to 5 for each of `DIMENSIONS`.
         enforced: The hard rule that overruled the judge, if one did.
         agreement: How often two draws of a judge that was asked several times give the same marks, in [0, 1].
+        draws: The marks of each of them.
     """
 
     outcome: Outcome
@@ -89,6 +90,7 @@ class Rating:
     error: str | None = None
     raw: tuple[str, ...] = ()
     agreement: float | None = None
+    draws: tuple[Mapping[str, int], ...] = ()
 
     def row(self) -> dict[str, Any]:
         """Return the rating as it is written to a file."""

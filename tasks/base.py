@@ -33,7 +33,8 @@ class Metric:
     A metric is the mean of its per-record values, or, with `numerator` and `denominator` given, the ratio of sums of
     per-record counts (micro). It needs a judge that tells `relations` apart, one that can say what a dialogue supports
     where `support` is set, one that rates answers by a rubric where `rates` is set, and a system that ranks where
-    `ranking` is. `optional` metrics are left out where no record has them. Its values lie in [lowest, highest].
+    `ranking` is. `optional` metrics are left out where no record has them. Its values lie in [lowest, highest]. Where
+    it is the mean of a judge's marks, `rubrics` names what it is the mean of, as people label it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Metric:
     lower_is_better: bool = False
     lowest: float = 0.0
     highest: float = 1.0
+    rubrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ METRICS = (
     Metric("recall_at_5", "recall@5", ranking=True),
     Metric("recall_at_10", "recall@10", ranking=True),
     Metric("mrr", "mean reciprocal rank", ranking=True),
-    Metric("memory_used", "memory used in the answer", rates=True, optional=True),
+    Metric("memory_used", "memory used in the answer", rates=True, optional=True, rubrics=(USED,)),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )
 

@@ -25,13 +25,21 @@ FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
 BYTES_A_TOKEN = 4
 
-_EMOTIONAL: dict[str, Any] = {"rates": True, "lowest": 1.0, "highest": 5.0}
 _NUMBERED = re.compile(r"ability2_(\d+)\Z")
 _INTERACTION = re.compile(
     r"\b(?:answers?|repl(?:y|ies)|respon[sd]\w*|tone|wording|concise|brief|short|long|lengthy|detailed|format\w*|bullet|"
     r"tables?|lists?|step[- ]by[- ]step|emojis?|formal|informal|polite|style|language|structured?|addressed|called)\b",
     re.IGNORECASE,
 )
+
+
+def _binary(name: str, title: str, *, headline: bool = False) -> Metric:
+    return Metric(name, title, headline=headline, rates=True, rubrics=(name,))
+
+
+def _emotional(name: str, title: str, dimensions: Sequence[str] = DIMENSIONS, *, headline: bool = False) -> Metric:
+    rubrics = tuple(f"ei_{dimension}" for dimension in dimensions)
+    return Metric(name, title, headline=headline, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics)
 
 
 @dataclass(frozen=True)
@@ -45,29 +53,29 @@ class Ability:
 
 
 ABILITIES = (
-    Ability("pa", 1, ("pa",), (Metric("pa", "persona awareness", headline=True, rates=True), GROUNDING)),
+    Ability("pa", 1, ("pa",), (_binary("pa", "persona awareness", headline=True), GROUNDING)),
     Ability(
         "pf",
         2,
         ("pf_general", "pf_interaction"),
         (
             Metric("pf", "preference following", headline=True, rates=True),
-            Metric("pf_general", "  general preferences", rates=True),
-            Metric("pf_interaction", "  interaction preferences", rates=True),
+            _binary("pf_general", "  general preferences"),
+            _binary("pf_interaction", "  interaction preferences"),
             GROUNDING,
         ),
     ),
-    Ability("vra", 3, ("vra",), (Metric("vra", "virtual-reality awareness", headline=True, rates=True), GROUNDING)),
-    Ability("cf", 4, ("cf",), (Metric("cf", "constraint following", headline=True, rates=True), GROUNDING)),
+    Ability("vra", 3, ("vra",), (_binary("vra", "virtual-reality awareness", headline=True), GROUNDING)),
+    Ability("cf", 4, ("cf",), (_binary("cf", "constraint following", headline=True), GROUNDING)),
     Ability(
         "ei",
         5,
         ("ei",),
         (
-            Metric("ei", "emotional intelligence (1–5)", headline=True, **_EMOTIONAL),
-            Metric("ei_en", "  in English", **_EMOTIONAL),
-            Metric("ei_zh", "  in Chinese", **_EMOTIONAL),
-            *(Metric(name, f"  {name}", **_EMOTIONAL) for name in DIMENSIONS),
+            _emotional("ei", "emotional intelligence (1–5)", headline=True),
+            _emotional("ei_en", "  in English"),
+            _emotional("ei_zh", "  in Chinese"),
+            *(_emotional(name, f"  {name}", (name,)) for name in DIMENSIONS),
             GROUNDING,
         ),
     ),

@@ -22,13 +22,26 @@ from typing import Any
 
 import pytest
 
-from alps.settings import AuditSettings, PoolSettings, RunSettings
+from alps.report.compare import CompareSettings
+from alps.settings import (
+    AuditSettings,
+    CalibrateSettings,
+    DrawSettings,
+    ImportSettings,
+    PoolSettings,
+    RunSettings,
+    SensitivitySettings,
+)
 from tests.conftest import ROOT
 from tests.endtoend import environment
 from tests.loopback import Answer, LoopbackServer, serve
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", *DOCS]
+SETTINGS = (
+    *(RunSettings, AuditSettings, PoolSettings, ImportSettings, DrawSettings),
+    *(CalibrateSettings, SensitivitySettings, CompareSettings),
+)
 LEFT_TO_CI = "make "
 """`.ci/run` runs the make targets, from a clean clone on a bare machine."""
 
@@ -337,7 +350,7 @@ def test_every_setting_is_explained_and_no_other():
     text = "\n".join(document.read_text(encoding="utf-8") for document in DOCS)
     named = set(re.findall(r"`([a-z_]+)(?==|`)", text))
     assert set(RunSettings.model_fields) - named == set()
-    known = {*RunSettings.model_fields, *AuditSettings.model_fields, *PoolSettings.model_fields}
+    known = {name for settings in SETTINGS for name in settings.model_fields}
     assert set(re.findall(r"`([a-z_]+)=", text)) - known == set()
 
 

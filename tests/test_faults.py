@@ -23,7 +23,9 @@ from tests.endtoend import (
     one_line,
     rows,
     run,
+    run_cold,
     start,
+    start_cold,
     summary,
     task1,
     torn,
@@ -302,16 +304,16 @@ def kill_again_and_again(folder, calm):
         undisturbed = start(calm, *extraction(other.url, "out=out"))
         words = extraction(server.url, f"concurrency={AT_ONCE}", "out=out")
         kills = []
-        for _ in range(KILLS):
+        for number in range(KILLS):
             wanted = len(server.requests) + draw.randint(4, 10)
-            process = start(folder, *words, ALPS_CACHE="off")
+            process = (start_cold if number % 2 else start)(folder, *words, ALPS_CACHE="off")
             wait_until(lambda p=process, w=wanted: len(server.requests) >= w or p.poll() is not None)
             time.sleep(draw.uniform(0, 0.05))
             process.kill()
             process.communicate()
             wait_until(lambda: server.under_way == 0)
             kills.append((len(server.requests), journalled(folder / "out")))
-        last = run(folder, *words, ALPS_CACHE="off")
+        last = run_cold(folder, *words, ALPS_CACHE="off")
         asked = [purpose(body) for body in server.requests]
         finish(undisturbed)
     return {"last": last, "kills": kills, "asked": asked, "out": folder / "out", "undisturbed": calm / "out"}
@@ -348,7 +350,7 @@ def interrupt(folder):
     write_visitors(folder / "data", 12)
     with serve(Slow(0.3)) as server:
         words = extraction(server.url, "concurrency=2", "out=out")
-        process = start(folder, *words, ALPS_CACHE="off")
+        process = start_cold(folder, *words, ALPS_CACHE="off")
         wait_until(lambda: len(journalled(folder / "out")) >= 4 or process.poll() is not None)
         server.script.delay, place = 60, len(server.requests)
         wait_until(lambda: len(server.requests) > place or process.poll() is not None)

@@ -393,7 +393,7 @@ def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
 )
 def test_a_bad_mean_is_refused_with_its_line_and_field(folder: Path, row: Row, says: str):
     path = lines(folder / "crowd.jsonl", [mean("w1", 2.6), row])
-    assert f"{path}, line 2, {says}" in refusal(read_crowd, path, read_labels(folder))
+    assert f"{path}, line 2, {says}" in refusal(read_labels, folder)
 
 
 ANYTHING = st.recursive(

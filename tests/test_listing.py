@@ -12,7 +12,7 @@ from rich.console import Console
 
 from alps.errors import UsageError
 from alps.report.listing import age, list_runs
-from alps.report.tables import number
+from alps.report.numbers import number
 from tests.endtoend import task1
 from tests.report_runs import make_hard_run, make_samples_run
 

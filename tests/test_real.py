@@ -10,7 +10,7 @@ import pytest
 
 from alps.judges.lexical import AGREEMENT
 from tests.conftest import ROOT
-from tests.endtoend import end, finish, rows, run, start, summary, task1
+from tests.endtoend import end, finish, rows, run, start, start_cold, summary, task1
 
 pytestmark = pytest.mark.real
 
@@ -51,14 +51,14 @@ def embedded(sample, tmp_path_factory):
 
 
 class Replay:
-    def __init__(self, sample, folder, *options):
+    def __init__(self, sample, folder, *options, begin=start):
         self.folder, self.log = folder, folder / "server.jsonl"
         tool = sample.parent / "tools" / "replay_server.py"
         words = [sys.executable, str(tool), "--sample", str(sample), "--log", str(self.log), *options]
         self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         url = self.server.stdout.readline().strip()
         model = ("model=openai/replay", f"api_base={url}", "judge=openai/judge", f"judge_api_base={url}")
-        self.run = start(folder, "run", "task=all", *model, f"data={sample}", "split=dev", "out=out")
+        self.run = begin(folder, "run", "task=all", *model, f"data={sample}", "split=dev", "out=out")
 
     def finish(self):
         self.finished = finish(self.run)
@@ -71,13 +71,15 @@ class Replay:
         self.server.communicate()
 
 
-@pytest.fixture(scope="module")
-def replays(sample, tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def begun(sample, tmp_path_factory):
+    """Begin both runs with the first test: the one with faults waits for most of its time, and is looked at last."""
     if not (sample.parent / "tools" / "replay_server.py").is_file():
-        pytest.skip("the replay server is not here")
+        yield None
+        return
     begun = [
-        Replay(sample, tmp_path_factory.mktemp("replay")),
         Replay(sample, tmp_path_factory.mktemp("replay"), "--faults", FAULTS),
+        Replay(sample, tmp_path_factory.mktemp("replay"), begin=start_cold),
     ]
     yield begun
     for replay in begun:
@@ -85,13 +87,20 @@ def replays(sample, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def replays(begun):
+    if begun is None:
+        pytest.skip("the replay server is not here")
+    return begun
+
+
+@pytest.fixture(scope="module")
 def calm(replays):
-    return replays[0].finish()
+    return replays[1].finish()
 
 
 @pytest.fixture(scope="module")
 def faulty(replays):
-    return replays[1].finish()
+    return replays[0].finish()
 
 
 @pytest.fixture(scope="module")
@@ -211,6 +220,49 @@ def test_update_gold_holds_the_actions_of_the_release(calm):
     assert "gold_delete" not in counts
 
 
+def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
+    words = [sys.executable, str(ROOT / "bench" / "lexical_judge.py"), str(sample)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
+    sizes = re.findall(r"n (\d+), sessions", printed)
+    kappas = re.findall(r"cross-validated +(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", printed)
+    assert len(sizes) == len(kappas) == 2
+    (all_pairs, all_low, all_high), (differing, low, high) = (tuple(map(two_decimals, kappa)) for kappa in kappas)
+    assert (
+        f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} pairs, "
+        f"{differing} [{low}, {high}] on the {sizes[1]} not identical"
+    ) == AGREEMENT
+
+
+def two_decimals(text):
+    return f"{float(text):.2f}".replace("0.", ".", 1)
+
+
+@pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
+def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(sample, tmp_path, task, track):
+    records = sample / "recorded" / track / "records.jsonl"
+    words = (f"task={task}", f"data={sample}", f"model=predictions:{records}", "out=out")
+    assert run(tmp_path, "run", *words).returncode == 0
+    judged = run(tmp_path, "score", "out", f"judge=recorded:{records}", "scoring=authors-v1", "out=again")
+    assert judged.returncode == 0, judged.stderr
+    expected = {row["benchmark_id"]: row for row in rows(records)}
+    found = {row["benchmark_id"]: row["scores"] for row in rows(tmp_path / "again" / "scores.jsonl")}
+    assert found.keys() == expected.keys()
+    for name, scores in found.items():
+        assert scores["final_score"] == pytest.approx(expected[name]["final_score"], abs=1e-4)
+        assert scores.get("judge_score") == pytest.approx(expected[name]["judge_score"], abs=1e-4)
+
+
+def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
+    for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
+        records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"
+        words = ("task=utilization", f"ability={name}", f"data={sample}", f"model=predictions:{records}")
+        assert run(tmp_path, "run", *words, f"judge=recorded:{records}", f"out={name}").returncode in (0, 1)
+        track = summary(tmp_path / name)["tracks"][f"task4_ability{ability}"]
+        assert track["n"] == COUNTS[f"task4_ability{ability}"] == track["scored"] + track["unscored"]
+        assert track["scores"][name]["n"] > 0
+
+
 @pytest.mark.parametrize("track", COUNTS)
 def test_faults_leave_every_record_of_every_track_accounted_for(faulty, track):
     found = faulty.tracks[track]
@@ -254,46 +306,3 @@ def test_faults_lose_no_memory_that_was_said(calm, faulty):
         and (disturbed[name]["prediction"] or {}).get("memory_items") != row["prediction"]["memory_items"]
     }
     assert lost == {}
-
-
-def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
-    words = [sys.executable, str(ROOT / "bench" / "lexical_judge.py"), str(sample)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
-    sizes = re.findall(r"n (\d+), sessions", printed)
-    kappas = re.findall(r"cross-validated +(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", printed)
-    assert len(sizes) == len(kappas) == 2
-    (all_pairs, all_low, all_high), (differing, low, high) = (tuple(map(two_decimals, kappa)) for kappa in kappas)
-    assert (
-        f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} pairs, "
-        f"{differing} [{low}, {high}] on the {sizes[1]} not identical"
-    ) == AGREEMENT
-
-
-def two_decimals(text):
-    return f"{float(text):.2f}".replace("0.", ".", 1)
-
-
-@pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
-def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(sample, tmp_path, task, track):
-    records = sample / "recorded" / track / "records.jsonl"
-    words = (f"task={task}", f"data={sample}", f"model=predictions:{records}", "out=out")
-    assert run(tmp_path, "run", *words).returncode == 0
-    judged = run(tmp_path, "score", "out", f"judge=recorded:{records}", "scoring=authors-v1", "out=again")
-    assert judged.returncode == 0, judged.stderr
-    expected = {row["benchmark_id"]: row for row in rows(records)}
-    found = {row["benchmark_id"]: row["scores"] for row in rows(tmp_path / "again" / "scores.jsonl")}
-    assert found.keys() == expected.keys()
-    for name, scores in found.items():
-        assert scores["final_score"] == pytest.approx(expected[name]["final_score"], abs=1e-4)
-        assert scores.get("judge_score") == pytest.approx(expected[name]["judge_score"], abs=1e-4)
-
-
-def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
-    for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
-        records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"
-        words = ("task=utilization", f"ability={name}", f"data={sample}", f"model=predictions:{records}")
-        assert run(tmp_path, "run", *words, f"judge=recorded:{records}", f"out={name}").returncode in (0, 1)
-        track = summary(tmp_path / name)["tracks"][f"task4_ability{ability}"]
-        assert track["n"] == COUNTS[f"task4_ability{ability}"] == track["scored"] + track["unscored"]
-        assert track["scores"][name]["n"] > 0

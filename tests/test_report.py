@@ -12,8 +12,8 @@ from alps.errors import RunFolderError, UsageError
 from alps.report import charts
 from alps.report.html import SCRIPT, write_report
 from alps.report.instructive import GROUPS, LIMIT, choose, rule
+from alps.report.numbers import number
 from alps.report.runs import MEANINGS, Key, open_run
-from alps.report.tables import number
 from alps.tasks import TASKS
 from tests.endtoend import task1
 from tests.pages import Page, browser, look

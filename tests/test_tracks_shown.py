@@ -19,9 +19,9 @@ from alps.report.found import read_keys, read_wanted
 from alps.report.html import SCRIPT, write_report
 from alps.report.instructive import choose
 from alps.report.listing import list_runs
+from alps.report.numbers import number
 from alps.report.runs import Key, open_run, options_of
 from alps.report.show import show_record
-from alps.report.tables import number
 from alps.tasks import TaskOptions
 from tests.endtoend import run, summary
 from tests.pages import Page, browser, look

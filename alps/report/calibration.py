@@ -1,6 +1,7 @@
-"""The table of a calibration; fits 80 columns."""
+"""A calibration in a terminal of 80 columns: the figures of a rubric, what it is measured by, and what they mean."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -8,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.calibration import RubricReport
+from alps.report.calibration_lines import lines_of
+from alps.report.numbers import interval, number
 from alps.report.runs import visible
-from alps.report.tables import number
 from alps.stats.bootstrap import Estimate
 
+WIDTH = 80
 _FIGURES = {
     "sensitivity": "sensitivity",
     "sensitivity_unclustered": "  as if items were independent",
@@ -19,57 +22,144 @@ _FIGURES = {
     "specificity": "specificity",
     "specificity_unclustered": "  as if items were independent",
     "specificity_unparsed_wrong": "  unparsed counted as wrong",
+    "ppv": "right where it says {positive}",
+    "npv": "right where it says {negative}",
     "agreement": "agreement",
-    "kappa": "kappa with people",
+    "kappa": "kappa with people{weights}",
     "people_kappa": "  people with each other",
+    "pabak": "PABAK (kappa at even base rates)",
+    "prevalence_index": "prevalence index",
+    "bias_index": "bias index",
     "ac1": "AC1",
+    "ac2": "AC2 (quadratic)",
     "alpha_people": "alpha of the people",
     "alpha_with_judge": "  with the judge among them",
     "spearman": "Spearman",
     "kendall": "Kendall tau-b",
     "mae": "mean absolute error",
     "bias": "bias (judge minus people)",
+    "self_agreement": "agreement with itself",
 }
+_COLUMNS = {
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "kappa": "kappa",
+    "agreement": "agreement",
+    "mae": "mean error",
+}
+_COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
 
 
 def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: Console) -> None:
-    """Print one table a rubric, and what keeps the judge from a pass."""
+    """Print the figures of each rubric, the reference judges beside this one, and what keeps it from a pass."""
     parts: list[RenderableType] = []
     for report in reports:
-        parts += [_table(report, judge), *_lines(report), Text()]
-    console.print(Group(*parts), width=min(80, console.width))
+        parts += [*_rubric(report, judge), Text()]
+    if len(reports) > 1:
+        parts += [Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"), _overview(reports)]
+    console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
-def _table(report: RubricReport, judge: str) -> Table:
-    kappa = "kappa with people" if report.kind == "nominal" else "kappa with people (quadratic)"
-    title = f"{visible(judge)} under {visible(report.rubric)}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "figure", "95 % interval", "n"):
-        table.add_column(name, justify="right" if name else "left")
+def _rubric(report: RubricReport, judge: str) -> Iterator[RenderableType]:
+    yield Text(f"{visible(judge)} under {visible(report.rubric)}", style="bold")
+    if rows := list(_figures(report)):
+        table = _table("figure", "95 % interval", "n")
+        for row in rows:
+            table.add_row(*row)
+        yield table
+    if "references" in report.details:
+        yield Text("Beside judges that know nothing, and people, each left out in turn", style="bold")
+        yield _references(report)
+    if "acceptance" in report.details:
+        yield Text("Items made right or wrong on purpose", style="bold")
+        yield _acceptance(report.details["acceptance"])
+    yield _lines(report)
+    yield Text(f"Verdict: {report.verdict}", style=f"bold {_COLOURS.get(report.verdict, '')}")
+    for reason in report.reasons:
+        yield _hanging("  –", reason)
+
+
+def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
+    """Yield the figures that are defined; one that only repeats the one above it is left out."""
+    values = (report.details.get("scale") or {}).get("values") or ("", "")
+    words = {"negative": visible(str(values[0])), "positive": visible(str(values[-1]))}
+    words["weights"] = "" if report.kind == "nominal" else " (quadratic)"
     for name, title in _FIGURES.items():
-        if (figure := report.figures.get(name)) is not None:
-            row = kappa if name == "kappa" else title
-            table.add_row(row, number(figure.value), _interval(figure), str(figure.n))
+        figure = report.figures.get(name)
+        if figure is not None and figure.value is not None and not _repeats(report.figures, name):
+            yield title.format(**words), number(figure.value), _interval(figure), f"{figure.n:,}"
+
+
+def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
+    rate, _, way = name.partition("_un")
+    if not way or rate not in figures:
+        return False
+    beside = rate if way == "clustered" else f"{rate}_unclustered"
+    return figures.get(beside) == figures[name]
+
+
+def _references(report: RubricReport) -> RenderableType:
+    own = {name: vars(figure) for name, figure in report.figures.items()}
+    rows: dict[str, Mapping[str, Any]] = {"this judge": {"n": report.counts["n"], **own}}
+    rows |= {name: row for name, row in report.details["references"].items() if "reason" not in row}
+    shown = [name for name in _COLUMNS if any(_value(row, name) is not None for row in rows.values())]
+    shown = [name for name in shown if name != "agreement" or "mae" not in shown]
+    table = _table(*(_COLUMNS[name] for name in shown), "95 % of kappa", "n")
+    for name, row in rows.items():
+        cells = [number(_value(row, figure)) for figure in shown]
+        kappa = row.get("kappa")
+        between = interval(kappa) if kappa and kappa["low"] != kappa["high"] else "–"
+        table.add_row(name, *cells, between, f"{row['n']:,}", style="bold" if name == "this judge" else "")
+    return table
+
+
+def _acceptance(kinds: Mapping[str, Any]) -> RenderableType:
+    table = _table("right", "accepted", "share accepted", "95 % interval", "n")
+    for kind, row in kinds.items():
+        share = number(row["accepted"] / row["n"])
+        table.add_row(
+            kind.replace("_", " "), str(row["right"]), str(row["accepted"]), share, interval(row), str(row["n"])
+        )
+    return table
+
+
+def _value(row: Mapping[str, Any], name: str) -> float | None:
+    found = row.get(name)
+    return found["value"] if found else None
+
+
+def _lines(report: RubricReport) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, line in lines_of(report):
+        grid.add_row(Text(f" {name}", style="dim"), Text(visible(line)))
+    return grid
+
+
+def _hanging(mark: str, line: str) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_row(Text(mark), Text(visible(line)))
+    return grid
+
+
+def _overview(reports: Sequence[RubricReport]) -> Table:
+    """Put every rubric into one table, never pooled."""
+    table = _table("kappa", "95 % interval", "people", "n", "")
+    table.columns[0].overflow = "fold"
+    for report in reports:
+        kappa, people = (report.figures.get(name, Estimate(None, None, None, 0)) for name in ("kappa", "people_kappa"))
+        row = (number(kappa.value), _interval(kappa), number(people.value), f"{report.counts['n']:,}")
+        table.add_row(Text(visible(report.rubric)), *row, Text(report.verdict, style=_COLOURS.get(report.verdict, "")))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("", *columns):
+        table.add_column(name, justify="right" if table.columns else "left", no_wrap=bool(table.columns))
     return table
 
 
 def _interval(figure: Estimate) -> str:
-    return "–" if figure.low is None else f"[{number(figure.low)}, {number(figure.high)}]"
-
-
-def _lines(report: RubricReport) -> list[Text]:
-    counts = report.counts
-    lines = [
-        f"{counts['n']:,} items; {counts['unparsed']} verdicts not parsed, {counts['unlabelled']} items unlabelled."
-    ]
-    if "tp" in counts:
-        lines.append(f"Confusion: tp {counts['tp']}, fn {counts['fn']}, fp {counts['fp']}, tn {counts['tn']}.")
-    if (aligned := report.details.get("aligned")) is not None:
-        shares = ", ".join(f"{name} {number(aligned[name]['value'])}" for name in ("full", "partial", "none"))
-        lines.append(f"Aligned with all, some, none of an item's people: {shares}.")
-    if (test := report.details.get("alternative_annotator")) is not None:
-        figures = f"omega {number(test['omega'])}, rho {number(test['rho']['value'])}"
-        lines.append(f"Alternative-annotator test (epsilon {test['epsilon']:g}): {figures}: {test['status']}.")
-    verdict = Text(f"Verdict: {report.verdict}", style={"pass": "green", "fail": "red"}.get(report.verdict, "yellow"))
-    reasons = [Text(f"  – {reason}") for reason in report.reasons]
-    return [*(Text(line) for line in lines), verdict, *reasons]
+    return interval(vars(figure))

@@ -12,8 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from alps.report.numbers import interval, number
 from alps.report.svg import drawing, element, frame, joined, percent, short, text, title
-from alps.report.tables import interval, number
 
 COLOURS = 6
 ISO_F1 = (0.2, 0.4, 0.6, 0.8)

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.report.compare import Comparison, Contrast, MetricComparison, Side, TrackComparison
+from alps.report.numbers import interval, number
 from alps.report.runs import visible
-from alps.report.tables import WIDTH, interval, number
+from alps.report.tables import WIDTH
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric
 

@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.report.charts import COLOURS
+from alps.report.numbers import interval, number
 from alps.report.svg import drawing, element, joined, short, text, title
-from alps.report.tables import interval, number
 
 GOLD_ACTIONS = ("retain", "add", "modify", "delete", "none")
 PREDICTED_ACTIONS = (*GOLD_ACTIONS, "failed")

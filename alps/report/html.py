@@ -11,9 +11,10 @@ from markupsafe import Markup
 from alps.errors import RunFolderError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.report.comparisons import Head, ability_tables, compare_sections, recall_curves
+from alps.report.numbers import interval, number
 from alps.report.runs import Run, folded_away, open_run, visible
 from alps.report.sections import build_section, letter_of
-from alps.report.tables import conditions, interval, number
+from alps.report.tables import conditions
 
 TEMPLATES = Path(__file__).with_name("templates")
 FOLDED_VALUE, FOLDED_RAW = 400, 1_200

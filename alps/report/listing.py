@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import AlpsError, UsageError
+from alps.report.numbers import interval, number
 from alps.report.runs import MANIFEST, Run, open_run, visible
-from alps.report.tables import interval, number
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10

@@ -5,8 +5,8 @@ from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.matching import shown_value
+from alps.report.numbers import number
 from alps.report.parts import Pairing, Side
-from alps.report.tables import number
 from alps.schema import Memory
 from alps.tasks.update_actions import compare
 

@@ -14,10 +14,10 @@ from rich.text import Text
 from alps.errors import UsageError, closest
 from alps.report.evidence import Piece, excerpt
 from alps.report.found import Samples, read_keys, read_wanted
+from alps.report.numbers import number
 from alps.report.parts import Dialogue, Facts, Listed, Paired, Pairing, Part, Said, Side
 from alps.report.record import RecordView, build_view
 from alps.report.runs import MEANINGS, Key, Run, folded_away, open_run, visible
-from alps.report.tables import number
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500

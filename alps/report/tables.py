@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
+from alps.report.corrected import corrected_part
+from alps.report.numbers import interval, number
 from alps.run.estimate import Stage
 from alps.tasks import Metric
 
@@ -21,6 +23,7 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
     parts: list[RenderableType] = []
     for track, found in summary["tracks"].items():
         parts.append(_scores(summary, track, found, metrics[track]))
+        parts += corrected_part(found, metrics[track])
         parts += [_actions(found)] if any(name.startswith("cell_") for name in found.get("counts", ())) else []
         parts += [_floors(found, metrics[track])] if found["floors"] else []
         parts += [Text(line) for line in _account(found)]
@@ -65,20 +68,6 @@ def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_tota
 
 def _dollars(cost: float | None) -> str:
     return "–" if cost is None else f"${cost:.4f}"
-
-
-def interval(score: Mapping[str, Any]) -> str:
-    """Return `[.123, .456]`, or what stands for no interval."""
-    if score["low"] is None or score["high"] is None:
-        return "–"
-    return f"[{number(score['low'])}, {number(score['high'])}]"
-
-
-def number(value: float | None) -> str:
-    """Return three decimals without the leading zero, or `–`."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
 
 
 def _table(title: str) -> Table:
@@ -209,6 +198,7 @@ def _footer(summary: Mapping[str, Any], folder: str) -> list[str]:
     for track, why in summary.get("left_out", {}).items():
         reasons.setdefault(why, []).append(track)
     lines += [f"Left out: {', '.join(tracks)} ({why})." for why, tracks in reasons.items()]
+    lines += [f"Calibration not used: {why}." for why in summary.get("not_calibrated", ())]
     calls = summary["calls"]
     if calls["http"] or calls["cached"]:
         cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"

@@ -7,9 +7,9 @@ from alps.jsonl import Row
 from alps.judges.matching import shown_value
 from alps.judges.rubric import DIMENSIONS
 from alps.report.evidence import locate
+from alps.report.numbers import number
 from alps.report.pairing import extraction_pairings, memory_side, update_pairings
 from alps.report.parts import Facts, Listed, Paired, Part, Said, Side, dialogue_about, dialogue_part
-from alps.report.tables import number
 from alps.schema import Memory
 from alps.tasks.update_actions import compare
 

@@ -1,7 +1,7 @@
 """A journal: one row a record, on disk before the next stage begins, found again on resume."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from alps.jsonl import Appender, Row, dump, scan
@@ -12,34 +12,41 @@ def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
     return f"{track}\x00{benchmark_id}\x00{repeat}"
 
 
-def key_of(row: Row) -> str:
-    """Return the key of a row of any journal."""
+def key_of(row: Row) -> str | None:
+    """Return the key of a row of any journal of a run; None where it is about no record."""
+    if not isinstance(row.get("benchmark_id"), str):
+        return None
     return journal_key(str(row.get("track", "")), row["benchmark_id"], row.get("repeat", 0))
 
 
 class Journal:
-    """Rows of one stage, by `journal_key`; the last row of a record counts.
+    """Rows of one stage, by their key: `journal_key`, unless another is given; the last row of a record counts.
 
     Opening it cuts off a torn last line and leaves out lines that can't be read: their records are done again.
     `unreadable` counts the latter.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: Callable[[Row], str | None] = key_of) -> None:
         self.path = path
+        self._key = key
         self._file = Appender(path)
         self._places: dict[str, tuple[int, int]] = {}
         self.unreadable = 0
         for offset, length, row in scan(path):
-            if row is None or not isinstance(row.get("benchmark_id"), str):
+            name = key(row) if row is not None else None
+            if name is None:
                 self.unreadable += 1
             else:
-                self._places[key_of(row)] = offset, length
+                self._places[name] = offset, length
 
     def append(self, row: Row) -> None:
         """Write `row` durably; it replaces an earlier row of the same record."""
+        name = self._key(row)
+        if name is None:
+            raise ValueError(f"a row without what it is about: {sorted(row)}")
         before = self._file.size
         self._file.append(row)
-        self._places[key_of(row)] = before, self._file.size - before
+        self._places[name] = before, self._file.size - before
 
     def get(self, name: str) -> Row | None:
         """Return the row under the key `name`."""

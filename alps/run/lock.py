@@ -2,10 +2,12 @@
 
 import os
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from alps.errors import RunFolderError
+from alps.llm.ledger import Ledger
 
 try:
     import fcntl
@@ -40,3 +42,25 @@ class FolderLock:
         with suppress(OSError):
             os.ftruncate(self._file, 0)
         os.close(self._file)
+
+
+@contextmanager
+def claimed_folder(folder: Path) -> Iterator[Ledger]:
+    """Make `folder`, and hold it and its ledger of calls until the end.
+
+    Raises:
+        RunFolderError: If it can't be written, or another process holds it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(folder)
+    except OSError as error:
+        raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
+    try:
+        ledger = Ledger(folder / "calls.jsonl")
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+    finally:
+        lock.release()

@@ -1,7 +1,7 @@
 """The system, the judge, and what they share: set up from the settings, closed when the run ends."""
 
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,8 @@ from alps.judges.base import Judge
 from alps.judges.repeated import RepeatedJudge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
-from alps.settings import RunSettings
+from alps.prompts import Prompt
+from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
 from alps.tasks import Task, load_tracks
 
@@ -57,8 +58,16 @@ async def closing(services: Services) -> AsyncIterator[Services]:
         await services.aclose()
 
 
-def open_services(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, folder: Path | None) -> Services:
+def open_services(
+    settings: RunSettings,
+    tasks: Sequence[Task],
+    ledger: Ledger,
+    folder: Path | None,
+    wording: Mapping[str, Prompt] | None = None,
+) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
+
+    `wording` holds, by their names, the rubrics that an LLM judge is told in other words.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
@@ -66,18 +75,39 @@ def open_services(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, 
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     if local and embedded:
         return Services(_local(settings, tasks, folder), embedded_judge(settings.judge), None)
-    from alps.llm.cache import Cache, default_path
-
-    path = default_path()
-    cache = Cache(path) if path is not None else None
-    budget = _budget(settings, tasks, ledger)
+    cache, budget = _open_cache(), _budget(settings, tasks, ledger)
 
     def client() -> "Client":
         return _client(settings, ledger, cache, budget)
 
     systems = _local(settings, tasks, folder) if local else _llm_systems(settings, tasks, client())
-    judge = embedded_judge(settings.judge) if embedded else _llm_judge(settings, client())
+    judge = embedded_judge(settings.judge) if embedded else _llm_judge(settings, client(), wording)
     return Services(systems, judge, cache)
+
+
+def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
+    """Set up a judge alone.
+
+    Raises:
+        AlpsError: If it is unknown, its key is missing, or the budget can't be enforced.
+    """
+    check_judge(settings)
+    if is_embedded_judge(settings.judge):
+        return Services((), embedded_judge(settings.judge), None)
+    cache, budget = _open_cache(), _budget_of(settings, ledger)
+    return Services((), _llm_judge(settings, _client(settings, ledger, cache, budget), None), cache)
+
+
+def check_judge(settings: AskSettings) -> None:
+    """Refuse an unknown judge, or one whose key is missing, before anything is written.
+
+    Raises:
+        AlpsError: What is unknown or missing, in one line.
+    """
+    if is_embedded_judge(settings.judge):
+        embedded_judge(settings.judge)
+    else:
+        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
 
 
 def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool) -> None:
@@ -93,13 +123,10 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
         resolve_systems(settings.model, tasks)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out")
-    if is_embedded_judge(settings.judge):
-        embedded_judge(settings.judge)
-    elif settings.scoring != "alps":
+    if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
         why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
-    else:
-        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
+    check_judge(settings)
 
 
 def _local(settings: RunSettings, tasks: Sequence[Task], folder: Path | None) -> tuple[tuple[System, ...], ...]:
@@ -107,7 +134,14 @@ def _local(settings: RunSettings, tasks: Sequence[Task], folder: Path | None) ->
     return tuple((system,) * settings.repeats for system in systems)
 
 
-def _client(settings: RunSettings, ledger: Ledger, cache: "Cache | None", budget: "Budget | None") -> "Client":
+def _open_cache() -> "Cache | None":
+    from alps.llm.cache import Cache, default_path
+
+    path = default_path()
+    return Cache(path) if path is not None else None
+
+
+def _client(settings: AskSettings, ledger: Ledger, cache: "Cache | None", budget: "Budget | None") -> "Client":
     from alps.llm import Client
 
     return Client(concurrency=settings.concurrency, ledger=ledger, cache=cache, timeout=settings.timeout, budget=budget)
@@ -129,7 +163,7 @@ def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client")
     return tuple(tuple(system(task, repeat) for repeat in range(settings.repeats)) for task in tasks)
 
 
-def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
+def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Prompt] | None) -> Judge:
     from alps.judges.llm import LlmJudge
 
     draws = [
@@ -139,6 +173,7 @@ def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
             api_base=settings.judge_api_base,
             sampling=settings.judge_sampling(),
             repeat=repeat,
+            wording=wording,
         )
         for repeat in range(settings.judge_repeats)
     ]
@@ -146,13 +181,21 @@ def _llm_judge(settings: RunSettings, client: "Client") -> Judge:
 
 
 def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Budget | None":
+    budget = _budget_of(settings, ledger)
+    if budget is not None and not is_local(settings.model, tasks):
+        from alps.llm.budget import check_bounded
+        from alps.llm.prices import price_of
+
+        check_bounded("model", settings.model, max_tokens=settings.max_tokens, price=price_of(settings.model))
+    return budget
+
+
+def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
     if settings.max_cost is None and settings.max_total_tokens is None:
         return None
     from alps.llm.budget import Budget, check_bounded
     from alps.llm.prices import price_of
 
-    if not is_local(settings.model, tasks):
-        check_bounded("model", settings.model, max_tokens=settings.max_tokens, price=price_of(settings.model))
     if not is_embedded_judge(settings.judge):
         check_bounded("judge", settings.judge, max_tokens=settings.judge_max_tokens, price=price_of(settings.judge))
     return Budget(

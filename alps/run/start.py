@@ -5,9 +5,9 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,10 +19,11 @@ from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
+from alps.run.correction import Chosen, add_corrections, choose
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
-from alps.run.lock import FolderLock
+from alps.run.lock import claimed_folder
 from alps.run.manifest import build_manifest, claim, read_manifest, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, closing, open_services
@@ -55,7 +56,7 @@ def run(settings: RunSettings) -> Finished:
     return _carry_out(settings, data, run_folder(settings), predictions=None)
 
 
-def score_again(source: Path, judging: dict[str, Any]) -> Finished:
+def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, Prompt] | None = None) -> Finished:
     """Judge the finished predictions of a run with another judge, in a folder of its own.
 
     Nothing is generated: a record that was not heard then is not heard now.
@@ -63,6 +64,7 @@ def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     Args:
         source: The folder of the run.
         judging: The judge settings that were given; the others stay as they were.
+        wording: By their names, the rubrics that an LLM judge is told in other words.
 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
@@ -80,7 +82,7 @@ def score_again(source: Path, judging: dict[str, Any]) -> Finished:
     folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
-    return _carry_out(settings, data, folder, predictions=source)
+    return _carry_out(settings, data, folder, predictions=source, wording=wording)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -136,12 +138,21 @@ def _described(description: dict[str, Any], data: Data) -> dict[str, Any]:
     return {**description, "tracks": tracks, "left_out": None}
 
 
-def _carry_out(settings: RunSettings, data: Data, folder: Path, *, predictions: Path | None) -> Finished:
+def _carry_out(
+    settings: RunSettings,
+    data: Data,
+    folder: Path,
+    *,
+    predictions: Path | None,
+    wording: Mapping[str, Prompt] | None = None,
+) -> Finished:
     """Claim the folder, run what is left, and summarise; with `predictions`, those of that run are judged."""
-    with _claimed(folder) as ledger:
+    with claimed_folder(folder) as ledger:
         services = open_services(settings, data.tasks, ledger, folder) if predictions is None else None
-        services = services or _judging_services(settings, data.tasks, ledger, predictions or folder, folder)
-        plan = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
+        services = services or _judging_services(
+            settings, data.tasks, ledger, predictions or folder, folder, wording=wording
+        )
+        plan, chosen = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
         found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
@@ -154,6 +165,7 @@ def _carry_out(settings: RunSettings, data: Data, folder: Path, *, predictions: 
         )
         if left_out := data.description.get("left_out"):
             summary["left_out"] = left_out
+        add_corrections(summary, folder, data, chosen)
         write_json(folder / "summary.json", summary)
     tracks = found.values()
     unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))
@@ -161,9 +173,12 @@ def _carry_out(settings: RunSettings, data: Data, folder: Path, *, predictions: 
     return Finished(folder, summary, data.tasks, unscored > settings.max_failures * n, spent)
 
 
-async def _run(settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger) -> Plan:
+async def _run(
+    settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger
+) -> tuple[Plan, Chosen]:
     system, judge = services.systems[0][0], services.judge
     async with closing(services):
+        chosen = choose(settings.calibration, judge, data, today=date.today())
         fingerprint = judge.fingerprint_for(_rubrics(data.tasks))
         manifest = build_manifest(
             settings=settings.experiment(),
@@ -188,7 +203,7 @@ async def _run(settings: RunSettings, data: Data, folder: Path, *, services: Ser
                 await run_tracks(plan, progress=progress)
         finally:
             journals.close()
-    return plan
+    return plan, chosen
 
 
 def _track_plans(data: Data, services: Services) -> tuple[TrackPlan, ...]:
@@ -207,26 +222,14 @@ def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
     return list({prompt.id: prompt for task in tasks for prompt in task.rubrics}.values())
 
 
-@contextmanager
-def _claimed(folder: Path) -> Iterator[Ledger]:
-    """Hold the run folder, and its ledger, for the time of the run."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder)
-    except OSError as error:
-        raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
-    try:
-        ledger = Ledger(folder / "calls.jsonl")
-        try:
-            yield ledger
-        finally:
-            ledger.close()
-    finally:
-        lock.release()
-
-
 def _judging_services(
-    settings: RunSettings, tasks: Sequence[Task], ledger: Ledger, source: Path, folder: Path
+    settings: RunSettings,
+    tasks: Sequence[Task],
+    ledger: Ledger,
+    source: Path,
+    folder: Path,
+    *,
+    wording: Mapping[str, Prompt] | None,
 ) -> Services:
     """Bring the finished predictions of a run into a new folder; what is missing there stays unheard."""
     predictions = source / "predictions.jsonl"
@@ -236,7 +239,7 @@ def _judging_services(
         temporary = folder / "predictions.jsonl.tmp"
         shutil.copyfile(predictions, temporary)
         temporary.replace(folder / "predictions.jsonl")
-    judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder)
+    judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording)
     systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
     return Services(systems, judging.judge, judging.cache)
 

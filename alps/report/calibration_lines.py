@@ -1,0 +1,110 @@
+"""What a calibration says beside its tables, in short lines; what is not defined is not said."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from alps.judges.calibration import RubricReport
+from alps.report.numbers import interval, number
+
+_VALUES = 7
+_GROUPS = 4
+_RATES = ("sensitivity", "specificity")
+
+
+def lines_of(report: RubricReport) -> Iterator[tuple[str, str]]:
+    """Yield what a line is about, and the line."""
+    counts, details = report.counts, report.details
+    yield "items", ", ".join(_counts(counts, details))
+    if "tp" in counts:
+        yield "confusion", f"tp {counts['tp']}, fn {counts['fn']}, fp {counts['fp']}, tn {counts['tn']}"
+    if (found := details.get("at_threshold")) is not None:
+        rates = (
+            f"{name} {number(found[name]['value'])} {interval(found[name])}" for name in _RATES if found[name]["n"]
+        )
+        accepted = ", ".join(str(value) for value in found["accepted"])
+        yield "accepted", f"{accepted}: {', '.join(rates)}"
+    for who, shares in (details.get("base_rates") or {}).items():
+        if len(shares) <= _VALUES:
+            given = ", ".join(f"{value} {number(share)}" for value, share in shares.items())
+            yield f"{who} say" + ("s" if who == "judge" else ""), given
+    yield from _people(details)
+    for name, test in (details.get("heterogeneity") or {}).items():
+        yield f"by {name}", _groups(test)
+    yield from _ranking(details)
+    yield from _length(details)
+    yield from _certainty(details)
+    for name, row in (details.get("references") or {}).items():
+        if "reason" in row:
+            yield name, f"not told: {row['reason']}"
+
+
+def _counts(counts: Mapping[str, int], details: Mapping[str, Any]) -> Iterator[str]:
+    items = counts["n"] + counts["unparsed"] + counts["unlabelled"]
+    clusters = f" (all in {details['clusters']:,} clusters)" if details["clusters"] < items else ""
+    yield f"{counts['n']:,} with a label and a verdict{clusters}"
+    if counts["unparsed"]:
+        yield f"{counts['unparsed']:,} verdicts not parsed"
+    if counts["unlabelled"]:
+        yield f"{counts['unlabelled']:,} that people do not settle"
+
+
+def _people(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    aligned = details.get("aligned")
+    if aligned is not None and aligned["full"]["value"] is not None:
+        full, some, none = (number(aligned[name]["value"]) for name in ("full", "partial", "none"))
+        yield "aligned", f"with all people {full}, with some of them {some}, with none {none}"
+    test = details.get("alternative_annotator")
+    if test is not None:
+        told = test["omega"] is not None
+        figures = f"omega {number(test['omega'])}, rho {number(test['rho']['value'])} at " if told else ""
+        status = "underpowered: too few items or people" if test["status"] == "underpowered" else test["status"]
+        yield "alt. annotator", f"{figures}epsilon {test['epsilon']:g}: {status}"
+
+
+def _groups(test: Mapping[str, Any]) -> str:
+    shares = test["agreement"]
+    p = "p <.001" if test["p"] < 0.001 else f"p {number(test['p'])}"
+    if len(shares) <= _GROUPS:
+        return f"agreement {', '.join(f'{name} {number(share)}' for name, share in shares.items())} ({p})"
+    low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    ends = f"from {number(shares[low])} ({low}) to {number(shares[high])} ({high})"
+    return f"agreement {ends} of {len(shares)} ({p})"
+
+
+def _ranking(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    ranking = details.get("system_ranking")
+    if ranking is not None and ranking["spearman"] is not None:
+        figures = f"Spearman {number(ranking['spearman'])}, Kendall {number(ranking['kendall'])}"
+        yield "systems", f"{figures} with people's order of {ranking['n']}"
+
+
+def _length(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    found = details.get("length_preference")
+    if found is None or found["value"] is None:
+        return
+    net = f"{_signed(found['value'])} {interval(found)}"
+    if found["by"] == "pairs":
+        judge, people = (number(found[who]["value"]) for who in ("judge", "people"))
+        yield "likes longer", f"{net}, net of people (judge {judge}, people {people})"
+    else:
+        longer, shorter = (_signed(found[half]["value"]) for half in ("longer", "shorter"))
+        yield "likes longer", f"{net}, net of people (long {longer}, short {shorter})"
+
+
+def _certainty(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    error = (details.get("reliability") or {}).get("calibration_error")
+    if error is not None:
+        yield "probability", f"off people's share by {number(error)} on average"
+    found = details.get("selective")
+    if found is None:
+        return
+    if "reason" in found:
+        yield "believe it", f"never: {found['reason']}"
+    else:
+        kept = f"{found['kept']:,} of {found['n']:,} items, {found['disagreements']:,} of them disagree"
+        promised = f"at most {number(found['bound'])} with {1 - found['failure']:.0%} certainty"
+        yield "believe it", f"from confidence {number(found['confidence'])}: {kept}, {promised}"
+
+
+def _signed(value: float) -> str:
+    return f"+{number(value)}" if value >= 0.0005 else number(value)

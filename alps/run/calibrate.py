@@ -1,0 +1,247 @@
+"""From labels to a calibration: a judge is asked about the labelled items, or its recorded verdicts are taken.
+
+The folder of a calibration is much like that of a run: a manifest, the verdicts as a journal, the calls, and
+`calibration.json` at the end. The same command again resumes it.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from alps.errors import UsageError, closest
+from alps.jsonl import Row, scan
+from alps.judges.asking import Heard, LabelledJudge, rubric_of
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.binding import bound
+from alps.judges.calibration import Gates, RubricReport, calibrate, report_rows
+from alps.judges.labels import ITEMS, VERDICTS, Item, LabelSet, Verdict, Verdicts, read_labels, read_verdicts
+from alps.judges.resolve import is_embedded_judge
+from alps.judges.rubric import add_rubric
+from alps.judges.stress_labels import STRESS, stress_labels
+from alps.llm.ledger import Totals
+from alps.run.journal import Journal
+from alps.run.lock import claimed_folder
+from alps.run.manifest import build_manifest, claim, write_json
+from alps.run.progress import progress_line
+from alps.run.services import Services, closing, open_judge
+from alps.schema import UNHEARD
+from alps.settings import CalibrateSettings
+
+SAMPLE = "sample.json"
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A finished calibration.
+
+    Attributes:
+        row: What stands in `calibration.json`.
+        folder: Where it stands; None where none was asked for.
+        unheard: Items that the judge could not be asked about; they are left out of all figures.
+        left_out: Rubrics that the judge does not rate.
+        budget_spent: Whether some were not asked for want of money.
+    """
+
+    judge: str
+    reports: tuple[RubricReport, ...]
+    row: dict[str, Any]
+    folder: Path | None
+    unheard: int = 0
+    left_out: tuple[str, ...] = ()
+    budget_spent: bool = False
+    too_many_unheard: bool = False
+
+    def account(self) -> list[str]:
+        """Say what was asked, what it cost, and what is missing, in lines."""
+        lines = [f"Not rated by {self.judge}: {', '.join(self.left_out)}."] if self.left_out else []
+        if self.unheard:
+            lines.append(f"{self.unheard} items could not be asked about; they are in no figure.")
+        calls = self.row.get("calls")
+        if calls and (calls["http"] or calls["cached"]):
+            cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
+            tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens"
+            lines.append(f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}.")
+        if "expires" in self.row:
+            pinned = "" if self.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
+            lines.append(f"Holds for judge {self.row['fingerprint']} until {self.row['expires']}{pinned}.")
+        return lines
+
+
+def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
+    """Hold a judge against people's labels.
+
+    Recorded verdicts are taken where `verdicts` names a file of them, or where the label folder has one that holds
+    `judge`; else the judge is asked.
+
+    Raises:
+        AlpsError: If labels, verdicts, judge or folder can't be used.
+    """
+    labels = _labels(settings.labels)
+    recorded = _recorded(settings)
+    if recorded is None:
+        return _asked(settings, labels)
+    verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
+    reports = calibrate(labels, verdicts, gates=Gates(**settings.gates()), seed=settings.seed)  # type: ignore[arg-type]
+    row = {**report_rows(reports, verdicts, labels), "made": date.today().isoformat()}
+    folder = Path(settings.out).expanduser() if settings.out else None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "calibration.json", row)
+    return Calibrated(verdicts.judge, tuple(reports), row, folder)
+
+
+def _labels(given: str) -> LabelSet:
+    if given == STRESS:
+        return stress_labels()
+    folder = Path(given).expanduser()
+    labels = read_labels(folder)
+    for path in sorted(folder.glob("rubrics/*.md")):
+        try:
+            add_rubric(path)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    return labels
+
+
+def _recorded(settings: CalibrateSettings) -> Path | None:
+    """Return the file of recorded verdicts that is meant, or None where the judge is to be asked."""
+    if settings.verdicts:
+        return Path(settings.verdicts).expanduser()
+    there = Path(settings.labels).expanduser() / VERDICTS if settings.labels != STRESS else None
+    if not settings.judge:
+        if there is None or not there.is_file():
+            raise UsageError("judge= is missing (lexical, or a litellm model): there are no recorded verdicts")
+        return there
+    if there is None or not there.is_file():
+        return None
+    names = {str(row.get("judge")): None for _, _, row in scan(there) if row is not None}
+    if settings.judge not in names and "/" not in settings.judge and not is_embedded_judge(settings.judge):
+        known = f"recorded: {', '.join(names)}; embedded: lexical; LLMs: provider/model"
+        raise UsageError(f"judge={settings.judge}: unknown{closest(settings.judge, names)} ({known})")
+    return there if settings.judge in names else None
+
+
+def _asked(settings: CalibrateSettings, labels: LabelSet) -> Calibrated:
+    folder = Path(settings.out) if settings.out else _folder(settings, labels)
+    with claimed_folder(folder) as ledger:
+        services = open_judge(settings, ledger)
+        judge = services.judge
+        heard, asked = asyncio.run(_ask_all(settings, labels, services, folder, ledger.totals))
+        verdicts = _verdicts(judge, labels, heard, folder / VERDICTS)
+        reports = calibrate(labels, verdicts, gates=Gates(**settings.gates()), seed=settings.seed)  # type: ignore[arg-type]
+        row = bound(report_rows(reports, verdicts, labels), judge, today=date.today(), days=settings.valid_days)
+        row["calls"] = _calls(ledger.totals)
+        _add_sample(row, settings.labels)
+        write_json(folder / "calibration.json", row)
+    unheard = [outcome for outcome in heard.values() if outcome.outcome in UNHEARD]
+    return Calibrated(
+        judge=judge.name,
+        reports=tuple(reports),
+        row=row,
+        folder=folder,
+        unheard=len(unheard),
+        left_out=asked.left_out,
+        budget_spent=any(found.outcome == "budget" for found in unheard),
+        too_many_unheard=len(unheard) > settings.max_failures * len(heard),
+    )
+
+
+def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
+    """Return a folder named after labels and judge, and after everything that the verdicts depend on."""
+    what = {**settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}), **settings.judge_sampling()}
+    digest = hashlib.sha256(json.dumps([labels.sha256, what], sort_keys=True).encode()).hexdigest()[:8]
+    names = (Path(settings.labels).name, settings.judge.rpartition("/")[2])
+    slugs = (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:40] for name in names)
+    return Path("calibrations") / "-".join([*(slug for slug in slugs if slug), digest])
+
+
+async def _ask_all(
+    settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
+) -> tuple[dict[str, Heard], LabelledJudge]:
+    """Ask the judge about every item that the journal has no verdict on; what was not heard is not written down."""
+    judge = services.judge
+    async with closing(services):
+        asked = LabelledJudge(judge, labels)
+        _claim(settings, labels, judge, asked.rubrics, folder)
+        items = [item for name in asked.rubrics for item in labels.items_of(name)]
+        journal = Journal(folder / VERDICTS, key=lambda row: row.get("item_id"))
+        heard: dict[str, Heard] = {}
+        waiting = iter(items)
+        try:
+            with progress_line(f"calibrating {judge.name}", len(items), totals) as progress:
+
+                async def work() -> None:
+                    for item in waiting:
+                        heard[item.item_id] = await _once(asked, item, journal, judge.name)
+                        progress(heard[item.item_id].outcome == "ok")
+
+                await asyncio.gather(*(work() for _ in range(2 * settings.concurrency)))
+            journal.settle(item.item_id for item in items)
+        finally:
+            journal.close()
+    return heard, asked
+
+
+async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) -> Heard:
+    if (row := journal.get(item.item_id)) is not None:
+        return Heard(row["outcome"], row["verdict"], tuple(row.get("draws", ())), row.get("raw"), row.get("error"))
+    heard = await asked.verdict(item)
+    if heard.outcome not in UNHEARD:
+        journal.append(_row(item, heard, judge))
+    return heard
+
+
+def _row(item: Item, heard: Heard, judge: str) -> Row:
+    row: Row = {"item_id": item.item_id, "judge": judge, "verdict": heard.value, "outcome": heard.outcome}
+    row |= {"draws": list(heard.draws)} if heard.draws else {}
+    row |= {"error": heard.error} if heard.error else {}
+    return {**row, "raw": heard.raw}
+
+
+def _claim(settings: CalibrateSettings, labels: LabelSet, judge: Judge, rubrics: Iterable[str], folder: Path) -> None:
+    fingerprint = judge.fingerprint_for([rubric_of(name) for name in rubrics])
+    manifest = build_manifest(
+        settings={"labels": settings.labels, "judge": judge.name},
+        system={},
+        data={"labels": labels.sha256},
+        prompts={},
+        judge={"id": fingerprint_id(fingerprint), **fingerprint},
+    )
+    claim(folder, manifest)
+
+
+def _verdicts(judge: Judge, labels: LabelSet, heard: Mapping[str, Heard], path: Path) -> Verdicts:
+    found = {
+        name: Verdict(said.value, said.raw, None, said.draws)
+        for name in labels.items
+        if (said := heard.get(name)) is not None and said.outcome not in UNHEARD
+    }
+    if not found:
+        raise UsageError(f"judge={judge.name}: no item was judged: {next(iter(heard.values())).error}")
+    return Verdicts(judge.name, found, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _calls(totals: Totals) -> dict[str, Any]:
+    tokens = {"prompt_tokens": totals.prompt_tokens, "completion_tokens": totals.completion_tokens}
+    cost = None if totals.unpriced else totals.cost
+    return {"http": totals.calls, "cached": totals.cached, **tokens, "cost": cost, "unpriced": totals.unpriced}
+
+
+def _add_sample(row: dict[str, Any], given: str) -> None:
+    """Say of every rubric which run its items were drawn from, where they were drawn from one."""
+    path = Path(given).expanduser() / SAMPLE
+    if given == STRESS or not path.is_file():
+        return
+    try:
+        drawn = json.loads(path.read_text(encoding="utf-8"))["rubrics"]
+        for name, found in row["rubrics"].items():
+            found["sample"] = drawn.get(name)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
+        raise UsageError(message) from error

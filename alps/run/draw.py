@@ -1,0 +1,401 @@
+"""Draw a sample of what a judge was asked in a finished run, as a label folder for people to fill in.
+
+Beside the items and their scales stand `sample.json`, what was drawn out of how many, and a `README.md` for those who
+label; `labels.jsonl` is theirs to write. What was asked is found by putting every prediction before a judge that only
+listens, so that it does not matter who judged the run, or whether that judge rates answers at all.
+
+A rated rubric is drawn at random, without replacement, out of all answers that a judge was asked about. Pairs of
+memories are not, as nearly all of them are unrelated: half are drawn among those that the run's judge related, half are
+the most similar others.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from alps.errors import RunFolderError, UsageError
+from alps.jsonl import Row, dump, scan
+from alps.judges.asking import DIMENSION_OF, MATCHING, accepted_of, rubric_of, scale_of
+from alps.judges.base import Embedded
+from alps.judges.labels import ITEMS, SCALE
+from alps.judges.matching import RELATIONS, Item, Judgement
+from alps.judges.rubric import EMOTIONAL, Rating, RubricQuestion
+from alps.judges.similarity import similarity_matrix
+from alps.run.manifest import read_manifest, write_json
+from alps.run.source import Data, open_data
+from alps.schema import Prediction
+from alps.settings import RunSettings, parse_settings
+from alps.tasks import Task
+from alps.tasks.base import JUST_THE_SCORE
+
+SAMPLE, README = "sample.json", "README.md"
+
+
+class Answer(NamedTuple):
+    """One answer that a judge was asked about.
+
+    `repeat` counts answers to one record from 0; `answer` is what the judge was shown of this one: the response, or the
+    predicted memories as one line of JSON.
+    """
+
+    benchmark_id: str
+    repeat: int
+    answer: str
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Two lists of memories whose relations a judge was asked for; pairs of identical values are left out of both."""
+
+    gold: tuple[Item, ...]
+    predicted: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question to a judge about one answer; `name` is its item id, or how those of its items begin."""
+
+    name: str
+    track: str
+    cluster: str
+    language: str | None
+    about: Answer
+    question: RubricQuestion | Lists
+
+    @property
+    def rubric(self) -> str:
+        """The rubric that the judge was given."""
+        return self.question.rubric if isinstance(self.question, RubricQuestion) else MATCHING
+
+    @property
+    def size(self) -> int:
+        """How many items it could give under each of its rubrics: one, or its pairs."""
+        return len(self.question.gold) * len(self.question.predicted) if isinstance(self.question, Lists) else 1
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many items of a rubric were drawn out of how many, and whether at random."""
+
+    population: int
+    drawn: int
+    random: bool
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was drawn: the label folder, and the counts by rubric."""
+
+    folder: Path
+    rubrics: Mapping[str, Counts]
+
+    @property
+    def items(self) -> int:
+        """How many items there are to label."""
+        return sum(counts.drawn for counts in self.rubrics.values())
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """All questions under one rubric of the judge, and the items of those that were drawn."""
+
+    rubric: str
+    asked: Sequence[Asked]
+    chosen: Sequence[tuple[Asked, Sequence[Row]]]
+
+    @property
+    def rubrics(self) -> tuple[str, ...]:
+        """The rubrics of its items: emotional intelligence is labelled in three dimensions."""
+        return tuple(DIMENSION_OF) if self.rubric == EMOTIONAL else (self.rubric,)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of each of them."""
+        return Counts(sum(one.size for one in self.asked), len(self.chosen), self.rubric != MATCHING)
+
+
+def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
+    """Write a label folder with `n` items of every rubric that a judge was asked about in a run, or all where fewer.
+
+    The same run and seed give the same items in the same order, whatever the order of the run's files.
+
+    Args:
+        run: The folder of a finished run.
+        n: How many items of each rubric.
+        out: A folder that is not there yet, or empty.
+        seed: Of the drawing.
+
+    Raises:
+        UsageError: If there is no finished run, no judge is asked anything in it, or `out` is not an empty folder.
+        RunFolderError: If the run can't be read, or its data have changed since.
+    """
+    if n < 1:
+        raise UsageError(f"n={n}: draw at least 1 item a rubric")
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"out={out}: is not an empty folder; name a new one")
+    settings, data = _open(run)
+    found: dict[str, list[Asked]] = {}
+    for one in asked_in(run, data):
+        found.setdefault(one.rubric, []).append(one)
+    if not found:
+        raise UsageError(f"{run}: no judge is asked anything there: no answers to rate, no memories to match")
+    draws = [
+        _Draw(name, asked, _pairs(asked, _related(run), n, seed) if name == MATCHING else _ratings(asked, n, seed))
+        for name, asked in sorted(found.items())
+    ]
+    try:
+        _write(out, draws, run=run, system=settings.model, seed=seed)
+    except OSError as error:
+        raise UsageError(f"out={out}: can't be written ({error.strerror})") from error
+    return Drawn(out, {rubric: draw.counts for draw in draws for rubric in draw.rubrics})
+
+
+def asked_in(run: Path, data: Data) -> list[Asked]:
+    """Return every question that the predictions in the folder `run` put to a judge, in the order of their `data`.
+
+    Predictions that failed are left out, as no judge is asked about them; those whose judgement failed are not.
+
+    Raises:
+        RunFolderError: If a prediction can't be read.
+    """
+    predictions = _by_record(run / "predictions.jsonl")
+
+    async def ask() -> list[Asked]:
+        found = []
+        for track in data.tracks:
+            for sample in track.samples():
+                for repeat, row in predictions.get((track.task.track, sample.benchmark_id), {}).items():
+                    try:
+                        found += await _ask(track.task, sample, repeat, row)
+                    except ValidationError as error:
+                        where = f"{run / 'predictions.jsonl'}: the row about {track.task.track}/{sample.benchmark_id}"
+                        raise RunFolderError(
+                            f"{where} can't be read; carry out the run again, with another out="
+                        ) from error
+        return found
+
+    return asyncio.run(ask())
+
+
+def population_hash(rows: Iterable[Answer]) -> str:
+    """Return what tells one population of answers from another: `predictions` in `sample.json`.
+
+    It is the sha256 over the sorted rows, each as the JSON list `[benchmark_id, repeat, answer]` in ASCII, without
+    spaces, and a line feed. Labelled items of a rubric are a random sample of what a run was judged for on a track if
+    the rubric's entry is `random`, is of this track, and has the hash of
+
+        [one.about for one in asked_in(run, data) if (one.track, one.rubric) == (track, rubric)]
+
+    where `rubric` is the judge's: `ei` for each of its three dimensions.
+    """
+    lines = (json.dumps(list(row), separators=(",", ":")) + "\n" for row in sorted(rows))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+class _Listener(Embedded):
+    """A judge that remembers what it is asked, and says nothing."""
+
+    name = "listener"
+    fingerprint: Mapping[str, Any] = {}
+    relations = frozenset(RELATIONS)
+    comparable = False
+    rates = True
+
+    def __init__(self) -> None:
+        self.heard: list[RubricQuestion | Lists] = []
+
+    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+        self.heard.append(Lists(tuple(gold), tuple(predicted)))
+        return Judgement("ok")
+
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        self.heard.append(question)
+        return Rating("invalid", error="only listens")
+
+
+async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
+    listener, prediction = _Listener(), Prediction.model_validate(row)
+    if prediction.outcome == "ok" and task.has_gold(sample):
+        await task.judge(sample, prediction, listener, JUST_THE_SCORE)
+    name = f"{task.track}/{sample.benchmark_id}{f'#{repeat + 1}' if repeat else ''}"
+    language = getattr(sample.gold, "language", None)
+    asked = [
+        Asked(name, task.track, sample.session_id, language, Answer(sample.benchmark_id, repeat, _answer(said)), said)
+        for said in listener.heard
+    ]
+    # A task of somebody's own may ask several things about one answer.
+    return [replace(one, name=f"{name}:{one.rubric}") for one in asked] if len(asked) > 1 else asked
+
+
+def _answer(question: RubricQuestion | Lists) -> str:
+    if isinstance(question, RubricQuestion):
+        return question.response
+    return json.dumps([item.payload() for item in question.predicted], sort_keys=True, separators=(",", ":"))
+
+
+def _open(run: Path) -> tuple[RunSettings, Data]:
+    """Open the data of a finished run, if they are what they were."""
+    then = read_manifest(run)
+    if not (run / "summary.json").is_file():
+        raise UsageError(f"{run}: not finished; the same alps run again goes on with it")
+    settings = parse_settings(then["settings"], RunSettings)
+    data = open_data(settings)
+    if {**then["data"], "left_out": None} != {**data.description, "left_out": None}:
+        raise RunFolderError(f"data={settings.data}: not the data that {run} was made on; its hash differs")
+    return settings, data
+
+
+def _by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
+    """Return the last readable row of every answer, by track and record, then by repeat."""
+    found: dict[tuple[str, str], dict[int, Row]] = {}
+    for _, _, row in scan(path):
+        if row is not None and isinstance(row.get("benchmark_id"), str):
+            answers = found.setdefault((str(row.get("track", "")), row["benchmark_id"]), {})
+            answers[row.get("repeat", 0)] = row
+    return found
+
+
+def _related(run: Path) -> set[tuple[str, str, int, str, str]]:
+    """Return the pairs that the run's judge named, whatever the relation: track, record, repeat, and two ids."""
+    return {
+        (*place, repeat, pair["gold"], pair["predicted"])
+        for place, answers in _by_record(run / "verdicts.jsonl").items()
+        for repeat, row in answers.items()
+        for pair in row.get("pairs") or ()
+    }
+
+
+def _rank(seed: int, *words: str) -> str:
+    """Return the place in a random order, which depends on nothing but the seed and what stands there."""
+    return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
+
+
+def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[tuple[Asked, list[Row]]]:
+    """Draw `n` questions to rate an answer at random."""
+    return [(one, _rating_items(one)) for one in sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))[:n]]
+
+
+def _rating_items(asked: Asked) -> list[Row]:
+    assert isinstance(asked.question, RubricQuestion)
+    payload = {key: value for key, value in asked.question.payload().items() if key not in ("kind", "rubric")}
+    if asked.rubric != EMOTIONAL:
+        return [_item(asked, "", asked.rubric, payload)]
+    return [_item(asked, f":{dimension}", rubric, payload) for rubric, dimension in DIMENSION_OF.items()]
+
+
+def _pairs(
+    asked: Sequence[Asked], related: set[tuple[str, str, int, str, str]], n: int, seed: int
+) -> list[tuple[Asked, list[Row]]]:
+    """Draw pairs that a judge related, and add the most similar others; where one kind is short, the other fills."""
+    named: list[tuple[float, str, Asked, Item, Item]] = []
+    others: list[tuple[float, str, Asked, Item, Item]] = []
+    for one in asked:
+        assert isinstance(one.question, Lists)
+        gold, predicted = one.question.gold, one.question.predicted
+        likeness = similarity_matrix([item.value for item in gold], [item.value for item in predicted])
+        for (row, g), (column, p) in product(enumerate(gold), enumerate(predicted)):
+            rank = _rank(seed, MATCHING, one.name, g.id, p.id)
+            if (one.track, one.about.benchmark_id, one.about.repeat, g.id, p.id) in related:
+                named.append((0.0, rank, one, g, p))
+            else:
+                others.append((-likeness[row][column], rank, one, g, p))
+    similar = sorted(others, key=lambda pair: pair[:2])[: n - min(len(named), (n + 1) // 2)]
+    drawn = sorted(named, key=lambda pair: pair[:2])[: n - len(similar)]
+    return [(one, [_pair_item(one, g, p)]) for _, _, one, g, p in (*drawn, *similar)]
+
+
+def _pair_item(asked: Asked, gold: Item, predicted: Item) -> Row:
+    sides = {"gold": gold.payload(), "predicted": predicted.payload()}
+    payload = {side: {key: value for key, value in shown.items() if key != "id"} for side, shown in sides.items()}
+    return _item(asked, f"/{gold.id}-{predicted.id}", MATCHING, payload)
+
+
+def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
+    about = {"system": None, "cluster": asked.cluster, "language": asked.language}
+    return {"item_id": f"{asked.name}{part}", "rubric": rubric, **about, "payload": payload}
+
+
+def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: int) -> None:
+    groups = [items for draw in draws for _, items in draw.chosen]
+    # The items of one answer stay together: whoever rates three dimensions of it reads the dialogue once.
+    groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
+    items = [{**item, "system": system} for group in groups for item in group]
+    sample = {rubric: _sample_row(draw) for draw in draws for rubric in draw.rubrics}
+    scales = {rubric: _scale(rubric) for rubric in sample}
+    text = _readme(draws, scales, example=items[0], folder=out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / ITEMS).write_bytes(b"".join(map(dump, items)))
+    write_json(out / SCALE, scales)
+    write_json(out / SAMPLE, {"run": run.resolve().name, "seed": seed, "rubrics": sample})
+    (out / README).write_text(text, encoding="utf-8")
+
+
+def _scale(rubric: str) -> dict[str, Any]:
+    scale = scale_of(rubric)
+    accepted = accepted_of(rubric)
+    return {
+        "kind": scale.kind,
+        "values": list(scale.values),
+        "positive": [value for value in scale.values if value in accepted],
+    }
+
+
+def _sample_row(draw: _Draw) -> dict[str, Any]:
+    """Describe what was drawn; where several tracks ask for the rubric, each of them apart, too."""
+    tracks: dict[str, dict[str, Any]] = {
+        track: {
+            "population": sum(one.size for one in draw.asked if one.track == track),
+            "drawn": sum(one.track == track for one, _ in draw.chosen),
+            "predictions": population_hash(one.about for one in draw.asked if one.track == track),
+        }
+        for track in sorted({one.track for one in draw.asked})
+    }
+    only, counts = (next(iter(tracks)) if len(tracks) == 1 else None), draw.counts
+    row = {"track": only, "population": counts.population, "drawn": counts.drawn, "random": counts.random}
+    row |= {} if counts.random else {"how": "pairs that the run's judge related, and the most similar others"}
+    return row | ({"predictions": tracks[only]["predictions"]} if only else {"predictions": None, "tracks": tracks})
+
+
+def _readme(draws: Sequence[_Draw], scales: Mapping[str, Any], *, example: Row, folder: Path) -> str:
+    """Say to those who label what is asked of them."""
+    rows, sections = [], []
+    for draw in draws:
+        total = f"{draw.counts.population:,}"
+        drawn = f"all {total}" if draw.counts.drawn == draw.counts.population else f"{draw.counts.drawn:,} of {total}"
+        rows += [f"| {name} | {drawn} | {', '.join(map(str, scales[name]['values']))} |" for name in draw.rubrics]
+        how = _HOW.get(draw.rubric, "Label 1 is what the text below calls `met`, 0 what it calls `not_met`.")
+        text, _, _ = rubric_of(draw.rubric).text.partition("## The reply")  # people don't reply with JSON
+        quote = "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
+        sections.append(f"## {', '.join(draw.rubrics)}\n\n{how}\n\n{quote}\n")
+    row = {"item_id": example["item_id"], "annotator": "anna", "label": scales[example["rubric"]]["values"][-1]}
+    told = {"row": json.dumps(row), "table": "\n".join(rows), "sections": "\n".join(sections)}
+    return _README.format(folder=folder, **told)
+
+
+_HOW = {
+    EMOTIONAL: "Each dimension of an answer is an item of its own, with a mark from 1 to 5.",
+    MATCHING: "An item is one pair: label how `predicted` relates to `gold`, `unrelated` where no other word fits.",
+}
+_README = """# Labels to be given
+
+`items.jsonl` holds what a judge was asked in a run, one item a line, without what it answered. What it was told to look
+for is quoted below: it holds for people, too, and speaks of what stands in `payload`.
+
+- Two or more people label all items, each alone, without having seen a judge's verdicts, the run or others' labels.
+- A label is one line of `labels.jsonl`, a new file in this folder; where somebody can't decide there is none:
+  `{row}`
+- `annotator` is one name a person, the same in all lines; it need not be their real one.
+- Then `alps calibrate labels={folder} judge=…` holds a judge against the labels.
+
+| rubric | items | labels |
+|---|---|---|
+{table}
+
+{sections}"""

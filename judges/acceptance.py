@@ -1,0 +1,37 @@
+"""What a judge accepts of items that somebody made right or wrong on purpose, kind by kind."""
+
+from dataclasses import asdict
+from typing import Any
+
+from alps.judges.columns import Columns
+from alps.judges.pair_figures import rate
+
+
+def acceptance(data: Columns) -> dict[str, Any] | None:
+    """Return, for every kind, its items, how many are rightly accepted, and how many the judge accepts.
+
+    `low` and `high` are of the share that it accepts. None where no item is of a kind, or nothing counts as accepted.
+    """
+    places = [n for n in data.parsed if data.items[n].kind is not None]
+    if not places or not data.accepted:
+        return None
+    found: dict[str, Any] = {}
+    for kind in sorted({str(data.items[n].kind) for n in places}):
+        of_kind = [n for n in places if data.items[n].kind == kind]
+        accepted = rate([data.judge[n] in data.accepted for n in of_kind], data.clusters_of(of_kind))
+        found[kind] = {
+            "n": len(of_kind),
+            "right": sum(data.truth[n] in data.accepted for n in of_kind),
+            "accepted": sum(data.judge[n] in data.accepted for n in of_kind),
+            "low": accepted.low,
+            "high": accepted.high,
+        }
+    return found
+
+
+def known_wrong(data: Columns) -> dict[str, Any] | None:
+    """Return the share of the items made wrong on purpose that the judge accepts; None where there are none."""
+    wrong = [n for n in data.parsed if data.items[n].kind is not None and data.truth[n] not in data.accepted]
+    if not wrong or not data.accepted:
+        return None
+    return asdict(rate([data.judge[n] in data.accepted for n in wrong], data.clusters_of(wrong)))

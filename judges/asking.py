@@ -1,0 +1,213 @@
+"""Asking a judge about labelled items: what of an item it is shown, and where its answer falls on the item's scale.
+
+A judge is asked exactly what a run asks it. Items of `matching` hold a gold and a predicted memory; all others hold
+what a rubric is about: query, response, memory and dialogue, those that are empty left out. The three dimensions of
+emotional intelligence are labelled as rubrics of their own, and asked for once.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from alps.errors import UsageError
+from alps.judges import matching
+from alps.judges.base import Judge
+from alps.judges.labels import Item, LabelSet, Scale, Value, on_scale
+from alps.judges.matching import POLICIES, RELATIONS, Relation, identical_pairs
+from alps.judges.rubric import DIMENSIONS, EMOTIONAL, RubricQuestion, enforce, rubric
+from alps.prompts import Prompt
+from alps.schema import Outcome, Turn
+
+MATCHING = "matching"
+UNRELATED = "unrelated"
+DIMENSION_OF: Mapping[str, str] = {f"{EMOTIONAL}_{name}": name for name in DIMENSIONS}
+"""The rubrics that stand for one dimension of emotional intelligence, and which."""
+
+_ACCEPTED = frozenset(POLICIES["lenient"])
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a judge said of one item.
+
+    Attributes:
+        outcome: `ok`, or what kept it from a verdict.
+        value: Its place on the scale; None unless `ok`.
+        draws: The single opinions of a judge that was asked several times.
+    """
+
+    outcome: Outcome
+    value: Value | None = None
+    draws: tuple[Value | None, ...] = ()
+    raw: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """An answer before it is put on a scale: a mark by name, or a relation under `MATCHING`."""
+
+    outcome: Outcome
+    marks: Mapping[str, int | str]
+    draws: tuple[Mapping[str, int | str], ...] = ()
+    raw: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class _PairQuestion:
+    """Two memories whose relation a judge is to name."""
+
+    gold: matching.Item
+    predicted: matching.Item
+
+
+def rubric_of(name: str) -> Prompt:
+    """Return the instructions that a judge gets for items labelled under `name`.
+
+    Raises:
+        UsageError: If there are none.
+    """
+    try:
+        return rubric(EMOTIONAL if name in DIMENSION_OF else name)
+    except FileNotFoundError as error:
+        message = f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder"
+        raise UsageError(message) from error
+
+
+def scale_of(name: str) -> Scale:
+    """Return the scale on which people label one of our rubrics."""
+    if name == MATCHING:
+        return Scale("nominal", (*RELATIONS, UNRELATED))
+    return Scale("ordinal", (1, 2, 3, 4, 5)) if name in DIMENSION_OF else Scale("nominal", (0, 1))
+
+
+def accepted_of(name: str) -> frozenset[Value]:
+    """Return the labels of one of our rubrics that count as accepted."""
+    if name == MATCHING:
+        return frozenset(POLICIES["lenient"])
+    return frozenset({4, 5}) if name in DIMENSION_OF else frozenset({1})
+
+
+class LabelledJudge:
+    """Puts labelled items before a judge; items that ask it the same thing share one call.
+
+    Args:
+        judge: Who is asked.
+        labels: The items and their scales.
+
+    Attributes:
+        rubrics: Those that the judge can be asked about.
+        left_out: The others.
+
+    Raises:
+        UsageError: If an item can't be asked: names the item and what is wrong. Nothing has been asked then.
+    """
+
+    def __init__(self, judge: Judge, labels: LabelSet) -> None:
+        self._judge = judge
+        self._labels = labels
+        self._under_way: dict[str, asyncio.Task[_Answer]] = {}
+        self.rubrics = tuple(name for name in labels.rubrics if judge.rates or name == MATCHING)
+        self.left_out = tuple(name for name in labels.rubrics if name not in self.rubrics)
+        if not self.rubrics:
+            raise UsageError(
+                f"judge={judge.name}: rates no answers by a rubric, and {MATCHING} is not among the labels"
+            )
+        for name in self.rubrics:
+            _check_scale(name, labels.scales[name])
+            for item in labels.items_of(name):
+                _question(item)
+
+    async def verdict(self, item: Item) -> Heard:
+        """Return the judge's verdict on `item`, on the scale of its rubric."""
+        asked = _question(item)
+        shown = (
+            asked.payload() if isinstance(asked, RubricQuestion) else [asked.gold.payload(), asked.predicted.payload()]
+        )
+        key = json.dumps(shown, sort_keys=True)
+        if key not in self._under_way:
+            self._under_way[key] = asyncio.create_task(self._ask(asked, item.item_id))
+        answer = await self._under_way[key]
+        if answer.outcome != "ok":
+            return Heard(answer.outcome, raw=answer.raw, error=answer.error)
+        place = partial(_on_scale, item.rubric, self._labels.scales[item.rubric])
+        return Heard("ok", place(answer.marks), tuple(map(place, answer.draws)), answer.raw, answer.error)
+
+    async def _ask(self, asked: RubricQuestion | _PairQuestion, about: str) -> _Answer:
+        if isinstance(asked, RubricQuestion):
+            rating = enforce(await self._judge.rate(asked, about=about), asked)
+            return _Answer(rating.outcome, rating.marks, rating.draws, _joined(rating.raw), rating.error)
+        if identical_pairs([asked.gold], [asked.predicted]):
+            return _Answer("ok", {MATCHING: "same"})
+        judged = await self._judge.match([asked.gold], [asked.predicted], about=about)
+        named: Relation | str = next((pair.relation for pair in judged.pairs), UNRELATED)
+        draws = tuple({MATCHING: draw.get((0, 0), UNRELATED)} for draw in judged.draws)
+        return _Answer(judged.outcome, {MATCHING: named}, draws, _joined(judged.raw), judged.error)
+
+
+def _check_scale(name: str, scale: Scale) -> None:
+    """Refuse a rubric that there are no instructions for, or whose scale has no place for the answers of a judge."""
+    rubric_of(name)
+    if name == MATCHING:
+        answers: Sequence[Mapping[str, int | str]] = [{MATCHING: named} for named in (*RELATIONS, UNRELATED)]
+    elif name in DIMENSION_OF:
+        answers = [{DIMENSION_OF[name]: mark} for mark in range(1, 6)]
+    else:
+        answers = [{"met": mark} for mark in (0, 1)]
+    for answer in answers:
+        if _on_scale(name, scale, answer) is None:
+            said, values = next(iter(answer.values())), ", ".join(map(str, scale.values))
+            raise UsageError(f"rubric {name}: a judge can say {said}, which its scale ({values}) does not have")
+
+
+def _on_scale(name: str, scale: Scale, marks: Mapping[str, int | str]) -> Value | None:
+    """Return where an answer falls on the scale; on a scale of two values it is accepted or not."""
+    said = marks[MATCHING] if name == MATCHING else marks[DIMENSION_OF.get(name, "met")]
+    if len(scale.values) == 2 and name not in DIMENSION_OF:
+        accepted = said in _ACCEPTED if name == MATCHING else bool(said)
+        return on_scale(scale.values[int(accepted)], scale)
+    return on_scale(said, scale)
+
+
+def _question(item: Item) -> RubricQuestion | _PairQuestion:
+    if item.rubric == MATCHING:
+        return _PairQuestion(_memory(item, "gold", "g1"), _memory(item, "predicted", "p1"))
+    text = {name: _text(item, item.payload, name) for name in ("query", "response", "memory")}
+    turns = item.payload.get("dialogue", [])
+    if not isinstance(turns, list):
+        raise UsageError(f"item {item.item_id}: payload.dialogue must be a list of turns")
+    try:
+        dialogue = tuple(Turn.model_validate(turn) for turn in turns)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"]))
+        raise UsageError(f"item {item.item_id}: payload.dialogue: {where}: {wrong['msg'].lower()}") from error
+    name = EMOTIONAL if item.rubric in DIMENSION_OF else item.rubric
+    return RubricQuestion(name, dialogue=dialogue, **text)
+
+
+def _memory(item: Item, side: str, name: str) -> matching.Item:
+    given = item.payload.get(side)
+    if not isinstance(given, Mapping) or not isinstance(given.get("value"), str):
+        raise UsageError(f"item {item.item_id}: payload.{side} must be a memory with a text `value`")
+    fields = {key: _text(item, given, key, f"{side}.") or None for key in ("type", "label", "evidence")}
+    return matching.Item(name, given["value"], fields["type"], fields["label"] or "", fields["evidence"])
+
+
+def _text(item: Item, given: Mapping[str, Any], name: str, under: str = "") -> str:
+    value = given.get(name)
+    if value is None and name != "response":
+        return ""
+    if not isinstance(value, str):
+        raise UsageError(f"item {item.item_id}: payload.{under}{name} must be text")
+    return value
+
+
+def _joined(raw: Sequence[str]) -> str | None:
+    return "\n".join(raw) or None

@@ -1,0 +1,263 @@
+import json
+
+import pytest
+
+from tests.desk import QUIET_LITELLM
+from tests.endtoend import rows, summary
+from tests.loopback import Answer, serve
+from tests.tracks import alps_here, felt, met, payload_of, target_row, write_ability
+
+pytestmark = QUIET_LITELLM
+RECORDS = 20
+
+
+@pytest.fixture(autouse=True)
+def own_calibrations(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Twenty answers to personal queries."""
+    return make_run(tmp_path)
+
+
+def make_run(folder, ability=1, silent=()):
+    """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
+    queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"]) for n in range(RECORDS)]
+    answers = [
+        {"benchmark_id": f"u{n}", "answer": "" if n in silent else f"My answer has the number {n}"}
+        for n in range(RECORDS)
+    ]
+    (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    data = write_ability(folder / "data", ability, *queries)
+    word = "pa" if ability == 1 else "ei"
+    ran = alps_here(
+        *("run", "task=utilization", f"ability={word}", f"model=predictions:{folder / 'answers.jsonl'}"),
+        *(f"data={data}", f"out={folder / 'run'}"),
+    )
+    assert ran.code == 0, ran.err
+    return folder / "run"
+
+
+def number_of(text):
+    return int(text.rpartition("number ")[2].rstrip("?"))
+
+
+def strict(body):
+    """Accept every fourth answer."""
+    return met("met" if number_of(payload_of(body)["response"]) % 4 == 0 else "not_met")
+
+
+def label(folder, judge=lambda number, rubric: number % 2):
+    """Label the drawn items as anna and ben would, who accept every second answer."""
+    labels = [
+        {
+            "item_id": item["item_id"],
+            "annotator": who,
+            "label": judge(number_of(item["payload"]["response"]), item["rubric"]),
+        }
+        for item in rows(folder / "items.jsonl")
+        for who in ("anna", "ben")
+    ]
+    (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+
+
+def under(server, name="openai/scripted-judge"):
+    return f"judge={name}", f"judge_api_base={server.url}"
+
+
+def calibrated(run, server, *, n=12, **options):
+    """Draw labels from a run, fill them in, and calibrate the judge on them; return the calibration's folder."""
+    folder = run.parent
+    assert alps_here("labels", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
+    label(folder / "labels", **options)
+    ran = alps_here("calibrate", *under(server), f"labels={folder / 'labels'}", f"out={folder / 'calibration'}")
+    assert ran.code == 0, ran.err
+    return folder / "calibration"
+
+
+def score(run, server, *words, out="scored", name="openai/scripted-judge"):
+    ran = alps_here("score", run, *under(server, name), f"out={run.parent / out}", *words)
+    assert "Traceback" not in ran.err
+    return ran
+
+
+def corrected(folder, metric="pa", track="task4_ability1"):
+    return summary(folder)["tracks"][track]["scores"][metric].get("corrected")
+
+
+def rewrite(folder, change):
+    path = folder / "calibration.json"
+    row = json.loads(path.read_text())
+    change(row)
+    path.write_text(json.dumps(row))
+
+
+def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp_path):
+    with serve(strict) as server:
+        calibration = calibrated(run, server, n=20)
+        ran = score(run, server, f"calibration={calibration}")
+    assert ran.code == 0, ran.err
+    found = corrected(tmp_path / "scored")
+    assert (found["method"], found["status"], found["labelled"], found["judged"]) == ("ppi", "corrected", 20, 20)
+    assert found["value"] == pytest.approx(0.5)
+    assert summary(tmp_path / "scored")["tracks"]["task4_ability1"]["scores"]["pa"]["value"] == pytest.approx(0.25)
+    table = [line for line in ran.out.splitlines() if "persona awareness" in line][1]
+    assert ".250 [" in table
+    assert ".500 [" in table
+    assert "random sample" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 80
+
+
+def test_people_who_disagree_count_half(run, tmp_path):
+    with serve(strict) as server:
+        alps_here("labels", "draw", run, "n=20", f"out={tmp_path / 'labels'}")
+        split = [
+            {"item_id": item["item_id"], "annotator": who, "label": label}
+            for item in rows(tmp_path / "labels" / "items.jsonl")
+            for who, label in (("anna", 1), ("ben", 0))
+        ]
+        (tmp_path / "labels" / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in split))
+        alps_here("calibrate", *under(server), f"labels={tmp_path / 'labels'}", f"out={tmp_path / 'calibration'}")
+        score(run, server, f"calibration={tmp_path / 'calibration'}")
+    assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
+    assert corrected(tmp_path / "scored")["labelled"] == 20
+
+
+def transported(run, server, change=lambda row: None):
+    """Make a calibration whose labelled items are no sample of the run: 60 met, 60 not, some of them misjudged."""
+    calibration = calibrated(run, server)
+
+    def other_items(row):
+        report = row["rubrics"]["pa"]
+        cells = [(1, 1)] * 50 + [(1, 0)] * 10 + [(0, 1)] * 5 + [(0, 0)] * 55
+        report["labelled"] = [[f"x{n}", None, truth, said, truth] for n, (truth, said) in enumerate(cells)]
+        report["sample"] = None
+        change(row)
+
+    rewrite(calibration, other_items)
+    return calibration
+
+
+def test_error_rates_from_other_items_are_carried_over(run, tmp_path):
+    with serve(strict) as server:
+        calibration = transported(run, server)
+        ran = score(run, server, f"calibration={calibration}")
+    found = corrected(tmp_path / "scored")
+    assert (found["method"], found["labelled"]) == ("rogan_gladen", 120)
+    assert found["value"] == pytest.approx((0.25 + 55 / 60 - 1) / (50 / 60 + 55 / 60 - 1))
+    assert found["low"] < found["value"] < found["high"]
+    assert found["outside"]
+    assert "!" in ran.out
+    assert "assumes that the judge errs here as often" in ran.out
+
+
+def test_a_judge_that_nearly_guesses_is_not_correctable(run, tmp_path):
+    def guess(row):
+        for n, item in enumerate(row["rubrics"]["pa"]["labelled"]):
+            item[3] = n % 2
+
+    with serve(strict) as server:
+        calibration = transported(run, server, guess)
+        ran = score(run, server, f"calibration={calibration}")
+    assert ran.code == 0
+    found = corrected(tmp_path / "scored")
+    assert (found["status"], found["value"]) == ("not_correctable", None)
+    assert "not correctable" in ran.out
+    assert "nearly guesses" in ran.out
+
+
+def test_answers_that_failed_count_as_the_worst_in_the_corrected_score_too(tmp_path):
+    run = make_run(tmp_path, silent=(0, 10))
+    with serve(strict) as server:
+        calibration = calibrated(run, server, n=20)
+        score(run, server, f"calibration={calibration}")
+    found = corrected(tmp_path / "scored")
+    assert (found["judged"], found["n"]) == (18, 20)
+    assert found["value"] == pytest.approx(10 / 20)
+
+
+def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_path):
+    with serve(strict) as server:
+        calibrated(run, server, n=20).rename(tmp_path / "known")
+        score(run, server)
+        score(run, server, "calibration=off", out="raw")
+    assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
+    assert corrected(tmp_path / "raw") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda row: row["judge_fingerprint"].update(parser="0"), 'judge.parser was "0"'),
+        (lambda row: row["judge_fingerprint"].update(decoding={"temperature": 1}), "judge.decoding was"),
+        (lambda row: row["rubrics"]["pa"].update(rubric_sha256="0"), "the text of rubric pa has changed since"),
+        (lambda row: row.update(expires="2020-01-01"), "it expired on 2020-01-01"),
+        (lambda row: row.pop("judge_fingerprint"), "recorded verdicts"),
+        (lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")), "it holds no rubric pa"),
+    ],
+    ids=["parser", "decoding", "rubric", "expired", "recorded", "another rubric"],
+)
+def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(run, tmp_path, change, said):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        rewrite(calibration, change)
+        asked = len(server.requests)
+        assert said in score(run, server, f"calibration={calibration}").one_line
+        assert len(server.requests) == asked
+        calibration.rename(tmp_path / "known")
+        found = score(run, server, out="again")
+    assert found.code == 0
+    assert corrected(tmp_path / "again") is None
+
+
+def test_a_calibration_of_another_judge_is_refused(run):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        refused = score(run, server, f"calibration={calibration}", name="openai/another")
+    assert 'judge.judge was "openai/scripted-judge", and is "openai/another"' in refused.one_line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "no calibration there"), ("{", "not JSON"), ("[]", "not a calibration")]
+)
+def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said):
+    if text is not None:
+        (tmp_path / "calibration.json").write_text(text)
+    with serve(strict) as server:
+        assert said in score(run, server, f"calibration={tmp_path / 'calibration.json'}").one_line
+
+
+def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
+    run = make_run(tmp_path, ability=5)
+    marks = {"ei_resonation": 2, "ei_expression": 3, "ei_reception": 4}
+    with serve(lambda body: felt(4, 4, 4)) as server:
+        calibration = calibrated(run, server, n=20, judge=lambda number, rubric: marks[rubric])
+        score(run, server, f"calibration={calibration}")
+        rewrite(calibration, lambda row: [report.update(sample=None) for report in row["rubrics"].values()])
+        score(run, server, f"calibration={calibration}", out="elsewhere")
+    whole = corrected(tmp_path / "scored", "ei", "task4_ability5")
+    assert (whole["method"], whole["value"]) == ("ppi", pytest.approx(3))
+    assert corrected(tmp_path / "scored", "resonation", "task4_ability5")["value"] == pytest.approx(2)
+    elsewhere = corrected(tmp_path / "elsewhere", "ei", "task4_ability5")
+    assert "label a random sample of this run" in elsewhere["reason"]
+
+
+def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp_path):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        ran = alps_here(
+            *("run", "task=extraction", "model=rules", "limit=1", f"out={tmp_path / 'x'}", f"calibration={calibration}")
+        )
+    assert "no score of these tracks is a mean of marks" in ran.one_line
+
+
+def test_an_unfit_reply_leaves_the_labelled_answer_out(run, tmp_path):
+    def mute_once(body):
+        return Answer("?") if number_of(payload_of(body)["response"]) == 3 else strict(body)
+
+    with serve(mute_once) as server:
+        calibration = calibrated(run, server, n=20)
+        score(run, server, f"calibration={calibration}", "max_failures=1")
+    assert corrected(tmp_path / "scored")["labelled"] == 19
