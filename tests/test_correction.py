@@ -108,6 +108,10 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
     assert ".500 [" in table
     assert "random sample" in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
+    assert alps_here("report", tmp_path / "scored", f"out={tmp_path / 'page.html'}").code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "random sample" in page
+    assert f'value="{found["value"]}">.500' in page
 
 
 def test_people_who_disagree_count_half(run, tmp_path):

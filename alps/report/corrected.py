@@ -32,14 +32,16 @@ def corrected_part(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[
         row = score["corrected"]
         said = "not correctable" if row["value"] is None else _figure(row) + ("!" if row["outside"] else "")
         table.add_row(metric_title, _figure(score), said, str(row["labelled"]))
-    return [table, *(Text(line) for line in _lines({name: score["corrected"] for name, score in rows.items()}))]
+    lines = correction_lines({name: score["corrected"] for name, score in rows.items()})
+    return [table, *(Text(line) for line in lines)]
 
 
 def _figure(row: Mapping[str, Any]) -> str:
     return f"{number(row['value'])} {interval(row)}"
 
 
-def _lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def correction_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Say how corrected scores, by their titles, were found, what they assume, and what could not be corrected."""
     corrected = [row for row in rows.values() if row["value"] is not None]
     lines = [_METHODS[method] for method in dict.fromkeys(row["method"] for row in corrected)]
     if any(row["outside"] for row in corrected):

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from alps.jsonl import Row
 from alps.report import charts
 from alps.report.cards import RecordCard, cards
+from alps.report.corrected import correction_lines
 from alps.report.figures import action_matrix
 from alps.report.found import Samples
 from alps.report.instructive import rule
@@ -115,6 +116,16 @@ class Section:
     def fingerprint(self) -> str:
         """The fingerprint of the judge on this track."""
         return str(self.found.get("judge_fingerprint") or self.summary["judge_fingerprint"])
+
+    @property
+    def corrected(self) -> list[MetricRow]:
+        """The rows whose score stands corrected beside the one that the judge gave."""
+        return [row for scale in self.scales for row in scale.rows if "corrected" in row.score]
+
+    @property
+    def correction_lines(self) -> list[str]:
+        """How they were corrected, in sentences."""
+        return correction_lines({row.metric.title: row.score["corrected"] for row in self.corrected})
 
     @property
     def comparable_with(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
 from alps.run.manifest import build_manifest, claim, write_json
 from alps.run.progress import progress_line
-from alps.run.services import Services, closing, open_judge
+from alps.run.services import Services, check_judge, closing, open_judge
 from alps.schema import UNHEARD
 from alps.settings import CalibrateSettings
 
@@ -128,6 +128,7 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
 
 
 def _asked(settings: CalibrateSettings, labels: LabelSet) -> Calibrated:
+    check_judge(settings)
     folder = Path(settings.out) if settings.out else _folder(settings, labels)
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)

@@ -184,12 +184,11 @@ def _by_labels(metric: Metric, found: Rubrics, judged: _Judged) -> Correction:
     people = np.array([np.mean([of_one[judged.names[n]] for of_one in labels]) for n in known], dtype=np.float64)
     others = [n for n in range(len(judged.names)) if n not in set(known)]
     clusters = ([judged.clusters[n] for n in known], [judged.clusters[n] for n in others])
-    alone = len({*clusters[0], *clusters[1]}) == len(judged.names)
     return ppi(
         people,
         judged.values[known],
         judged.values[others],
-        None if alone else clusters,
+        clusters,
         interval="score" if set(people) <= {0.0, 1.0} else "normal",
         bounds=(metric.lowest, metric.highest),
     )
