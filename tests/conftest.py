@@ -1,8 +1,8 @@
 """What tests share: a private cache folder, no keys from outside, the command, and the real sample where it is."""
 
+import itertools
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +10,9 @@ import pytest
 from tenacity import wait_fixed
 
 from alps.llm.cache import Cache
+from tests import warm
 from tests.desk import Desk
+from tests.endtoend import begin, finish
 from tests.programs import diary, make
 
 __all__ = ["diary", "make"]  # fixtures of one module's tests
@@ -18,11 +20,25 @@ __all__ = ["diary", "make"]  # fixtures of one module's tests
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def pytest_sessionfinish() -> None:
+    """End the parent of warm processes."""
+    warm.stop()
+
+
+@pytest.fixture(scope="session")
+def _cache_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders numbered here: `mktemp` reads the whole folder for every number, and there are thousands of tests."""
+    place = tmp_path_factory.mktemp("caches")
+    return (place / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _private_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _private_environment(_cache_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.endswith("_API_KEY")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("ALPS_CACHE", str(tmp_path_factory.mktemp("cache")))
+    cache_folder = next(_cache_folders)
+    cache_folder.mkdir()
+    monkeypatch.setenv("ALPS_CACHE", str(cache_folder))
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
@@ -31,15 +47,7 @@ def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command as a user does, in an empty folder."""
 
     def command(*words: str, cwd: Path = tmp_path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "alps", *words],
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            env={**os.environ, "COLUMNS": "80"},
-        )
+        return finish(begin(cwd, words, {**os.environ, "COLUMNS": "80"}), timeout)
 
     return command
 

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import warm
+
 JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 Finished = subprocess.CompletedProcess[str]
+Process = subprocess.Popen[str] | warm.WarmProcess
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -20,19 +23,31 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {**kept, **own, **more}
 
 
-def start(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
-    """Start the command in `folder`."""
+def start(folder: Path, *words: str, **variables: str) -> Process:
+    """Start the command in `folder`; what asks a model as a child of a parent that has imported what it takes."""
+    return begin(folder, words, environment(folder, **variables))
+
+
+def start_cold(folder: Path, *words: str, **variables: str) -> Process:
+    """Start `python -m alps` in `folder`, whatever it is asked for."""
+    return begin(folder, words, environment(folder, **variables), cold=True)
+
+
+def begin(folder: Path, words: Sequence[str], given: Mapping[str, str], *, cold: bool = False) -> Process:
+    """Start the command in `folder` with exactly the given environment."""
+    if not cold and warm.asks_a_model(words) and (address := warm.address_for(given)):
+        return warm.WarmProcess(address, words, folder, given)
     return subprocess.Popen(
         [sys.executable, "-m", "alps", *words],
         cwd=folder,
-        env=environment(folder, **variables),
+        env=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 100) -> Finished:
+def finish(process: Process, timeout: float = 100) -> Finished:
     """Wait for a started command; one that hangs is ended, and fails the test."""
     try:
         output, errors = process.communicate(timeout=timeout)
@@ -40,10 +55,10 @@ def finish(process: subprocess.Popen[str], timeout: float = 100) -> Finished:
         process.kill()
         process.communicate()
         raise
-    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+    return subprocess.CompletedProcess(process.args, process.wait(), output, errors)
 
 
-def end(process: subprocess.Popen[str]) -> None:
+def end(process: Process) -> None:
     """End a started command that nobody waited for."""
     if process.returncode is None:
         process.kill()
@@ -53,6 +68,11 @@ def end(process: subprocess.Popen[str]) -> None:
 def run(folder: Path, *words: str, **variables: str) -> Finished:
     """Run the command in `folder` to its end."""
     return finish(start(folder, *words, **variables))
+
+
+def run_cold(folder: Path, *words: str, **variables: str) -> Finished:
+    """Run `python -m alps` in `folder` to its end."""
+    return finish(start_cold(folder, *words, **variables))
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
