@@ -14,33 +14,33 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from alps.errors import DataError, UsageError
 from alps.judges.asking import rubric_of
 from alps.judges.base import Judge, fingerprint_id
+from alps.judges.calibration_file import CalibrationRow, RubricRow, read_calibration_row
 
 VALID_DAYS = 180
 """For how long a calibration counts unless it says otherwise: providers change models without a new name."""
 
-_SNAPSHOT = re.compile(r"\d{4}-?\d{2}-?\d{2}|[-@]\d{4}\b|@[0-9a-f]{7,}")
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+_SNAPSHOT = re.compile(rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}")
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A calibration as it was written, and the file that it stands in."""
 
-    row: Mapping[str, Any]
+    row: CalibrationRow
     path: Path
 
     @property
     def judge(self) -> str:
         """The name of the judge that was calibrated."""
-        return str(self.row["judge"])
+        return self.row.judge
 
     @property
-    def rubrics(self) -> Mapping[str, Mapping[str, Any]]:
+    def rubrics(self) -> Mapping[str, RubricRow]:
         """What was found, by rubric."""
-        found: Mapping[str, Mapping[str, Any]] = self.row["rubrics"]
-        return found
+        return self.row.rubrics
 
 
 def is_pinned(judge: Judge) -> bool:
@@ -49,13 +49,16 @@ def is_pinned(judge: Judge) -> bool:
     return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
 
 
-def bound(row: Mapping[str, Any], judge: Judge, *, today: date, days: int = VALID_DAYS) -> dict[str, Any]:
+def bound(
+    row: Mapping[str, Any], judge: Judge, *, today: date, days: int = VALID_DAYS, api_base: str | None = None
+) -> dict[str, Any]:
     """Bind the row of a calibration to the judge that it is of, to its rubrics and to the time that it counts."""
     rubrics = {name: {**found, "rubric_sha256": _rubric_hash(judge, name)} for name, found in row["rubrics"].items()}
     return {
         **row,
         "fingerprint": fingerprint_id(judge.fingerprint),
         "judge_fingerprint": dict(judge.fingerprint),
+        "api_base": api_base,
         "pinned": is_pinned(judge),
         "made": today.isoformat(),
         "expires": (today + timedelta(days=days)).isoformat(),
@@ -66,27 +69,34 @@ def bound(row: Mapping[str, Any], judge: Judge, *, today: date, days: int = VALI
 def differing_part(calibration: Calibration, judge: Judge, rubric: str, *, today: date) -> str | None:
     """Say what keeps a calibration from being used for `judge` under `rubric`; None where nothing does."""
     row = calibration.row
-    then, now = row.get("judge_fingerprint"), json.loads(json.dumps(judge.fingerprint))
-    if not isinstance(then, dict):
+    then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
+    if then is None:
         return "it is of recorded verdicts, which are bound to no judge"
-    for name in sorted({*then, *now}):
+    for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))}, and is {_short(now.get(name))}"
-    found = calibration.rubrics.get(rubric)
+    found = row.rubrics.get(rubric)
     if found is None:
         return f"it holds no rubric {rubric}"
-    if found.get("rubric_sha256") != _rubric_hash(judge, rubric):
+    if found.acceptance is not None:
+        return "it is of items made right or wrong on purpose, on which a judge errs otherwise"
+    if found.rubric_sha256 != _rubric_hash(judge, rubric):
         return f"the text of rubric {rubric} has changed since"
-    expires = row.get("expires")
-    if isinstance(expires, str) and expires < today.isoformat():
-        return f"it expired on {expires}"
-    return None
+    return _expired(row.expires, today)
+
+
+def _expired(expires: str | None, today: date) -> str | None:
+    try:
+        last = date.fromisoformat(expires or "")
+    except ValueError:
+        return f"its expiry, {_short(expires)}, is no day"
+    return f"it expired on {last.isoformat()}" if last < today else None
 
 
 def user_folder() -> Path:
     """Return where the user's own calibrations lie."""
     if chosen := os.environ.get("ALPS_CALIBRATIONS"):
-        return Path(chosen)
+        return Path(chosen).expanduser()
     from platformdirs import user_data_path
 
     return user_data_path("alps") / "calibrations"
@@ -103,21 +113,10 @@ def read_calibration(path: Path) -> Calibration:
 
     Raises:
         UsageError: If there is none.
-        DataError: If it is not the row of a calibration.
+        DataError: If it is not what `alps calibrate` writes.
     """
     file = path / "calibration.json" if path.is_dir() else path
-    if not file.is_file():
-        raise UsageError(f"calibration={path}: no calibration there; alps calibrate writes one")
-    try:
-        row = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError("not JSON; calibrate again", path=file) from error
-    rubrics = row.get("rubrics") if isinstance(row, dict) else None
-    if not isinstance(rubrics, dict) or not all(isinstance(found, dict) for found in rubrics.values()):
-        raise DataError("no rubrics in it: not a calibration; calibrate again", path=file)
-    if not isinstance(row.get("judge"), str):
-        raise DataError("names no judge; calibrate again", path=file, field="judge")
-    return Calibration(row, file)
+    return Calibration(read_calibration_row(file), file)
 
 
 def _files(folder: Path) -> Iterable[Path]:

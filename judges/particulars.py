@@ -18,10 +18,11 @@ def particulars(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
     """Return clusters, scale, confusion, pairs of raters and labelled items as they stand in `calibration.json`.
 
     A labelled item is a list of its id, its cluster, what people say, what the judge says, and the mean of the people's
-    labels, which is there even where they don't settle the item. `sample` says how the items were drawn; nothing is
-    known of that here.
+    labels, which is there even where they don't settle the item. Items made right or wrong on purpose are not listed:
+    nothing may be corrected by them. `sample` says how the items were drawn; nothing is known of that here.
     """
     values = list(data.scale.values)
+    made = any(item.kind is not None for item in data.items)
     return {
         "clusters": len(set(data.clusters)),
         "scale": {"kind": data.scale.kind, "values": values},
@@ -32,6 +33,7 @@ def particulars(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
             for row in zip(
                 [item.item_id for item in data.items], data.clusters, data.truth, data.judge, data.means, strict=True
             )
+            if not made
         ],
         "sample": None,
     }

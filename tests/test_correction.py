@@ -257,11 +257,132 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
     assert "no score of these tracks is a mean of marks" in ran.one_line
 
 
-def test_an_unfit_reply_leaves_the_labelled_answer_out(run, tmp_path):
-    def mute_once(body):
-        return Answer("?") if number_of(payload_of(body)["response"]) == 3 else strict(body)
+def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population(run, tmp_path):
+    def mute_on_odd(body):
+        return Answer("?") if number_of(payload_of(body)["response"]) % 2 else met("met")
 
-    with serve(mute_once) as server:
+    with serve(mute_on_odd) as server:
         calibration = calibrated(run, server, n=20)
         score(run, server, f"calibration={calibration}", "max_failures=1")
-    assert corrected(tmp_path / "scored")["labelled"] == 19
+    found = corrected(tmp_path / "scored")
+    assert (found["labelled"], found["judged"]) == (20, 20)
+    assert found["value"] == pytest.approx(0.5)
+
+
+def only(change):
+    """Return a change to the one rubric of a calibration."""
+    return lambda row: change(row["rubrics"]["pa"])
+
+
+def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path):
+    with serve(strict) as server:
+        calibration = calibrated(run, server, n=20)
+        rewrite(calibration, only(lambda report: report.update(labelled=report["labelled"][:15])))
+        score(run, server, f"calibration={calibration}")
+    assert "5 of 20 drawn answers have no label under pa" in corrected(tmp_path / "scored")["reason"]
+
+
+def test_fewer_than_ten_labels_carry_nothing(run, tmp_path):
+    with serve(strict) as server:
+        score(run, server, f"calibration={calibrated(run, server, n=9)}")
+    assert "labels on 9 answers, fewer than 10: label more" in corrected(tmp_path / "scored")["reason"]
+
+
+def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        several = {"random": True, "drawn": 12, "track": None, "predictions": None}
+        several["tracks"] = {"task4_ability1": {"population": 20, "drawn": 12, "predictions": "0" * 64}}
+        rewrite(calibration, only(lambda report: report.update(sample=several)))
+        score(run, server, f"calibration={calibration}")
+    assert corrected(tmp_path / "scored")["method"] == "rogan_gladen"
+
+
+def test_the_same_answers_held_against_other_gold_are_another_population(run, tmp_path):
+    with serve(strict) as server:
+        calibration = calibrated(run, server, n=20)
+        queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels") for n in range(RECORDS)]
+        other = write_ability(tmp_path / "other", 1, *queries)
+        words = (f"model=predictions:{tmp_path / 'answers.jsonl'}", f"data={other}", f"out={tmp_path / 'again'}")
+        alps_here("run", "task=utilization", "ability=pa", *words, *under(server), f"calibration={calibration}")
+    assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
+
+
+def test_the_share_of_failed_answers_widens_the_interval(tmp_path):
+    run = make_run(tmp_path, silent=range(0, RECORDS, 2))
+    with serve(strict) as server:
+        calibration = calibrated(run, server, n=10, judge=lambda number, rubric: 1)
+        score(run, server, f"calibration={calibration}")
+    found = corrected(tmp_path / "scored")
+    assert (found["value"], found["judged"], found["n"]) == (pytest.approx(0.5), 10, 20)
+    assert found["low"] < 0.35
+
+
+def test_people_s_disputes_are_carried_over_too(run, tmp_path):
+    def disputed(row):
+        row["rubrics"]["pa"]["labelled"] = [
+            *([[f"x{n}", None, 1, 1, 1.0] for n in range(40)] + [[f"y{n}", None, 0, 0, 0.0] for n in range(40)]),
+            *([f"z{n}", None, None, n % 2, 0.5] for n in range(40)),
+        ]
+
+    with serve(strict) as server:
+        score(run, server, f"calibration={transported(run, server, disputed)}")
+    found = corrected(tmp_path / "scored")
+    assert found["labelled"] == 120
+    assert found["youden"]["value"] == pytest.approx(50 / 60 + 50 / 60 - 1)
+
+
+def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tmp_path):
+    with serve(strict) as server:
+        rates = transported(run, server, lambda row: row["rubrics"]["pa"].update(verdict="fail"))
+        (tmp_path / "known").mkdir()
+        rates.rename(tmp_path / "known" / "a")
+        doubtful = score(run, server, out="rates")
+        ran = alps_here("calibrate", *under(server), f"labels={tmp_path / 'labels'}", f"out={tmp_path / 'known' / 'b'}")
+        score(run, server)
+    assert ran.code == 0
+    assert "Doubtful: the judge failed its calibration under pa." in doubtful.out
+    assert corrected(tmp_path / "scored")["method"] == "ppi"
+    assert corrected(tmp_path / "scored")["calibration"].keys() == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (only(lambda report: report.update(labelled=[["x"]])), "rubrics.pa.labelled"),
+        (only(lambda report: report.update(labelled=[["x", None, 1, 1, 7]])), "rubrics.pa"),
+        (only(lambda report: report.update(labelled=[["x", None, 3, 1, 1]])), "rubrics.pa"),
+        (only(lambda report: report.update(sample="yes")), "rubrics.pa.sample"),
+        (only(lambda report: report.update(scale=None, labelled=None)), "rubrics.pa.labelled"),
+        (lambda row: row.update(rubrics=[]), "rubrics"),
+    ],
+)
+def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(run, tmp_path, change, field):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        rewrite(calibration, change)
+        assert f"calibration.json, {field}" in score(run, server, f"calibration={calibration}").one_line
+        (tmp_path / "known").mkdir()
+        calibration.rename(tmp_path / "known" / "x")
+        (tmp_path / "known" / "folder.json").mkdir()
+        ran = score(run, server, out="again")
+    assert ran.code == 0
+    assert "Calibration not used" in ran.out
+    assert corrected(tmp_path / "again") is None
+
+
+@pytest.mark.parametrize("expires", [None, "never", "31.12.2099", 7])
+def test_an_expiry_that_is_no_day_is_none_that_lies_ahead(run, expires):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        rewrite(calibration, lambda row: row.update(expires=expires))
+        said = score(run, server, f"calibration={calibration}").one_line
+    assert "is no day" in said or "expires" in said
+
+
+def test_nothing_is_corrected_by_items_made_wrong_on_purpose(run, tmp_path):
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        rewrite(calibration, only(lambda report: report.update(acceptance={"good": {"n": 1}})))
+        refused = score(run, server, f"calibration={calibration}").one_line
+    assert "made right or wrong on purpose" in refused

@@ -8,7 +8,8 @@ from alps.errors import RunFolderError, UsageError
 from alps.judges.labels import read_labels
 from alps.judges.matching import RELATIONS
 from alps.judges.similarity import similarity
-from alps.run.draw import Answer, asked_in, draw_labels, population_hash
+from alps.run.asked import asked_in, population_hash
+from alps.run.draw import draw_labels
 from alps.run.source import open_data
 from alps.run.start import run
 from alps.settings import RunSettings, parse_settings
@@ -244,11 +245,9 @@ def test_an_answer_that_failed_is_not_in_the_population(rated, tmp_path):
 def test_the_population_is_known_again_by_its_answers(rated, tmp_path):
     draw_labels(rated, n=3, out=tmp_path / "labels")
     entry = sample_of(tmp_path / "labels")["rubrics"]["pa"]
-    answers = [
-        Answer(row["benchmark_id"], row["repeat"], row["prediction"]["answer"])
-        for row in rows(rated / "predictions.jsonl")
-        if row["track"] == "task4_ability1" and row["benchmark_id"] != "withheld"
-    ]
+    answers = [one.about for one in asked_in(rated, data_of(rated)) if one.rubric == "pa"]
+    given = {row["prediction"]["answer"] for row in rows(rated / "predictions.jsonl") if row["prediction"]}
+    assert all(json.loads(answer.shown)["response"] in given for answer in answers)
     assert entry == {
         "track": "task4_ability1",
         "population": 12,
@@ -256,9 +255,9 @@ def test_the_population_is_known_again_by_its_answers(rated, tmp_path):
         "random": True,
         "predictions": population_hash(reversed(answers)),
     }
-    asked = [one.about for one in asked_in(rated, data_of(rated)) if one.rubric == "pa"]
-    assert population_hash(asked) == entry["predictions"]
-    for others in (answers[1:], [answers[0]._replace(answer="no"), *answers[1:]]):
+    other_gold = answers[0].shown.replace('"memory":"', '"memory":"not ')
+    assert other_gold != answers[0].shown
+    for others in (answers[1:], [answers[0]._replace(shown=other_gold), *answers[1:]]):
         assert population_hash(others) != entry["predictions"]
     assert sample_of(tmp_path / "labels")["run"] == "run"
 

@@ -82,6 +82,8 @@ class Client:
             flight = asyncio.ensure_future(self._answer(request, key))
             self._flights[key] = flight
             flight.add_done_callback(lambda _: self._flights.pop(key, None))
+        else:
+            self._ledger.totals.cached += 1  # answered by a call that another one pays for
         return await asyncio.shield(flight)
 
     async def _answer(self, request: Request[T], key: str) -> Completion[T]:

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
@@ -39,6 +40,8 @@ def _libraries() -> SimpleNamespace:
     instructor: Any = importlib.import_module("instructor")
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
+    warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
     once = functools.partial(litellm.acompletion, max_retries=0)
     return SimpleNamespace(
         litellm=litellm,

@@ -102,7 +102,8 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
         ids = [_judge_id(run, track) for run in (first, other)]
         if ids[0] == ids[1] or first.tasks[track].name == "retrieval":
             continue
-        names = sorted({*first.manifest["judge"], *other.manifest["judge"]} - {"id"})
+        there = {*first.manifest["judge"], *other.manifest["judge"]} - {"id"}
+        names = sorted(there, key=lambda name: (name != "judge", name))
         parts = [part for name in names if (part := _part(first, other, f"judge.{name}"))]
         raise UsageError(
             f"not under the same judge: {track} has fingerprint {ids[0]} ({first.folder}) and {ids[1]} "

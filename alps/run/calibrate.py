@@ -8,19 +8,33 @@ import asyncio
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from alps.errors import UsageError, closest
+from alps.errors import RunFolderError, UsageError, closest
 from alps.jsonl import Row, scan
-from alps.judges.asking import Heard, LabelledJudge, rubric_of
+from alps.judges.asking import MATCHING, Heard, LabelledJudge, rubric_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.binding import bound
 from alps.judges.calibration import Gates, RubricReport, calibrate, report_rows
-from alps.judges.labels import ITEMS, VERDICTS, Item, LabelSet, Verdict, Verdicts, read_labels, read_verdicts
+from alps.judges.label_rows import read_object
+from alps.judges.labels import (
+    ITEMS,
+    SCALE,
+    VERDICTS,
+    Item,
+    LabelSet,
+    Verdict,
+    Verdicts,
+    on_scale,
+    read_labels,
+    read_verdicts,
+)
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.judges.stress_labels import STRESS, stress_labels
@@ -30,10 +44,14 @@ from alps.run.lock import claimed_folder
 from alps.run.manifest import build_manifest, claim, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
-from alps.schema import UNHEARD
+from alps.schema import UNHEARD, Outcome
 from alps.settings import CalibrateSettings
 
 SAMPLE = "sample.json"
+_NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
+_CHOSEN = (
+    "pairs were chosen by a judge's verdicts and by likeness: sensitivity and base rates are not those of a run"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +77,7 @@ class Calibrated:
 
     def account(self) -> list[str]:
         """Say what was asked, what it cost, and what is missing, in lines."""
-        lines = [f"Not rated by {self.judge}: {', '.join(self.left_out)}."] if self.left_out else []
+        lines = [visible(f"Not rated by {self.judge}: {', '.join(self.left_out)}.")] if self.left_out else []
         if self.unheard:
             lines.append(f"{self.unheard} items could not be asked about; they are in no figure.")
         calls = self.row.get("calls")
@@ -69,7 +87,11 @@ class Calibrated:
             lines.append(f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}.")
         if "expires" in self.row:
             pinned = "" if self.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
-            lines.append(f"Holds for judge {self.row['fingerprint']} until {self.row['expires']}{pinned}.")
+            if self.row["expires"] < date.today().isoformat():
+                old = f"Expired on {self.row['expires']}, as its oldest verdict is of {self.row['made']}"
+                lines.append(f"{old}; calibrate into another folder to ask again{pinned}.")
+            else:
+                lines.append(f"Holds for this judge, as it is set here, until {self.row['expires']}{pinned}.")
         return lines
 
 
@@ -82,16 +104,21 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     Raises:
         AlpsError: If labels, verdicts, judge or folder can't be used.
     """
-    labels = _labels(settings.labels)
+    labels, sample = _labels(settings.labels), _sample(settings.labels)
+    folder = Path(settings.out).expanduser() if settings.out else None
+    if folder is not None and any((folder / name).exists() for name in (ITEMS, SCALE)):
+        raise UsageError(f"out={settings.out}: is a label folder; choose another")
     recorded = _recorded(settings)
     if recorded is None:
-        return _asked(settings, labels)
+        return _asked(settings, labels, sample, folder or _folder(settings, labels))
     verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
-    reports = calibrate(labels, verdicts, gates=Gates(**settings.gates()), seed=settings.seed)  # type: ignore[arg-type]
+    reports = _reports(settings, labels, verdicts, sample)
     row = {**report_rows(reports, verdicts, labels), "made": date.today().isoformat()}
-    folder = Path(settings.out).expanduser() if settings.out else None
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
         write_json(folder / "calibration.json", row)
     return Calibrated(verdicts.judge, tuple(reports), row, folder)
 
@@ -101,12 +128,42 @@ def _labels(given: str) -> LabelSet:
         return stress_labels()
     folder = Path(given).expanduser()
     labels = read_labels(folder)
+    ids: dict[str, Path] = {}
     for path in sorted(folder.glob("rubrics/*.md")):
         try:
-            add_rubric(path)
+            name = add_rubric(path).id
         except ValueError as error:
             raise UsageError(str(error)) from error
+        except OSError as error:
+            raise UsageError(f"{path}: can't be read ({error.strerror})") from error
+        if ids.setdefault(name, path) is not path:
+            # A judge is bound to what it is told by the ids: of two that are the same one would be lost.
+            raise UsageError(f"{ids[name]} and {path}: have the same id {name}; give each an id of its own")
     return labels
+
+
+def _sample(given: str) -> Mapping[str, Any]:
+    """Return how the items of each rubric were drawn from a run, where they were drawn from one."""
+    path = Path(given).expanduser() / SAMPLE
+    if given == STRESS or not path.is_file():
+        return {}
+    drawn = read_object(path).values.get("rubrics")
+    if not isinstance(drawn, dict) or not all(isinstance(found, dict) for found in drawn.values()):
+        raise UsageError(f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}")
+    return drawn
+
+
+def _reports(
+    settings: CalibrateSettings, labels: LabelSet, verdicts: Verdicts, sample: Mapping[str, Any]
+) -> list[RubricReport]:
+    """Report on each rubric, with how its items were drawn and what follows from that."""
+    reports = calibrate(labels, verdicts, gates=Gates(**settings.gates()), seed=settings.seed)  # type: ignore[arg-type]
+    found = []
+    for report in reports:
+        drawn = sample.get(report.rubric)
+        limits = [_CHOSEN if report.rubric == MATCHING else _NOT_RANDOM] if drawn and drawn.get("random") is False else []
+        found.append(replace(report, details={**report.details, "sample": drawn}).limited(*limits))
+    return found
 
 
 def _recorded(settings: CalibrateSettings) -> Path | None:
@@ -127,20 +184,22 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
     return there if settings.judge in names else None
 
 
-def _asked(settings: CalibrateSettings, labels: LabelSet) -> Calibrated:
+def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path) -> Calibrated:
     check_judge(settings)
-    folder = Path(settings.out) if settings.out else _folder(settings, labels)
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge = services.judge
-        heard, asked = asyncio.run(_ask_all(settings, labels, services, folder, ledger.totals))
+        heard, asked, made = asyncio.run(_ask_all(settings, labels, services, folder, ledger.totals))
         verdicts = _verdicts(judge, labels, heard, folder / VERDICTS)
-        reports = calibrate(labels, verdicts, gates=Gates(**settings.gates()), seed=settings.seed)  # type: ignore[arg-type]
-        row = bound(report_rows(reports, verdicts, labels), judge, today=date.today(), days=settings.valid_days)
-        row["calls"] = _calls(ledger.totals)
-        _add_sample(row, settings.labels)
+        unheard = [name for name, said in heard.items() if said.outcome in UNHEARD]
+        missing = Counter(labels.items[name].rubric for name in unheard)
+        reports = [
+            _without(report, missing[report.rubric], settings.max_failures * len(labels.items_of(report.rubric)))
+            for report in _reports(settings, labels, verdicts, sample)
+        ]
+        row = bound(report_rows(reports, verdicts, labels), judge, today=made, days=settings.valid_days)
+        row |= {"unheard": len(unheard), "calls": _calls(ledger.totals)}
         write_json(folder / "calibration.json", row)
-    unheard = [outcome for outcome in heard.values() if outcome.outcome in UNHEARD]
     return Calibrated(
         judge=judge.name,
         reports=tuple(reports),
@@ -148,9 +207,15 @@ def _asked(settings: CalibrateSettings, labels: LabelSet) -> Calibrated:
         folder=folder,
         unheard=len(unheard),
         left_out=asked.left_out,
-        budget_spent=any(found.outcome == "budget" for found in unheard),
+        budget_spent=any(heard[name].outcome == "budget" for name in unheard),
         too_many_unheard=len(unheard) > settings.max_failures * len(heard),
     )
+
+
+def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
+    """Say in a report how many items could not be asked about; above `most` of them it is a limit."""
+    limits = [f"{missing} items could not be asked about"] if missing > most else []
+    return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 
 def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
@@ -164,14 +229,17 @@ def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
 
 async def _ask_all(
     settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
-) -> tuple[dict[str, Heard], LabelledJudge]:
-    """Ask the judge about every item that the journal has no verdict on; what was not heard is not written down."""
+) -> tuple[dict[str, Heard], LabelledJudge, date]:
+    """Ask the judge about every item that the journal has no verdict on; what was not heard is not written down.
+
+    The day is that of the oldest verdict: a calibration that is resumed gets no younger by that.
+    """
     judge = services.judge
     async with closing(services):
         asked = LabelledJudge(judge, labels)
         _claim(settings, labels, judge, asked.rubrics, folder)
         items = [item for name in asked.rubrics for item in labels.items_of(name)]
-        journal = Journal(folder / VERDICTS, key=lambda row: row.get("item_id"))
+        journal = Journal(folder / VERDICTS, key=partial(_judged, labels=labels, judge=judge.name))
         heard: dict[str, Heard] = {}
         waiting = iter(items)
         try:
@@ -184,9 +252,32 @@ async def _ask_all(
 
                 await asyncio.gather(*(work() for _ in range(2 * settings.concurrency)))
             journal.settle(item.item_id for item in items)
+            rows = [row for item in items if (row := journal.get(item.item_id)) is not None]
         finally:
             journal.close()
-    return heard, asked
+    return heard, asked, min((day for row in rows if (day := _day(row)) is not None), default=date.today())
+
+
+def _judged(row: Row, labels: LabelSet, judge: str) -> str | None:
+    """Return the item on which a row of the journal has a verdict of `judge`; None where it is no such row."""
+    item = labels.items.get(name) if isinstance(name := row.get("item_id"), str) else None
+    outcome, verdict, draws = row.get("outcome"), row.get("verdict"), row.get("draws", [])
+    known = outcome in get_args(Outcome) and outcome not in UNHEARD and (outcome == "ok") == (verdict is not None)
+    if item is None or row.get("judge") != judge or not known or not isinstance(draws, list) or _day(row) is None:
+        return None
+    said = [value for value in (verdict, *draws) if value is not None]
+    if any(on_scale(value, labels.scales[item.rubric]) is None for value in said):
+        return None
+    return item.item_id if all(isinstance(row.get(name), str | None) for name in ("raw", "error")) else None
+
+
+def _day(row: Row) -> date | None:
+    """Return the day of a verdict in the journal; None where there is none, or one to come."""
+    try:
+        day = date.fromisoformat(str(row.get("day")))
+    except ValueError:
+        return None
+    return day if day <= date.today() else None
 
 
 async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) -> Heard:
@@ -202,13 +293,13 @@ def _row(item: Item, heard: Heard, judge: str) -> Row:
     row: Row = {"item_id": item.item_id, "judge": judge, "verdict": heard.value, "outcome": heard.outcome}
     row |= {"draws": list(heard.draws)} if heard.draws else {}
     row |= {"error": heard.error} if heard.error else {}
-    return {**row, "raw": heard.raw}
+    return {**row, "day": date.today().isoformat(), "raw": heard.raw}
 
 
 def _claim(settings: CalibrateSettings, labels: LabelSet, judge: Judge, rubrics: Iterable[str], folder: Path) -> None:
     fingerprint = judge.fingerprint_for([rubric_of(name) for name in rubrics])
     manifest = build_manifest(
-        settings={"labels": settings.labels, "judge": judge.name},
+        settings={"labels": settings.labels, "judge": judge.name, "judge_api_base": settings.judge_api_base},
         system={},
         data={"labels": labels.sha256},
         prompts={},
@@ -232,17 +323,3 @@ def _calls(totals: Totals) -> dict[str, Any]:
     tokens = {"prompt_tokens": totals.prompt_tokens, "completion_tokens": totals.completion_tokens}
     cost = None if totals.unpriced else totals.cost
     return {"http": totals.calls, "cached": totals.cached, **tokens, "cost": cost, "unpriced": totals.unpriced}
-
-
-def _add_sample(row: dict[str, Any], given: str) -> None:
-    """Say of every rubric which run its items were drawn from, where they were drawn from one."""
-    path = Path(given).expanduser() / SAMPLE
-    if given == STRESS or not path.is_file():
-        return
-    try:
-        drawn = json.loads(path.read_text(encoding="utf-8"))["rubrics"]
-        for name, found in row["rubrics"].items():
-            found["sample"] = drawn.get(name)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
-        raise UsageError(message) from error

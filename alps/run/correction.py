@@ -1,45 +1,52 @@
-"""Scores corrected for what the judge is known to get wrong, beside the raw ones.
+"""Which calibration corrects which score, and what stands in the summary of a run for it.
 
-A calibration corrects the metrics that are means of the marks of one rubric. Where its labelled items are a random
-sample of the very answers that are scored, people's labels carry the estimate, and the judge's marks of the others make
-it sharper (PPI++). Else the error rates of the judge are carried over from the labelled items (Rogan and Gladen).
+A calibration corrects the metrics that are means of the marks of one rubric, or of several together. Of several that
+fit, the one whose items were drawn from the very answers that are scored comes first, then the newest.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from alps.errors import DataError, UsageError
+from alps.errors import AlpsError, UsageError
 from alps.jsonl import Row, scan
 from alps.judges.asking import DIMENSION_OF
 from alps.judges.base import Judge
 from alps.judges.binding import Calibration, calibration_files, differing_part, read_calibration
 from alps.judges.rubric import EMOTIONAL
-from alps.run.draw import Asked, asked_in, population_hash
-from alps.run.source import Data
-from alps.stats.bootstrap import Floats
-from alps.stats.corrections import Correction, clustered_rogan_gladen, ppi
+from alps.run.answers import Answers, Corrected, by_labels, by_rates
+from alps.run.asked import Asked, asked_in, population_hash
+from alps.run.source import Data, TrackData
 from alps.tasks import Metric
 
 OFF = "off"
-Rubrics = Mapping[str, Mapping[str, Any]]
-"""What calibrations hold of the rubrics of a metric."""
 
 
 @dataclass(frozen=True)
 class Chosen:
     """The calibrations that may be used for a judge, by rubric, and why others of the same judge may not."""
 
-    by_rubric: Mapping[str, Calibration]
+    by_rubric: Mapping[str, Sequence[Calibration]]
     refused: tuple[str, ...] = ()
+    api_base: str | None = None
 
 
-def choose(given: str | None, judge: Judge, data: Data, *, today: date) -> Chosen:
+@dataclass(frozen=True)
+class _Population:
+    """What was asked about the answers of one track under the rubrics of one metric."""
+
+    metric: Metric
+    track: str
+    asked: Sequence[Asked]
+    scores: Mapping[tuple[str, int], Mapping[str, float]]
+    sessions: Mapping[str, str]
+    hash: str
+
+
+def choose(given: str | None, judge: Judge, data: Data, *, today: date, api_base: str | None = None) -> Chosen:
     """Find the calibrations of `judge` for the rubrics that the metrics of `data` are means of.
 
     Args:
@@ -47,6 +54,7 @@ def choose(given: str | None, judge: Judge, data: Data, *, today: date) -> Chose
         judge: Whose verdicts are to be corrected.
         data: What is scored.
         today: What expiry is held against.
+        api_base: The endpoint of the judge.
 
     Raises:
         UsageError: If the given one fits none of the rubrics: names the part that differs.
@@ -57,12 +65,12 @@ def choose(given: str | None, judge: Judge, data: Data, *, today: date) -> Chose
         return Chosen({})
     refused: dict[str, None] = {}
     candidates = _known(refused) if given is None else [read_calibration(Path(given).expanduser())]
-    chosen: dict[str, Calibration] = {}
+    chosen: dict[str, list[Calibration]] = {}
     for name in rubrics:
         for calibration in candidates:
             why = differing_part(calibration, judge, name, today=today)
             if why is None:
-                chosen.setdefault(name, calibration)
+                chosen.setdefault(name, []).append(calibration)
             elif calibration.judge == judge.name and name in calibration.rubrics:
                 refused[f"{_name(calibration)}: {why}"] = None
     if given is not None and not chosen:
@@ -70,7 +78,7 @@ def choose(given: str | None, judge: Judge, data: Data, *, today: date) -> Chose
             raise UsageError(f"calibration={given}: no score of these tracks is a mean of marks; leave it out")
         why = differing_part(candidates[0], judge, rubrics[0], today=today)
         raise UsageError(f"calibration={given}: not for this judge and these tracks: {why}; calibrate again")
-    return Chosen(chosen, tuple(refused))
+    return Chosen(chosen, tuple(refused), api_base)
 
 
 def _known(unreadable: dict[str, None]) -> list[Calibration]:
@@ -79,8 +87,8 @@ def _known(unreadable: dict[str, None]) -> list[Calibration]:
     for path in calibration_files():
         try:
             found.append(read_calibration(path))
-        except DataError as error:
-            unreadable[f"{path.name}: {error}"] = None
+        except (AlpsError, OSError) as error:
+            unreadable[str(error)] = None
     return found
 
 
@@ -98,7 +106,9 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     """Return, by track and metric, the corrected scores of a finished run.
 
     A row holds `method` (`ppi` or `rogan_gladen`), `status`, `value`, `low`, `high`, `labelled` (how many labels it
-    stands on), `judged`, `outside` (whether a figure leaves the scale, as it is) and `reason`, where there is no value.
+    stands on), `judged` and `n` (answers that were judged, and all that are scored), `outside` (whether a figure leaves
+    the scale, as it is), `impossible` (whether the value itself does), `calibration`, `notes` on what is doubtful, and
+    `reason`, where there is no value.
     """
     if not chosen.by_rubric:
         return {}
@@ -110,11 +120,11 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     for track in data.tracks:
         name = track.task.track
         for metric in track.task.metrics:
-            calibrations = {rubric: chosen.by_rubric.get(rubric) for rubric in metric.rubrics}
-            known = {rubric: calibration for rubric, calibration in calibrations.items() if calibration is not None}
-            if known and len(known) == len(metric.rubrics):
-                row = _corrected(metric, known, asked.get(name, ()), scores.get(name, {}))
-                found.setdefault(name, {}).update({metric.name: row} if row is not None else {})
+            if not metric.rubrics or not all(rubric in chosen.by_rubric for rubric in metric.rubrics):
+                continue
+            population = _population(metric, track, asked.get(name, ()), scores.get(name, {}))
+            if (row := _corrected(population, chosen)) is not None:
+                found.setdefault(name, {})[metric.name] = row
     return found
 
 
@@ -126,124 +136,98 @@ def _scores(path: Path) -> dict[str, dict[tuple[str, int], Mapping[str, float]]]
     return found
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """The answers whose marks make up a metric, in columns, and how many answers failed and count as the worst."""
-
-    names: Sequence[str]
-    values: Floats
-    clusters: Sequence[str]
-    failed: int
-
-
-def _corrected(
+def _population(
     metric: Metric,
-    calibrations: Mapping[str, Calibration],
-    asked: Iterable[Asked],
+    track: TrackData,
+    asked: Sequence[Asked],
     scores: Mapping[tuple[str, int], Mapping[str, float]],
-) -> Row | None:
+) -> _Population:
     rubrics = {EMOTIONAL if name in DIMENSION_OF else name for name in metric.rubrics}
-    population = [question for question in asked if question.rubric in rubrics]
-    marked = [
-        (question, value) for question in population if (value := _score_of(question, metric, scores)) is not None
-    ]
-    total = sum(metric.name in row for row in scores.values())
-    if not marked:
+    mine = [question for question in asked if question.rubric in rubrics]
+    sessions = {sample.benchmark_id: sample.session_id for sample in track.samples()}
+    whole = population_hash(question.about for question in mine)
+    return _Population(metric, track.task.track, mine, scores, sessions, whole)
+
+
+def _corrected(population: _Population, chosen: Chosen) -> Row | None:
+    metric = population.metric
+    sampled = {rubric: _sampled(population, rubric, chosen.by_rubric[rubric]) for rubric in metric.rubrics}
+    answers = _answers(population)
+    if not answers.names:
         return None
-    judged = _Judged(
-        names=[question.name for question, _ in marked],
-        values=np.array([value for _, value in marked], dtype=np.float64),
-        clusters=[question.cluster for question, _ in marked],
-        failed=total - len(marked),
-    )
-    found = {name: calibration.rubrics[name] for name, calibration in calibrations.items()}
-    if _is_sample(found, population):
-        correction = _by_labels(metric, found, judged)
-    else:
-        correction = _by_rates(metric, found, judged)
-    return _row(correction, judged, metric, calibrations)
-
-
-def _score_of(question: Asked, metric: Metric, scores: Mapping[tuple[str, int], Mapping[str, float]]) -> float | None:
-    return scores.get((question.about.benchmark_id, question.about.repeat), {}).get(metric.name)
-
-
-def _is_sample(found: Rubrics, population: Sequence[Asked]) -> bool:
-    """Tell whether the labelled items of every rubric were drawn at random from these very answers."""
-    hashes = {
-        question.track: population_hash(other.about for other in population if other.track == question.track)
-        for question in population
+    if all(found is not None for found in sampled.values()):
+        used = {rubric: found for rubric, found in sampled.items() if found is not None}
+        return _row(by_labels(metric, {name: c.rubrics[name] for name, c in used.items()}, answers), used, chosen)
+    newest = {
+        rubric: max(chosen.by_rubric[rubric], key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled)))
+        for rubric in metric.rubrics
     }
-    samples = [row.get("sample") or {} for row in found.values()]
-    return all(s.get("random") is True and s.get("predictions") == hashes.get(str(s.get("track"))) for s in samples)
+    return _row(by_rates(metric, {name: c.rubrics[name] for name, c in newest.items()}, answers), newest, chosen)
 
 
-def _by_labels(metric: Metric, found: Rubrics, judged: _Judged) -> Correction:
-    labels = [_labels(name, row) for name, row in found.items()]
-    known = [n for n, name in enumerate(judged.names) if all(name in of_one for of_one in labels)]
-    people = np.array([np.mean([of_one[judged.names[n]] for of_one in labels]) for n in known], dtype=np.float64)
-    others = [n for n in range(len(judged.names)) if n not in set(known)]
-    clusters = ([judged.clusters[n] for n in known], [judged.clusters[n] for n in others])
-    return ppi(
-        people,
-        judged.values[known],
-        judged.values[others],
-        clusters,
-        interval="score" if set(people) <= {0.0, 1.0} else "normal",
-        bounds=(metric.lowest, metric.highest),
-    )
+def _sampled(population: _Population, rubric: str, calibrations: Sequence[Calibration]) -> Calibration | None:
+    """Return the calibration whose items were drawn at random from these very answers; the newest of several."""
+    found = []
+    for calibration in calibrations:
+        sample = calibration.rubrics[rubric].sample
+        drawn = sample.of(population.track) if sample is not None else None
+        if drawn is not None and drawn.predictions == population.hash:
+            found.append(calibration)
+    return max(found, key=lambda calibration: calibration.row.made or "", default=None)
 
 
-def _labels(name: str, row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the means of people's labels by the names of the answers; on a scale of two values, from 0 to 1."""
-    suffix = f":{DIMENSION_OF[name]}" if name in DIMENSION_OF else ""
-    return {
-        item.removesuffix(suffix): float(mean) for item, _, _, _, mean in row.get("labelled", ()) if mean is not None
-    }
-
-
-def _by_rates(metric: Metric, found: Rubrics, judged: _Judged) -> Correction:
-    row = next(iter(found.values()))
-    values = row["scale"]["values"]
-    if len(found) > 1 or len(values) != 2:
-        reason = "error rates carry over on scales of two values only: label a random sample of this run"
-        raw = ppi(judged.values, judged.values, judged.values[:0]).raw
-        return Correction("rogan_gladen", raw, None, None, None, 0, reason=reason)
-    pairs = [
-        (truth == values[-1], verdict == values[-1], cluster or item)
-        for item, cluster, truth, verdict, _ in row.get("labelled", ())
-        if truth is not None and verdict is not None
+def _answers(population: _Population) -> Answers:
+    """Lay out the answers whose marks make up the metric; a mark is None where the judgement failed."""
+    name = population.metric.name
+    marks = [
+        population.scores.get((question.about.benchmark_id, question.about.repeat), {}).get(name)
+        for question in population.asked
     ]
-    return clustered_rogan_gladen(
-        [bool(value == metric.highest) for value in judged.values],
-        judged.clusters,
-        [truth for truth, _, _ in pairs],
-        [verdict for _, verdict, _ in pairs],
-        [f"label {cluster}" for _, _, cluster in pairs],
+    asked = {(question.about.benchmark_id, question.about.repeat) for question in population.asked}
+    failed = [place for place, row in population.scores.items() if name in row and place not in asked]
+    if name.startswith(f"{EMOTIONAL}_"):  # one of its two languages: the answers in the other one are no part of it
+        kept = [n for n, mark in enumerate(marks) if mark is not None]
+    else:
+        kept = list(range(len(marks)))
+    return Answers(
+        track=population.track,
+        names=[population.asked[n].name for n in kept],
+        marks=[marks[n] for n in kept],
+        clusters=[population.asked[n].cluster for n in kept],
+        failed=[population.sessions.get(benchmark_id, benchmark_id) for benchmark_id, _ in failed],
     )
 
 
-def _row(correction: Correction, judged: _Judged, metric: Metric, calibrations: Mapping[str, Calibration]) -> Row:
-    """Return a correction as it stands in the summary: of all answers, of which failed ones are known to be worst."""
-    total = len(judged.names) + judged.failed
-    figures = {
-        name: None
-        if (figure := getattr(correction, name)) is None
-        else (figure * len(judged.names) + metric.lowest * judged.failed) / total
-        for name in ("value", "low", "high")
-    }
-    sources = {_name(calibration): _hash(calibration) for calibration in calibrations.values()}
-    row = {"method": correction.method, "status": correction.status, **figures, "labelled": correction.labelled}
-    row |= {"judged": len(judged.names), "n": total, "outside": correction.outside, "calibration": sources}
+def _row(found: Corrected, calibrations: Mapping[str, Calibration], chosen: Chosen) -> Row:
+    correction = found.correction
+    row: Row = {"method": correction.method, "status": "not_correctable" if found.value is None else "corrected"}
+    row |= {"value": found.value, "low": found.low, "high": found.high, "labelled": correction.labelled}
+    row |= {"judged": found.judged, "n": found.n, "outside": found.outside, "impossible": found.impossible}
+    row["calibration"] = {_name(calibration): _hash(calibration) for calibration in calibrations.values()}
+    row["notes"] = list(dict.fromkeys([*found.notes, *_doubts(calibrations, chosen, correction.method)]))
     if correction.youden is not None:
         row["youden"] = asdict(correction.youden)
-    return {**row, "reason": correction.reason} if correction.reason else row
+    return {**row, "reason": found.reason} if found.reason else row
+
+
+def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str) -> list[str]:
+    """Say what makes a correction doubtful without forbidding it."""
+    notes = []
+    for rubric, calibration in calibrations.items():
+        if calibration.rubrics[rubric].verdict == "fail":
+            notes.append(f"the judge failed its calibration under {rubric}")
+        if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
+            notes.append(f"under {rubric} the judge is not equally good on every system")
+        if calibration.row.api_base != chosen.api_base:
+            notes.append("calibrated at another judge_api_base")
+    return notes
 
 
 def _name(calibration: Calibration) -> str:
     """Return the name of a calibration: of its folder, or of its file where that has a name of its own."""
     path = calibration.path.resolve()
-    return path.parent.name if path.name == "calibration.json" else path.stem
+    name = path.parent.name if path.name == "calibration.json" else path.stem
+    return "".join(character if character.isprintable() else "?" for character in name)
 
 
 def _hash(calibration: Calibration) -> str:

@@ -9,75 +9,27 @@ memories are not, as nearly all of them are unrelated: half are drawn among thos
 the most similar others.
 """
 
-import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from pydantic import ValidationError
+from typing import Any
 
 from alps.errors import RunFolderError, UsageError
-from alps.jsonl import Row, dump, scan
+from alps.jsonl import Row, dump
 from alps.judges.asking import DIMENSION_OF, MATCHING, accepted_of, rubric_of, scale_of
-from alps.judges.base import Embedded
 from alps.judges.labels import ITEMS, SCALE
-from alps.judges.matching import RELATIONS, Item, Judgement
-from alps.judges.rubric import EMOTIONAL, Rating, RubricQuestion
+from alps.judges.matching import Item
+from alps.judges.rubric import EMOTIONAL, RubricQuestion
 from alps.judges.similarity import similarity_matrix
+from alps.run.asked import Asked, Lists, asked_in, by_record, population_hash
 from alps.run.manifest import read_manifest, write_json
 from alps.run.source import Data, open_data
-from alps.schema import Prediction
 from alps.settings import RunSettings, parse_settings
-from alps.tasks import Task
-from alps.tasks.base import JUST_THE_SCORE
 
 SAMPLE, README = "sample.json", "README.md"
-
-
-class Answer(NamedTuple):
-    """One answer that a judge was asked about.
-
-    `repeat` counts answers to one record from 0; `answer` is what the judge was shown of this one: the response, or the
-    predicted memories as one line of JSON.
-    """
-
-    benchmark_id: str
-    repeat: int
-    answer: str
-
-
-@dataclass(frozen=True)
-class Lists:
-    """Two lists of memories whose relations a judge was asked for; pairs of identical values are left out of both."""
-
-    gold: tuple[Item, ...]
-    predicted: tuple[Item, ...]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One question to a judge about one answer; `name` is its item id, or how those of its items begin."""
-
-    name: str
-    track: str
-    cluster: str
-    language: str | None
-    about: Answer
-    question: RubricQuestion | Lists
-
-    @property
-    def rubric(self) -> str:
-        """The rubric that the judge was given."""
-        return self.question.rubric if isinstance(self.question, RubricQuestion) else MATCHING
-
-    @property
-    def size(self) -> int:
-        """How many items it could give under each of its rubrics: one, or its pairs."""
-        return len(self.question.gold) * len(self.question.predicted) if isinstance(self.question, Lists) else 1
 
 
 @dataclass(frozen=True)
@@ -157,89 +109,6 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     return Drawn(out, {rubric: draw.counts for draw in draws for rubric in draw.rubrics})
 
 
-def asked_in(run: Path, data: Data) -> list[Asked]:
-    """Return every question that the predictions in the folder `run` put to a judge, in the order of their `data`.
-
-    Predictions that failed are left out, as no judge is asked about them; those whose judgement failed are not.
-
-    Raises:
-        RunFolderError: If a prediction can't be read.
-    """
-    predictions = _by_record(run / "predictions.jsonl")
-
-    async def ask() -> list[Asked]:
-        found = []
-        for track in data.tracks:
-            for sample in track.samples():
-                for repeat, row in predictions.get((track.task.track, sample.benchmark_id), {}).items():
-                    try:
-                        found += await _ask(track.task, sample, repeat, row)
-                    except ValidationError as error:
-                        where = f"{run / 'predictions.jsonl'}: the row about {track.task.track}/{sample.benchmark_id}"
-                        raise RunFolderError(
-                            f"{where} can't be read; carry out the run again, with another out="
-                        ) from error
-        return found
-
-    return asyncio.run(ask())
-
-
-def population_hash(rows: Iterable[Answer]) -> str:
-    """Return what tells one population of answers from another: `predictions` in `sample.json`.
-
-    It is the sha256 over the sorted rows, each as the JSON list `[benchmark_id, repeat, answer]` in ASCII, without
-    spaces, and a line feed. Labelled items of a rubric are a random sample of what a run was judged for on a track if
-    the rubric's entry is `random`, is of this track, and has the hash of
-
-        [one.about for one in asked_in(run, data) if (one.track, one.rubric) == (track, rubric)]
-
-    where `rubric` is the judge's: `ei` for each of its three dimensions.
-    """
-    lines = (json.dumps(list(row), separators=(",", ":")) + "\n" for row in sorted(rows))
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-class _Listener(Embedded):
-    """A judge that remembers what it is asked, and says nothing."""
-
-    name = "listener"
-    fingerprint: Mapping[str, Any] = {}
-    relations = frozenset(RELATIONS)
-    comparable = False
-    rates = True
-
-    def __init__(self) -> None:
-        self.heard: list[RubricQuestion | Lists] = []
-
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
-        self.heard.append(Lists(tuple(gold), tuple(predicted)))
-        return Judgement("ok")
-
-    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        self.heard.append(question)
-        return Rating("invalid", error="only listens")
-
-
-async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
-    listener, prediction = _Listener(), Prediction.model_validate(row)
-    if prediction.outcome == "ok" and task.has_gold(sample):
-        await task.judge(sample, prediction, listener, JUST_THE_SCORE)
-    name = f"{task.track}/{sample.benchmark_id}{f'#{repeat + 1}' if repeat else ''}"
-    language = getattr(sample.gold, "language", None)
-    asked = [
-        Asked(name, task.track, sample.session_id, language, Answer(sample.benchmark_id, repeat, _answer(said)), said)
-        for said in listener.heard
-    ]
-    # A task of somebody's own may ask several things about one answer.
-    return [replace(one, name=f"{name}:{one.rubric}") for one in asked] if len(asked) > 1 else asked
-
-
-def _answer(question: RubricQuestion | Lists) -> str:
-    if isinstance(question, RubricQuestion):
-        return question.response
-    return json.dumps([item.payload() for item in question.predicted], sort_keys=True, separators=(",", ":"))
-
-
 def _open(run: Path) -> tuple[RunSettings, Data]:
     """Open the data of a finished run, if they are what they were."""
     then = read_manifest(run)
@@ -252,21 +121,11 @@ def _open(run: Path) -> tuple[RunSettings, Data]:
     return settings, data
 
 
-def _by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
-    """Return the last readable row of every answer, by track and record, then by repeat."""
-    found: dict[tuple[str, str], dict[int, Row]] = {}
-    for _, _, row in scan(path):
-        if row is not None and isinstance(row.get("benchmark_id"), str):
-            answers = found.setdefault((str(row.get("track", "")), row["benchmark_id"]), {})
-            answers[row.get("repeat", 0)] = row
-    return found
-
-
 def _related(run: Path) -> set[tuple[str, str, int, str, str]]:
     """Return the pairs that the run's judge named, whatever the relation: track, record, repeat, and two ids."""
     return {
         (*place, repeat, pair["gold"], pair["predicted"])
-        for place, answers in _by_record(run / "verdicts.jsonl").items()
+        for place, answers in by_record(run / "verdicts.jsonl").items()
         for repeat, row in answers.items()
         for pair in row.get("pairs") or ()
     }
@@ -389,8 +248,9 @@ _README = """# Labels to be given
 for is quoted below: it holds for people, too, and speaks of what stands in `payload`.
 
 - Two or more people label all items, each alone, without having seen a judge's verdicts, the run or others' labels.
-- A label is one line of `labels.jsonl`, a new file in this folder; where somebody can't decide there is none:
+- A label is one line of `labels.jsonl`, a new file in this folder:
   `{row}`
+- Nothing is left out because it is hard: those are the items that tell most. Whoever hesitates gives their best guess.
 - `annotator` is one name a person, the same in all lines; it need not be their real one.
 - Then `alps calibrate labels={folder} judge=…` holds a judge against the labels.
 

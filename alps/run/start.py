@@ -19,14 +19,14 @@ from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.correction import Chosen, add_corrections, choose
+from alps.run.correction import OFF, Chosen, add_corrections, choose
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
 from alps.run.manifest import build_manifest, claim, read_manifest, write_json
 from alps.run.progress import progress_line
-from alps.run.services import Services, check_names, closing, open_services
+from alps.run.services import Services, check_names, closing, open_judge, open_services
 from alps.run.source import Data, open_data
 from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
@@ -53,6 +53,7 @@ def run(settings: RunSettings) -> Finished:
     """
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
+    _check_calibration(settings, data)
     return _carry_out(settings, data, run_folder(settings), predictions=None)
 
 
@@ -78,6 +79,7 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
         drawn = " (its pools were drawn with another seed=)" if settings.seed != then["settings"].get("seed") else ""
         raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}")
     check_names(settings, data.tasks, generate=False)
+    _check_calibration(settings, data)
     slug = f"{_slug(settings.judge)}-{_digest(settings.experiment())}"
     folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
     if folder.resolve() == source.resolve():
@@ -124,6 +126,21 @@ def run_folder(settings: RunSettings) -> Path:
         _digest(settings.experiment()),
     )
     return Path("runs") / "-".join(part for part in parts if part)
+
+
+def _check_calibration(settings: RunSettings, data: Data) -> None:
+    """Refuse a calibration that does not fit, before anything is written or paid for."""
+    if settings.calibration in (None, OFF):
+        return
+    with TemporaryDirectory() as scratch:
+        ledger = Ledger(Path(scratch) / "calls.jsonl")
+        services = open_judge(settings, ledger)
+        try:
+            choose(settings.calibration, services.judge, data, today=date.today())
+        finally:
+            ledger.close()
+            if services.cache is not None:
+                services.cache.close()
 
 
 def _check_predicted(source: Path, then: dict[str, Any], data: Data) -> None:
@@ -178,7 +195,8 @@ async def _run(
 ) -> tuple[Plan, Chosen]:
     system, judge = services.systems[0][0], services.judge
     async with closing(services):
-        chosen = choose(settings.calibration, judge, data, today=date.today())
+        endpoint = settings.judge_api_base
+        chosen = choose(settings.calibration, judge, data, today=date.today(), api_base=endpoint)
         fingerprint = judge.fingerprint_for(_rubrics(data.tasks))
         manifest = build_manifest(
             settings=settings.experiment(),

@@ -12,16 +12,30 @@ correction the status is `not_correctable`, `reason` says why, and value and bou
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums
-from alps.stats.intervals import Confusion, clustered_variance, confusion, quantile, wilson
+from alps.stats.intervals import Confusion, clustered_variance, quantile, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
 Interval = Literal["score", "normal"]
 YOUDEN = 0.1
+
+
+class Cells(NamedTuple):
+    """A confusion table whose items may count in part: where people disagree, an item is positive to their share."""
+
+    tp: float
+    fn: float
+    fp: float
+    tn: float
+
+    @property
+    def n(self) -> int:
+        """Items, to the nearest number."""
+        return round(sum(self))
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,7 @@ class Correction:
         return any(figure is not None and not low <= figure <= high for figure in (self.value, self.low, self.high))
 
 
-def youden(counts: Confusion, *, design_effect: float = 1.0, level: float = 0.95) -> Estimate:
+def youden(counts: Confusion | Cells, *, design_effect: float = 1.0, level: float = 0.95) -> Estimate:
     """Estimate sensitivity + specificity - 1; 0 is a judge that guesses.
 
     The interval combines Wilson's two, squared distances added. None without both positive and negative items.
@@ -80,7 +94,7 @@ def youden(counts: Confusion, *, design_effect: float = 1.0, level: float = 0.95
 def rogan_gladen(
     positives: int,
     total: int,
-    counts: Confusion,
+    counts: Confusion | Cells,
     *,
     design_effect: float = 1.0,
     minimum: float = YOUDEN,
@@ -122,12 +136,14 @@ def rogan_gladen(
     return Correction("rogan_gladen", raw, value, low, high, better.n, None, better, design_effect)
 
 
-def _why_not(raw: Estimate, counts: Confusion, better: Estimate, minimum: float) -> str | None:
+def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate, minimum: float) -> str | None:
     if raw.value is None:
         return "the judge scored no items"
     if better.value is None or better.low is None:
         missing = "positive" if counts.tp + counts.fn == 0 else "negative"
         return f"no labelled item is {missing}: the judge's error rate there is unknown"
+    if better.value < 0:
+        return f"sensitivity + specificity - 1 is {better.value:.2f}: the judge contradicts people; which label is met?"
     if better.value <= minimum:
         return f"sensitivity + specificity - 1 is {better.value:.2f}, at most {minimum:g}: the judge nearly guesses"
     if better.low <= 0:
@@ -136,7 +152,7 @@ def _why_not(raw: Estimate, counts: Confusion, better: Estimate, minimum: float)
 
 
 def _two_sources(
-    positives: int, total: int, counts: Confusion, design_effect: float, level: float
+    positives: int, total: int, counts: Confusion | Cells, design_effect: float, level: float
 ) -> tuple[float, float]:
     """Return the adjusted interval of Rogan and Gladen's estimate."""
     z = quantile(level)
@@ -159,7 +175,7 @@ def _two_sources(
 def clustered_rogan_gladen(
     verdicts: Sequence[bool],
     clusters: Sequence[Hashable],
-    people: Sequence[bool],
+    people: Sequence[float],
     judge: Sequence[bool],
     label_clusters: Sequence[Hashable],
     *,
@@ -174,7 +190,8 @@ def clustered_rogan_gladen(
     Args:
         verdicts: The judge's, on the items scored; shape (items,).
         clusters: What each of these belongs to.
-        people: Labels of the labelled items; shape (labelled,).
+        people: Labels of the labelled items, 0 or 1, or between them where people disagree; shape (labelled,). Leaving
+            out what people dispute would measure the judge where it is easy, and bias the estimate.
         judge: The judge's verdicts there.
         label_clusters: What each of these belongs to.
         minimum: Youden's index up to which no correction is made.
@@ -186,21 +203,27 @@ def clustered_rogan_gladen(
     if len(verdicts) != len(clusters) or not len(people) == len(judge) == len(label_clusters):
         lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
         raise ValueError(f"lengths differ: {', '.join(map(str, lengths))}")
-    said, truth, heard = (np.asarray(part, dtype=bool) for part in (verdicts, people, judge))
-    counts = confusion(truth.tolist(), heard.tolist())
+    said, truth, heard = (np.asarray(part, dtype=np.float64) for part in (verdicts, people, judge))
+    cells = (truth * heard, truth * (1 - heard), (1 - truth) * heard, (1 - truth) * (1 - heard))
+    counts = Cells(*(float(cell.sum()) for cell in cells))
     effect = 1.0
-    if len(said) and truth.any() and not truth.all():
+    if len(said) and truth.any() and not (truth == 1).all():
         effect = _design_effect(said, truth, heard, [*clusters, *label_clusters])
     return rogan_gladen(int(said.sum()), len(said), counts, design_effect=effect, minimum=minimum, level=level)
 
 
-def _design_effect(said: np.ndarray, truth: np.ndarray, heard: np.ndarray, clusters: Sequence[Hashable]) -> float:
+def _design_effect(said: Floats, truth: Floats, heard: Floats, clusters: Sequence[Hashable]) -> float:
     """Return the clustered variance of Rogan and Gladen's estimate over that of items that stand alone, from 1 up."""
-    rate, hit, false = float(said.mean()), float(heard[truth].mean()), float(heard[~truth].mean())
+    no = 1 - truth
+    rate, hit, false = (
+        float(said.mean()),
+        float((truth * heard).sum() / truth.sum()),
+        float((no * heard).sum() / no.sum()),
+    )
     if hit == false:
         return 1.0  # not correctable whatever the clusters
     value = (rate - false) / (hit - false)
-    noise = np.where(truth, -value * (heard - hit) / truth.sum(), -(1 - value) * (heard - false) / (~truth).sum())
+    noise = -value * truth * (heard - hit) / truth.sum() - (1 - value) * no * (heard - false) / no.sum()
     influence = np.concatenate([(said - rate) / len(said), noise]).astype(np.float64)
     together = clustered_variance(influence, clusters)
     alone = clustered_variance(influence, range(len(influence)))
