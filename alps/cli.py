@@ -253,8 +253,8 @@ def labels_import(settings: tuple[str, ...]) -> None:
     parsed = parse_words(settings, ImportSettings)
     found = import_labels(parsed.format, Path(parsed.file).expanduser(), Path(parsed.out).expanduser())
     click.echo(
-        f"{parsed.out}: {found.items:,} items under {len(found.rubrics)} rubrics, {found.labels:,} labels of "
-        f"{len(found.annotators)} annotators, {found.verdicts:,} verdicts of {len(found.judges)} judges"
+        f"{parsed.out}: {found.items:,} items (rubrics: {len(found.rubrics)}), {found.labels:,} labels "
+        f"(annotators: {len(found.annotators)}), {found.verdicts:,} verdicts (judges: {len(found.judges)})"
     )
 
 
@@ -312,6 +312,78 @@ def calibrate(settings: tuple[str, ...]) -> None:
         raise BudgetError("stopped by the budget; the same command with a larger one goes on")
     if done.too_many_unheard:
         sys.exit(1)
+
+
+@cli.command()
+@click.argument("words", nargs=-1, required=True, metavar="RUN… [name=…] [org=…] [url=…] [out=DIR]")
+def submit(words: tuple[str, ...]) -> None:
+    """Pack finished runs of one system into a folder for the leaderboard, and show what will be published.
+
+    \b
+      alps submit runs/extraction-rules-samples name="Our rules" dry_run=yes
+    """
+    from alps.leaderboard.commands import submit_command
+
+    sys.exit(submit_command(words))
+
+
+@cli.command()
+@click.argument("words", nargs=-1, required=True, metavar="SUBMISSION [data=…] [base=REF]")
+def verify(words: tuple[str, ...]) -> None:
+    """Check a submission without trust: files, ids, hashes, and every printed score; exit 1 where it is refused.
+
+    Nothing from the folder is executed, and no network is needed.
+
+    \b
+      alps verify leaderboard/submissions/our-rules
+    """
+    from alps.leaderboard.commands import verify_command
+
+    sys.exit(verify_command(words))
+
+
+@cli.command()
+@click.argument("words", nargs=-1, required=True, metavar="SUBMISSION judge=… [data=PATH]")
+def rescore(words: tuple[str, ...]) -> None:
+    """Judge the predictions of a submission again, as a maintainer, and write its review.
+
+    \b
+      alps rescore leaderboard/submissions/our-rules judge=openai/gpt-4.1
+    """
+    from alps.leaderboard.commands import rescore_command
+
+    sys.exit(rescore_command(words))
+
+
+@cli.group()
+def leaderboard() -> None:
+    """Build the static leaderboard out of its submissions, or look at it."""
+
+
+@leaderboard.command("build")
+@click.argument("words", nargs=-1, metavar="[submissions=DIR] [out=DIR]")
+def leaderboard_build(words: tuple[str, ...]) -> None:
+    """Write the site: plain files that any static host can serve, from any path.
+
+    \b
+      alps leaderboard build out=site
+    """
+    from alps.leaderboard.commands_site import build_command
+
+    sys.exit(build_command(words))
+
+
+@leaderboard.command("serve")
+@click.argument("words", nargs=-1, metavar="[submissions=DIR] [out=DIR] [port=…]")
+def leaderboard_serve(words: tuple[str, ...]) -> None:
+    """Build the site and open it on this machine alone.
+
+    \b
+      alps leaderboard serve port=8000
+    """
+    from alps.leaderboard.commands_site import serve_command
+
+    sys.exit(serve_command(words))
 
 
 @cli.command()

@@ -27,7 +27,7 @@ from tests.submissions import (
     said,
     write_card_of,
 )
-from tests.visitors import write_visitors
+from tests.visitors import memory_items, values_of, visitor_id, write_visitors
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,24 @@ def test_missing_extra_and_duplicate_ids_are_counted_and_a_few_are_named(shelf: 
     assert any(line.startswith("task1: the scores") for line in found.unchecked)
 
 
+def test_the_samples_need_no_word_where_they_are(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "task=extraction", "model=rules")
+    folder = pack([run], WHO, out=tmp_path / SLUG).folder
+    assert verify(folder).consistent
+    assert read_entry(folder).card.runs[0].data.public
+    forge(folder, lambda card: card["runs"][0]["data"].update(split="test", public=False))
+    found = {finding.where: finding.what for finding in verify(folder).findings}
+    assert found["runs.0.data.split"] == "test, but the samples are dev"
+    assert found["runs.0.data.public"] == "the samples are public"
+
+
+def test_a_model_that_was_asked_in_other_words_is_flagged(shelf: Shelf, tmp_path: Path) -> None:
+    folder = shelf.copy(tmp_path)
+    forge(folder, lambda card: card["runs"][0]["prompts"].update({"extraction/1": "0" * 64}))
+    finding = said(shelf.verify(folder), "prompt")
+    assert (finding.severity, finding.what) == ("warning", "extraction/1 has another wording than ours")
+
+
 def test_scores_without_their_data_are_held_against_the_scores_of_single_answers(shelf: Shelf, tmp_path: Path) -> None:
     folder = shelf.copy(tmp_path)
     honest = verify(folder)
@@ -137,6 +155,52 @@ def test_the_oracle_is_flagged_as_a_copy_of_the_gold_and_only_flagged(shelf: She
     assert not packed.verification.serious
 
 
+def recorded_run(shelf: Shelf, folder: Path) -> Path:
+    """Run recorded predictions under recorded verdicts: a judge that can't be asked again."""
+    told = {n: memory_items(*values_of(n)) for n in range(VISITORS)}
+    review = {"gold_id": "m1", "pred_id": "m1", "error_type": "EQUIVALENT", "rationale": "the same town"}
+    answers = [{"benchmark_id": visitor_id(n), "memory_items": items} for n, items in told.items()]
+    reviews = [
+        {
+            "benchmark_id": visitor_id(n),
+            "model_output": {"memory_items": items},
+            "judge_output": {"pair_reviews": [review]},
+        }
+        for n, items in told.items()
+    ]
+    for name, found in (("answers", answers), ("reviews", reviews)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    words = (f"model=predictions:{folder / 'answers.jsonl'}", f"judge=recorded:{folder / 'reviews.jsonl'}")
+    return make_run(folder / "run", "task=extraction", f"data={shelf.data}", *words)
+
+
+def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand(shelf: Shelf, tmp_path: Path) -> None:
+    packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG)
+    assert packed.verification.consistent
+    assert (packed.card.system.kind, packed.card.system.model) == ("recorded", "predictions:answers.jsonl")
+    track = packed.card.tracks["task1"]
+    assert (track.judge, track.comparable, track.scores["f1_strict"].value) == ("recorded:reviews.jsonl", False, 0.5)
+
+    def agree(found: list[dict[str, Any]]) -> None:
+        second = {"gold": "g2", "predicted": "p2", "relation": "same", "reason": "why not", "strength": 0.0}
+        found[0]["pairs"].append(second)
+
+    forge_rows(packed.folder, "task1/verdicts", agree)
+    found = shelf.verify(packed.folder)
+    assert said(found, "score").where == "tracks.task1.scores.f1.value"
+    assert said(found, "row_score").where == "task1/scores.jsonl: visitor_00"
+    assert said(found, "row_score").what.startswith("scores.f1 printed 0.5, recomputed 1;")
+
+
+def test_without_such_verdicts_only_means_are_held_against_single_scores(shelf: Shelf, tmp_path: Path) -> None:
+    packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG, verdicts=False)
+    found = shelf.verify(packed.folder)
+    assert (found.serious, found.consistent) == (False, False)
+    assert "task1: the scores, without verdicts.jsonl" in found.unchecked
+    forge(packed.folder, lambda card: card["tracks"]["task1"]["scores"]["f1"].update(value=0.9))
+    assert said(shelf.verify(packed.folder), "score").where == "tracks.task1.scores.f1.value"
+
+
 def test_constant_and_overlong_answers_are_flagged(shelf: Shelf, tmp_path: Path) -> None:
     folder = shelf.copy(tmp_path)
 
@@ -145,7 +209,7 @@ def test_constant_and_overlong_answers_are_flagged(shelf: Shelf, tmp_path: Path)
 
     forge_rows(folder, "task4_ability1/predictions", spoil)
     found = shelf.verify(folder)
-    assert "11 of 12 answers are the same" in said(found, "constant").what
+    assert "11 of 12 answers are the same, digits aside" in said(found, "constant").what
     assert "15,000 characters" in said(found, "length").what
     assert "asked_0" in said(found, "length").what
 
@@ -236,8 +300,10 @@ def test_nothing_outside_its_folder_may_change_and_no_hook_runs(shelf: Shelf, tm
     finding = said(shelf.verify(folder, base="main"), "changes")
     assert (finding.severity, finding.what.endswith("README.md")) == ("serious", True)
     assert not (tmp_path / "ran").exists()
-    unknown = shelf.verify(folder, base="--output=x")
-    assert any("not a git reference" in line for line in unknown.unchecked)
+    for base, why in (("--output=x", "is no git reference"), ("nowhere", "git says")):
+        assert why in said(shelf.verify(folder, base=base), "changes").what
+    elsewhere = shelf.verify(shelf.folder, base="main")
+    assert any("no git checkout" in line for line in elsewhere.unchecked)
 
 
 def test_changes_can_be_given_as_a_list_or_as_another_copy(shelf: Shelf, tmp_path: Path) -> None:

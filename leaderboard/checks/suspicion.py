@@ -1,0 +1,156 @@
+"""What a person should look at before a submission is believed: nothing here proves anything."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Any
+
+from alps.judges.matching import shown_value
+from alps.leaderboard.checks.rows import TrackRows, named
+from alps.leaderboard.findings import Findings, some_of
+from alps.leaderboard.leaks import leak_in_answer, texts_of
+from alps.leaderboard.truth import Truth
+from alps.leaderboard.wording import shown
+from alps.text import fold
+
+COPIED = {"extraction": 0.9, "update": 0.9, "retrieval": 0.995, "utilization": 0.9}
+"""By task: a larger share that is the gold's very words, or the gold itself, is far beyond what models do."""
+CONSTANT = 0.5
+"""A larger share of one and the same answer."""
+FEWEST = 10
+"""Fewer answers than these say nothing about shares."""
+MOST_GUESSED = 50
+"""Up to so many choices may well all be right."""
+_LONG, _TIMES = 5_000, 20
+
+INJECTIONS = (
+    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
+    r"\b(?:instructions?|rules?|rubrics?|prompts?)\b",
+    r"\b(?:as|dear|attention|note to|to) (?:the |an? )?(?:judge|grader|evaluator|annotator)\b",
+    r"\b(?:you are|act as) (?:the |an? |now )?(?:judge|grader|evaluator)\b",
+    r"\b(?:mark|rate|grade|score|judge) (?:this|it|everything|all|every \w+) (?:\w+ ){0,3}(?:as )?"
+    r"(?:correct|met|same|supported|5|full marks|perfect)\b",
+    r"\bsystem\s*(?:prompt|message|override)\b|<\|?(?:im_start|system|assistant)\|?>|\[/?INST\]",
+    r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
+    r"\b(?:ignoriere?|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|regeln)\b",
+    r"\b(?:ignore[zr]?|oubliez?)\b.{0,40}\b(?:instructions?|consignes?)\b",
+    r"\b(?:ignora|olvida|ignore|esqueça|desconsidere)\b.{0,40}\b(?:instrucciones|instruções|reglas|regras|istruzioni)\b",
+    r"(?:忽略|无视|無視|不要理会).{0,12}(?:指令|指示|说明|規則|规则|提示)",
+    r"(?:作为|身为)(?:评委|裁判|评审|评分)",
+    r"(?:игнорируй|забудь|не обращай внимания).{0,40}(?:инструкци|указани|правил)",
+    r"(?:以前|上記|これまで|前)の.{0,8}(?:指示|命令).{0,8}(?:無視|忘れ)",
+    r"(?:이전|위의?).{0,10}(?:지시|명령|지침).{0,10}(?:무시|잊)",
+    r"(?:تجاهل|انس).{0,30}(?:التعليمات|الأوامر|القواعد)",
+)
+"""How answers talk to their judge, in the languages of the dialogues."""
+_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in INJECTIONS), re.IGNORECASE | re.DOTALL)
+_HIDDEN = re.compile("[\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
+_MARKUP = re.compile(r"<\s*(?:script|iframe|img|svg|object|embed|style|link|meta|base)\b|javascript\s*:", re.IGNORECASE)
+
+
+def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, findings: Findings) -> None:
+    """Flag answers that look copied, constant, far too long or meant for the judge, and what should stay at home.
+
+    Args:
+        name: The track.
+        task: Its task.
+        truth: Its records; None where they are not here, and nothing can be said of copies.
+        rows: The rows of the track.
+        findings: Takes what is found.
+    """
+    answers = {key: row["prediction"] for key, row in rows.predictions.items() if row["outcome"] == "ok"}
+    where = f"{name}/predictions.jsonl"
+    if truth is not None:
+        samples = {sample.benchmark_id: sample for sample in truth.samples if sample.gold is not None}
+        pairs = [(samples[key[0]], answer) for key, answer in answers.items() if key[0] in samples]
+        _check_copied(where, task, pairs, findings)
+    _check_constant(where, task, list(answers.values()), findings)
+    texts = {named(key): _text(answer) for key, answer in answers.items()}
+    _check_lengths(where, {record: len(said) for record, said in texts.items()}, findings)
+    _check_texts(where, texts, findings)
+    for stage, found in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
+        leaks = {named(key): leak for key, row in found.items() if (leak := leak_in_answer(_text(row)))}
+        if leaks:
+            first, leak = next(iter(leaks.items()))
+            what = f"{len(leaks):,} rows hold {leak}, the first is {first}"
+            findings.warn("leak", f"{name}/{stage}.jsonl", what, "remove it and pack again")
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    return "\n".join(text for text, _ in texts_of(row, keys=False))
+
+
+def _check_copied(where: str, task: str, pairs: list[tuple[Any, Mapping[str, Any]]], findings: Findings) -> None:
+    same = total = 0
+    for sample, answer in pairs:
+        for found in _copies(task, sample, answer):
+            total, same = total + 1, same + found
+    fewest = FEWEST if task != "retrieval" else MOST_GUESSED
+    if total >= fewest and same > COPIED[task] * total:
+        what = f"{same:,} of {total:,} {_UNITS[task]}"
+        findings.warn("near_gold", where, f"{what}: was the gold seen?", "say in notes how the answers came about")
+
+
+_UNITS = {
+    "extraction": "predicted values are the gold's word for word",
+    "update": "changed values are the gold's word for word",
+    "retrieval": "choices are the gold",
+    "utilization": "answers are the gold memory word for word",
+}
+
+
+def _copies(task: str, sample: Any, answer: Mapping[str, Any]) -> Iterator[bool]:
+    """Yield, for each thing that an answer says, whether it is the gold's very words."""
+    if task == "retrieval":
+        yield answer["selected_memory_id"] == sample.gold
+    elif task == "utilization":
+        yield fold(answer["answer"]) == fold(sample.gold.memory)
+    else:
+        given = {fold(memory.value) for memory in sample.memory} if task == "update" else set()
+        gold = {fold(shown_value(memory.value)) for memory in sample.gold}
+        for item in answer["memory_items"]:
+            if (value := fold(item["value"])) not in given:
+                yield value in gold
+
+
+def _check_constant(where: str, task: str, answers: list[Mapping[str, Any]], findings: Findings) -> None:
+    if len(answers) < FEWEST:
+        return
+    said = Counter(_gist(task, answer) for answer in answers)
+    gist, count = said.most_common(1)[0]
+    if count > CONSTANT * len(answers):
+        what = f"{count:,} of {len(answers):,} answers are the same, digits aside: {shown(gist) or 'nothing'}"
+        findings.warn("constant", where, what)
+
+
+def _gist(task: str, answer: Mapping[str, Any]) -> str:
+    if task == "retrieval":
+        return str(answer["selected_memory_id"])
+    if task == "utilization":
+        return re.sub(r"\d+", "0", fold(answer["answer"]))
+    return "; ".join(sorted(re.sub(r"\d+", "0", fold(item["value"])) for item in answer["memory_items"]))
+
+
+def _check_lengths(where: str, lengths: Mapping[str, int], findings: Findings) -> None:
+    if len(lengths) < FEWEST:
+        return
+    usual = median(lengths.values())
+    if long := [name for name, n in lengths.items() if n > max(_LONG, _TIMES * usual)]:
+        most = f"up to {max(lengths.values()):,} characters, {usual:,.0f} are usual"
+        findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
+
+
+def _check_texts(where: str, texts: Mapping[str, str], findings: Findings) -> None:
+    """Flag what is addressed to a judge or a browser, and what hides in a text."""
+    for code, what, pattern in (
+        ("injection", "speak to the judge", _INJECTION),
+        ("hidden", "hold invisible characters", _HIDDEN),
+    ):
+        found = {name: hit[0] for name, said in texts.items() if (hit := pattern.search(said))}
+        if found:
+            words = shown(next(iter(found.values())))
+            findings.warn(code, where, f"{len(found):,} answers {what}: {some_of(found)}; the first says «{words}»")
+    if markup := [name for name, said in texts.items() if _MARKUP.search(said)]:
+        what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
+        findings.note("markup", where, what)

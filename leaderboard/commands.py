@@ -1,0 +1,128 @@
+"""`alps submit`, `alps verify` and `alps rescore`: from words to what is printed, and the exit code."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from alps.errors import BudgetError, UsageError
+from alps.leaderboard.card import Details
+from alps.leaderboard.pack import pack, today
+from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
+from alps.leaderboard.submission import CARD
+from alps.leaderboard.verify import Options, verify
+from alps.leaderboard.wording import shown
+from alps.settings import parse_words
+
+REFUSED = 1
+
+
+def submit_command(words: Sequence[str]) -> int:
+    """Pack the runs among `words`, show what will be published, and write it unless it is only to be shown.
+
+    Raises:
+        AlpsError: If it can't be published so.
+    """
+    from alps.leaderboard.verify_table import print_packed
+    from alps.report.runs import find_run
+
+    runs, settings = _parted(words)
+    parsed = parse_words(settings, SubmitSettings)
+    details = Details(
+        name=parsed.name,
+        submitted=parsed.date or today(),
+        **{part: getattr(parsed, part) for part in ("org", "url", "notes", "kind", "snapshot")},
+        open_weights=parsed.open_weights,
+        public=parsed.public,
+    )
+    console = _console()
+    packed = pack(
+        [find_run(word) for word in runs],
+        details,
+        out=Path(parsed.out).expanduser() if parsed.out else None,
+        calls=parsed.calls,
+        verdicts=parsed.verdicts,
+        data=parsed.data,
+        show=lambda shown_first: print_packed(shown_first, console),
+        write=not parsed.dry_run,
+    )
+    if parsed.dry_run:
+        console.print("Nothing was written (dry_run).", markup=False)
+    else:
+        console.print(
+            f"wrote {packed.folder / CARD}; alps verify {packed.folder} is what will be run on it", markup=False
+        )
+    return 0
+
+
+def verify_command(words: Sequence[str]) -> int:
+    """Verify the submission among `words`, print what was found, and return 1 where it is refused.
+
+    Raises:
+        UsageError: If not exactly one folder is named, or a setting is not understood.
+    """
+    from alps.leaderboard.verify_table import print_verification
+
+    folder, settings = _one(words)
+    parsed = parse_words(settings, VerifySettings)
+    options = Options(
+        data=parsed.data,
+        split=parsed.split,
+        base=parsed.base,
+        changed=_lines(Path(parsed.changed).expanduser()) if parsed.changed else None,
+        reviewed=parsed.reviewed,
+    )
+    found = verify(folder, options)
+    if parsed.format == "json":
+        print(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_verification(found, _console())
+    return REFUSED if found.serious else 0
+
+
+def rescore_command(words: Sequence[str]) -> int:
+    """Judge the predictions of the submission among `words` again; return 1 where too many have no verdict.
+
+    Raises:
+        AlpsError: If the submission, the judge or the data can't be used, or the budget is spent.
+    """
+    from alps.leaderboard.rescore import rescore
+
+    folder, settings = _one(words)
+    parsed = parse_words(settings, RescoreSettings)
+    done = rescore(folder, parsed, [word.partition("=")[0] for word in settings])
+    if done.budget_spent:
+        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+    if done.too_many_unscored:
+        _console().print("Too many answers have no verdict: no review was written.", markup=False)
+        return REFUSED
+    _console().print(f"wrote {shown(str(done.path), 200)}: {done.review.status} under {parsed.judge}", markup=False)
+    return 0
+
+
+def _parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Part words into folders and settings; a folder may have a = in its name."""
+    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    return [word for word in words if word not in settings], settings
+
+
+def _one(words: Sequence[str]) -> tuple[Path, list[str]]:
+    folders, settings = _parted(words)
+    if len(folders) != 1:
+        raise UsageError(f"name one submission, not {len(folders)}")
+    return Path(folders[0]).expanduser(), settings
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(line for line in path.read_text(encoding="utf-8").splitlines() if line)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"changed={path}: can't be read ({getattr(error, 'strerror', None) or 'not UTF-8'})"
+        ) from error
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=80, highlight=False)

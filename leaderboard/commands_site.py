@@ -1,0 +1,70 @@
+"""`alps leaderboard build` and `alps leaderboard serve`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from alps.settings import parse_words
+
+SUBMISSIONS, SITE = "leaderboard/submissions", "site"
+
+
+class SiteSettings(BaseModel):
+    """What `alps leaderboard build` can be told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    submissions: Annotated[str, Field(description="the folder that holds a folder for each submission")] = SUBMISSIONS
+    out: Annotated[str, Field(description="the folder that is written")] = SITE
+
+
+class ServeSettings(SiteSettings):
+    """What `alps leaderboard serve` can be told."""
+
+    port: Annotated[int, Field(ge=0, le=65_535, description="on loopback; 0 for any that is free")] = 8000
+    build: Annotated[bool, Field(description="no: serve the site that lies in out= already")] = True
+
+
+def build_command(words: Sequence[str]) -> int:
+    """Build the site and say what it holds; return the exit code.
+
+    Raises:
+        UsageError: If a word is not understood, or there is nothing to read.
+        DataError: If a submission can't be read.
+    """
+    settings = parse_words(words, SiteSettings)
+    print(_build(settings))
+    return 0
+
+
+def serve_command(words: Sequence[str]) -> int:
+    """Build the site and serve it on loopback until interrupted; return the exit code.
+
+    Raises:
+        UsageError: If a word is not understood, or the port is taken.
+        DataError: If a submission can't be read.
+    """
+    from alps.leaderboard.serve import serve
+
+    settings = parse_words(words, ServeSettings)
+    if settings.build:
+        print(_build(settings))
+    with serve(Path(settings.out), port=settings.port) as server:
+        print(f"http://{server.server_address[0]!s}:{server.server_address[1]}/ (Ctrl-C ends it)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()
+    return 0
+
+
+def _build(settings: SiteSettings) -> str:
+    from alps.leaderboard.site import build
+
+    built = build(Path(settings.submissions), Path(settings.out))
+    return (
+        f"{built.out / 'index.html'}: {built.submissions:,} submissions on {built.boards:,} boards, "
+        f"{built.pages:,} pages, {built.bytes / 1e6:,.1f} MB"
+    )

@@ -1,0 +1,123 @@
+"""The boards as files: CSV for spreadsheets, JSON for programs, both with nothing in them that could run."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from alps.leaderboard.boards import Board, Standing
+from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
+from alps.report.runs import visible
+
+INDEX = "data/boards.json"
+_BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FIGURES = ("value", "low", "high")
+
+
+def write_downloads(renderer: Renderer) -> None:
+    """Write every board as CSV and JSON, and the list of them."""
+    content = renderer.content
+    for board in content.boards:
+        rows = list(_rows(board))
+        renderer.put(f"data/{board.id}.csv", _csv(rows))
+        renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
+    renderer.put(INDEX, as_json({"boards": [_about(board) for board in content.boards], **_source(content)}))
+
+
+def as_json(value: Any) -> str:
+    """Return JSON that may also stand inside a page: no `<`, `>` or `&` in it, and no line separators."""
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"{text}\n"
+
+
+def plain_cell(value: object) -> str:
+    """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    text = visible(value)
+    return f"'{text}" if text.lstrip(" \u00a0").startswith(_BEGINS_FORMULA) else text
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_MINIMAL, lineterminator="\r\n")
+    writer.writerow(names)
+    writer.writerows([[plain_cell(row.get(name)) for name in names] for row in rows])
+    return out.getvalue()
+
+
+def _about(board: Board) -> dict[str, Any]:
+    key, run = board.key, board.any.system.run(board.key.track)
+    return {
+        "id": board.id,
+        "page": page_of(board.task),
+        "task": board.task.name,
+        "track": key.track,
+        "title": track_title(board.task),
+        "metric": key.metric,
+        "data": run["data"]["name"].value,
+        "split": run["data"]["split"].value,
+        "data_sha256": key.data,
+        "conditions": json.loads(key.conditions),
+        "n": key.n,
+        "judge_fingerprint": key.judge,
+        "comparable": board.comparable,
+    }
+
+
+def _rows(board: Board) -> Iterator[dict[str, Any]]:
+    for standing in board.standings:
+        yield _of_system(board, standing, "ranked")
+    for standing in board.floor_systems:
+        yield _of_system(board, standing, "floor")
+    for floor in board.floors:
+        scores = {name: score.value for name, score in floor.scores.items()}
+        yield {"section": "floor", "name": floor.name, "judge": floor.judge, **_figures(board, scores)}
+    for reported in board.reported:
+        scores = {name: {"value": place.value} for name, place in reported.scores.items()}
+        row = {"section": "reported by the paper", "name": reported.name, "judge": "the paper's own"}
+        yield {**row, **_figures(board, scores)}
+
+
+def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
+    card, track = row.system.card, row.track.value
+    calls = row.system.run(board.key.track)["calls"].value
+    found = {
+        "section": section,
+        "rank_best": row.rank.best if row.rank is not None else None,
+        "rank_worst": row.rank.worst if row.rank is not None else None,
+        "slug": card.slug,
+        "name": card.name,
+        "org": card.org,
+        "kind": card.system.kind,
+        "open_weights": card.system.open_weights,
+        "status": row.system.entry.status,
+        "submitted": card.submitted,
+        "judge": track["judge"],
+        "n": track["n"],
+        "unscored": track["unscored"],
+        "failed": sum(track["failed_predictions"].values()),
+        **{name: calls[name] for name in ("cost", "prompt_tokens", "completion_tokens")},
+    }
+    return {**found, **_figures(board, track["scores"])}
+
+
+def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for metric in (board.metric, *board.others):
+        score = scores.get(metric.name) or {}
+        found |= {f"{metric.name}_{name}": score.get(name) for name in _FIGURES}
+        held = score.get("corrected") or {}
+        if metric is board.metric and board.key.judge is not None:
+            found |= {f"{metric.name}_corrected_{name}": held.get(name) for name in _FIGURES}
+    return found
+
+
+def _source(content: Content) -> dict[str, Any]:
+    return {"reported": content.published.reports.source.model_dump(), "submissions": len(content.systems)}

@@ -1,0 +1,130 @@
+"""What the verification of a submission finds, and what it could and could not check."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Severity = Literal["serious", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("serious", "warning", "note")
+MOST_EXAMPLES = 5
+"""How many of many alike are named in one finding."""
+MOST_OF_A_KIND = 25
+"""How many findings of one kind are kept; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, or that a maintainer should look at.
+
+    Attributes:
+        severity: `serious` where the submission can't be taken, `warning` where a person must look, else `note`.
+        code: What kind of thing it is.
+        where: The file, the track or the field.
+        what: What is wrong, in one line.
+        mend: What the submitter can do about it; empty where there is nothing to do.
+    """
+
+    severity: Severity
+    code: str
+    where: str
+    what: str
+    mend: str = ""
+
+
+@dataclass
+class Findings:
+    """Collects findings while the checks run; of many of one kind only the first are kept.
+
+    `checked` says in words what was checked, by the name of the check; `unchecked` what could not be, and why.
+    """
+
+    kept: list[Finding] = field(default_factory=list)
+    checked: dict[str, str] = field(default_factory=dict)
+    unchecked: list[str] = field(default_factory=list)
+    _counts: Counter[tuple[Severity, str]] = field(default_factory=Counter)
+
+    def serious(self, code: str, where: str, what: str, mend: str = "") -> None:
+        """Add what keeps a submission from being taken."""
+        self._add(Finding("serious", code, where, what, mend))
+
+    def warn(self, code: str, where: str, what: str, mend: str = "") -> None:
+        """Add what a person must look at."""
+        self._add(Finding("warning", code, where, what, mend))
+
+    def note(self, code: str, where: str, what: str) -> None:
+        """Add what is worth knowing."""
+        self._add(Finding("note", code, where, what))
+
+    def take(self, others: "Findings") -> None:
+        """Add all that others found."""
+        for finding in others.kept:
+            self._add(finding)
+        for kind, count in others._counts.items():
+            self._counts[kind] += max(0, count - MOST_OF_A_KIND)
+
+    @property
+    def refused(self) -> bool:
+        """Whether anything serious was found."""
+        return any(finding.severity == "serious" for finding in self.kept)
+
+    def ordered(self) -> tuple[Finding, ...]:
+        """Return what was found, the serious first, with a line for those that were only counted."""
+        lost = [
+            Finding(severity, code, "", f"and {count - MOST_OF_A_KIND:,} more of this kind")
+            for (severity, code), count in self._counts.items()
+            if count > MOST_OF_A_KIND
+        ]
+        return tuple(sorted([*self.kept, *lost], key=lambda finding: SEVERITIES.index(finding.severity)))
+
+    def _add(self, finding: Finding) -> None:
+        kind = finding.severity, finding.code
+        self._counts[kind] += 1
+        if self._counts[kind] <= MOST_OF_A_KIND:
+            self.kept.append(finding)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of verifying a submission.
+
+    Attributes:
+        folder: The name of its folder.
+        status: How far it is confirmed: one of `alps.leaderboard.submission.STATUSES`.
+        consistent: Whether every printed score came out again from predictions and verdicts.
+        checked: What was checked, by the name of the check.
+        unchecked: What could not be checked, and why.
+    """
+
+    folder: str
+    status: str
+    consistent: bool
+    findings: tuple[Finding, ...]
+    checked: Sequence[tuple[str, str]]
+    unchecked: tuple[str, ...]
+
+    @property
+    def serious(self) -> bool:
+        """Whether anything serious was found."""
+        return any(finding.severity == "serious" for finding in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as plain lists and dicts, with the number of findings by severity."""
+        found = Counter(finding.severity for finding in self.findings)
+        return {
+            "folder": self.folder,
+            "status": self.status,
+            "serious": self.serious,
+            "consistent": self.consistent,
+            "found": {severity: found[severity] for severity in SEVERITIES},
+            "checked": [{"check": check, "what": what} for check, what in self.checked],
+            "unchecked": list(self.unchecked),
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+
+def some_of(names: Iterable[str]) -> str:
+    """Name the first few of many, and count the others."""
+    listed = list(names)
+    more = f" and {len(listed) - MOST_EXAMPLES:,} more" if len(listed) > MOST_EXAMPLES else ""
+    return f"{', '.join(listed[:MOST_EXAMPLES])}{more}"

@@ -1,0 +1,100 @@
+"""Numbers that say where they come from: every figure on a page points into the file that it was read from.
+
+`<data value="…" data-from="FILE#POINTER">` is a number as it stands in a file, by a JSON pointer (RFC 6901);
+`<data value="…" data-computed="NAME" data-args="…">` is one that a function here made of several.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from alps.report.numbers import number
+
+_STEERING = ('"', "<", ">", "&", "'")
+NOTHING = Markup('<span class="nothing">–</span>')
+"""What stands where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value in a file of the leaderboard: the file as pages name it, a JSON pointer, and what stands there."""
+
+    file: str
+    pointer: str
+    value: Any
+
+    def __getitem__(self, key: str | int) -> "Place":
+        """Return the place one step further in; one that is not there holds None."""
+        value, inner = self.value, None
+        if isinstance(value, dict):
+            inner = value.get(key)
+        elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
+            inner = value[key]
+        if isinstance(key, str) and ("/" in key or "~" in key):
+            key = key.replace("~", "~0").replace("/", "~1")
+        return Place(self.file, f"{self.pointer}/{key}", inner)
+
+    def __bool__(self) -> bool:
+        """Tell whether something is there."""
+        return self.value is not None
+
+    def items(self) -> Iterator[tuple[str, "Place"]]:
+        """Yield the fields of an object with their places, in their order."""
+        for key in self.value or ():
+            yield key, self[key]
+
+    @property
+    def origin(self) -> str:
+        """Where it is, as `data-from` says it."""
+        return f"{self.file}#{self.pointer}"
+
+
+def figure(place: Place, said: Callable[[Any], str] = number) -> Markup:
+    """Return a number that says where it stands, written by `said`; a dash where there is none."""
+    value = place.value
+    if value is None:
+        return NOTHING
+    if type(value) not in (int, float):  # a site has hundreds of thousands of numbers, and nothing of them to escape
+        return Markup('<data value="{}" data-from="{}">{}</data>').format(json.dumps(value), place.origin, said(value))
+    origin = place.origin
+    if any(character in origin for character in _STEERING):
+        origin = escape(origin)
+    return Markup(f'<data value="{value!r}" data-from="{origin}">{said(value)}</data>')
+
+
+def computed(value: float | str, name: str, *args: str, said: str | None = None) -> Markup:
+    """Return a number that the function `name` made of `args`."""
+    shown = said if said is not None else f"{value:,}" if isinstance(value, int) else str(value)
+    return Markup('<data value="{}" data-computed="{}" data-args="{}">{}</data>').format(
+        value, name, " ".join(args), shown
+    )
+
+
+def whole(value: float) -> str:
+    """Write a count."""
+    return f"{value:,.0f}"
+
+
+def money(value: float) -> str:
+    """Write US dollars."""
+    if not value:
+        return "$0"
+    return f"${value:,.2f}" if value >= 0.1 else f"${value:.4f}"
+
+
+def seconds(value: float) -> str:
+    """Write a duration: milliseconds below a second."""
+    if value and value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:,.1f} s"
+
+
+def bounds(score: Place) -> Markup:
+    """Return `[low, high]` of a score; a dash where there is no interval."""
+    low, high = score["low"], score["high"]
+    if low.value is None or high.value is None:
+        return NOTHING
+    return Markup('<span class="interval">[{}, {}]</span>').format(figure(low), figure(high))

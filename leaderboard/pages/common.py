@@ -1,0 +1,232 @@
+"""What every page is made with: the templates, the names of tracks and pages, and boards as pages show them."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from alps.leaderboard.boards import Board
+from alps.leaderboard.classes import SIGNIFICANCE
+from alps.leaderboard.loading import System
+from alps.leaderboard.origin import computed, figure, money, seconds, whole
+from alps.leaderboard.published import Published
+from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title, pair
+from alps.report.runs import MEANINGS, visible
+from alps.tasks import Task
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+TASKS = ("extraction", "update", "retrieval", "utilization")
+ABILITIES = {
+    "pa": "Persona awareness",
+    "pf": "Preference following",
+    "vra": "Virtual-reality awareness",
+    "cf": "Constraint following",
+    "ei": "Emotional intelligence",
+}
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything that the pages show."""
+
+    systems: Sequence[System]
+    boards: Sequence[Board]
+    published: Published
+
+    @cached_property
+    def by_track(self) -> dict[str, list[Board]]:
+        """The boards of each track that has any, the leading one first."""
+        found: dict[str, list[Board]] = {}
+        for board in self.boards:
+            found.setdefault(board.key.track, []).append(board)
+        return found
+
+    @cached_property
+    def by_system(self) -> dict[str, list[Board]]:
+        """The boards that each system stands on, by its slug."""
+        found: dict[str, list[Board]] = {}
+        for board in self.boards:
+            for row in (*board.standings, *board.floor_systems):
+                found.setdefault(row.system.slug, []).append(board)
+        return found
+
+    def tracks_of(self, task: str) -> list[Task]:
+        """Return the tracks of a task that have boards."""
+        return [one for one in tasks().values() if one.name == task and one.track in self.by_track]
+
+
+@dataclass(frozen=True)
+class BoardView:
+    """A board as a page shows it."""
+
+    board: Board
+    table: Table
+    root: str
+
+    @property
+    def heading(self) -> str:
+        """What it ranks by."""
+        return metric_title(self.board.metric)
+
+    @property
+    def count(self) -> Markup:
+        """How many systems stand on it."""
+        return computed(len(self.board.standings), "systems", self.board.id)
+
+    @property
+    def systems(self) -> Markup:
+        """How many systems stand on it, in words."""
+        return Markup("{} {}").format(self.count, "system" if len(self.board.standings) == 1 else "systems")
+
+    @property
+    def hidden(self) -> bool:
+        """Whether some of its systems are not shown here."""
+        return len(self.table.sections[0].rows) < len(self.board.standings)
+
+    @property
+    def judge(self) -> str:
+        """Who judged."""
+        return str(self.board.any.track["judge"].value)
+
+    @property
+    def judge_page(self) -> str:
+        """The way to the page of its judge."""
+        return f"{self.root}judges/{judge_id(self.board.any.system, self.board.key.track)}.html"
+
+    @property
+    def data(self) -> str:
+        """The data set and its split."""
+        card = self.board.any.system.run(self.board.key.track)["data"]
+        return f"{card['name'].value} {card['split'].value}"
+
+    @property
+    def conditions(self) -> str:
+        """What it is run under, where that is not the usual."""
+        found = json.loads(self.board.key.conditions)
+        pools = found.pop("pools", {})
+        said = [f"{name} {value}" for name, value in found.items()]
+        return ", ".join([*said, *([f"pools by seed {pools['seed']}"] if "seed" in pools else [])])
+
+    @property
+    def sessions(self) -> bool:
+        """Whether its tests know which records come from one session."""
+        return known_track(self.board.key.track, self.board.key.data) is not None
+
+    @property
+    def tested(self) -> bool:
+        """Whether any ranks were told."""
+        return any(row.rank is not None for row in self.board.standings)
+
+    @property
+    def page(self) -> str:
+        """The way to where it stands whole."""
+        return f"{self.root}{page_of(self.board.task)}#{self.board.id}"
+
+    @property
+    def file(self) -> str:
+        """The way to its data, without the suffix."""
+        return f"{self.root}data/{self.board.id}"
+
+
+def view(
+    board: Board, *, root: str = "", most: int | None = None, brief: bool = False, first: bool = True
+) -> BoardView:
+    """Return a board as a page shows it; only the first of a track shows what the paper reports. See `board_table`."""
+    return BoardView(board, board_table(board, root=root, most=most, brief=brief, reported=first), root)
+
+
+def judge_id(system: System, track: str) -> str:
+    """Return what the page of the judge of a track goes by."""
+    return str(system.tracks[track]["judge_fingerprint"].value)
+
+
+def ability_of(task: Task) -> str:
+    """Return the short name of the ability of a track of utilization."""
+    return str(task.headline.name)
+
+
+def page_of(task: Task) -> str:
+    """Return the page on which the boards of a track stand."""
+    if task.name == "retrieval":
+        return f"retrieval-{task.pool_size}.html"
+    if task.name == "utilization":
+        return f"utilization-{ability_of(task)}.html"
+    return f"{task.name}.html"
+
+
+def track_title(task: Task) -> str:
+    """Return what a track is called."""
+    if task.name == "retrieval":
+        return f"Retrieval, {task.pool_size:,} distractors"
+    if task.name == "utilization":
+        return ABILITIES.get(ability_of(task), metric_title(task.headline))
+    return task.name.capitalize()
+
+
+class Renderer:
+    """Renders the templates into the files of a site."""
+
+    def __init__(self, out: Path, content: Content) -> None:
+        self.out, self.content = out, content
+        self.pages = self.bytes = 0
+        self.files: list[str] = []
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_finalize,
+        )
+        self._environment.filters.update(foreign=foreign, metric_title=metric_title)
+        self._environment.globals.update(
+            {
+                "figure": figure,
+                "computed": computed,
+                "whole": whole,
+                "money": money,
+                "seconds": seconds,
+                "KINDS": KINDS,
+                "MEANINGS": MEANINGS,
+                "TASKS": TASKS,
+                "level": f"{100 * (1 - SIGNIFICANCE):.0f} %",
+                "track_title": track_title,
+                "pair": pair,
+                "page_of": page_of,
+                "latest": max((system.card.submitted for system in content.systems), default=""),
+            }
+        )
+
+    def write(self, name: str, template: str, /, **values: Any) -> None:
+        """Render a template into the file `name`; links in it begin with `root`."""
+        root = "../" * name.count("/")
+        self.put(name, self._environment.get_template(template).render(root=root, here=name, **values))
+        self.pages += 1
+
+    def put(self, name: str, text: str) -> None:
+        """Write a file of the site."""
+        path = self.out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = text.encode("utf-8", "replace")
+        path.write_bytes(data)
+        self.bytes += len(data)
+        self.files.append(name)
+
+
+def _finalize(value: Any) -> Any:
+    """Make whatever is printed safe to encode; markup of our own stays as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def grouped(systems: Sequence[System]) -> Iterator[tuple[str, list[System]]]:
+    """Yield the systems by what they are."""
+    by_kind: Mapping[str, list[System]] = {kind: [] for kind in KINDS}
+    for system in systems:
+        by_kind[system.card.system.kind].append(system)
+    yield from ((kind, found) for kind, found in by_kind.items() if found)

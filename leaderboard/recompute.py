@@ -1,0 +1,246 @@
+"""Scores again from predictions and verdicts, by the code that scored them first; no judge is asked.
+
+What the embedded lexical judge says costs nothing, so its verdicts are made anew. Those of any other judge are taken
+as they stand in the submission, with the capabilities that its fingerprint gives it.
+"""
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from alps.errors import DataError
+from alps.jsonl import dump
+from alps.judges.base import Embedded, Judge, fingerprint_id
+from alps.judges.binding import Calibration, calibration_files, read_calibration
+from alps.judges.lexical import LexicalJudge
+from alps.judges.matching import RELATIONS, Item, Judgement, Relation
+from alps.leaderboard.submission import RunCard, Track
+from alps.leaderboard.truth import Truth
+from alps.prompts import Prompt
+from alps.run.board import Board
+from alps.run.correction import Chosen, corrected_scores
+from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
+from alps.run.journal import Journal, key_of
+from alps.run.summary import summarise_track
+from alps.schema import Prediction
+from alps.systems import Unheard, floor_systems
+from alps.tasks import JudgingOptions, Scored, Task
+from alps.tasks.base import Row
+
+Key = tuple[str, int]
+Rows = Mapping[Key, Mapping[str, Any]]
+"""Rows by the id of their record and which of its answers they are about."""
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What came out again.
+
+    Attributes:
+        summary: As the summary of a run gives it for a track.
+        scores: The rows of the scores.
+        verdicts: The rows of the verdicts, where they were made anew; else empty.
+        corrected: Corrected scores by metric, for the calibrations that are known here.
+        broken: Records that can't be scored, and why.
+    """
+
+    summary: Mapping[str, Any]
+    scores: Rows
+    verdicts: Rows = field(default_factory=dict)
+    corrected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    broken: Sequence[tuple[str, str]] = ()
+
+
+class ReplayedJudge(Embedded):
+    """Stands for the judge of a submission: it has its name, its fingerprint and its capabilities, and says nothing.
+
+    Args:
+        name: What it is called in the submission.
+        parts: Its fingerprint there.
+    """
+
+    def __init__(self, name: str, parts: Mapping[str, Any]) -> None:
+        self.name = name
+        self._rubrics: Mapping[str, Any] = parts.get("rubrics") or {}
+        self.fingerprint: Mapping[str, Any] = {
+            part: value for part, value in parts.items() if part not in ("id", "rubrics")
+        }
+        kind = parts.get("judge")
+        lexical, recorded = kind == LexicalJudge.name, kind == "recorded"
+        self.relations: frozenset[Relation] = LexicalJudge.relations if lexical else frozenset(RELATIONS)
+        self.comparable = not lexical and not recorded
+        self.supports = self.comparable
+        self.rates = not lexical
+
+    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+        """Fail: what this judge said stands in the submission, or nowhere."""
+        return Judgement("empty", error="no verdict in the submission")
+
+    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+        """Return the fingerprint with those of its rubrics that are asked for; embedded judges read none."""
+        if not self._rubrics:
+            return self.fingerprint
+        asked = {prompt.id for prompt in rubrics}
+        return {**self.fingerprint, "rubrics": {name: said for name, said in self._rubrics.items() if name in asked}}
+
+
+def judge_of(track: Track, run: RunCard) -> Judge:
+    """Return the judge to score a track with: the lexical one itself where it is the same, else one that replays."""
+    lexical = LexicalJudge()
+    parts = {name: value for name, value in run.judge.items() if name != "id"}
+    return lexical if parts == lexical.fingerprint else ReplayedJudge(track.judge, run.judge)
+
+
+def fingerprints(judge: Judge, task: Task) -> set[str]:
+    """Return the ids that verdicts of `judge` on `task` may carry: under all of its rubrics, or under one of them."""
+    sets: list[Sequence[Prompt]] = [task.rubrics, *((rubric,) for rubric in task.rubrics)]
+    return {fingerprint_id(judge.fingerprint_for(rubrics)) for rubrics in sets}
+
+
+def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdicts: Rows | None) -> Recomputed:
+    """Score the predictions of a track again.
+
+    Args:
+        truth: Its records.
+        track: Its card.
+        run: The card of its run, for the seed of the intervals and how the judge was asked.
+        predictions: Rows that were checked.
+        verdicts: Rows that were checked; None where there are none, which only the lexical judge can do without.
+    """
+    judge = judge_of(track, run)
+    broken: list[tuple[str, str]] = []
+    task = _guarded(_replaying(truth.task, judge, verdicts), broken)
+    repeats = run.settings.get("repeats") or 1
+    systems = tuple(_Recorded(task.track, predictions, repeat) for repeat in range(repeats))
+    plan_of = TrackPlan.of(task, lambda: truth.samples, systems, floor_systems(truth.task))
+    verdicts_made, scores = _Memory(), _Memory()
+    plan = Plan(
+        tracks=(plan_of,),
+        judge=judge,
+        options=JudgingOptions(extras=run.settings.get("extras") == "judge"),
+        floor_judge=LexicalJudge(),
+        journals=Journals(_Memory(), verdicts_made, scores),
+        workers=1,
+    )
+    asyncio.run(run_tracks(plan, progress=lambda scored: None))
+    summary = summarise_track(plan, plan_of, seed=int(run.settings.get("seed") or 0))
+    anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
+    return Recomputed(summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken))
+
+
+def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, Any]:
+    """Return what follows from the scores of single answers alone: means and counts, no intervals.
+
+    For data that are not here: sessions, which the intervals need, are part of them.
+    """
+    board = Board(task.metrics)
+    failed: dict[str, Counter[str]] = {"generate": Counter(), "judge": Counter()}
+    for place, ((name, repeat), row) in enumerate(sorted(scores.items())):
+        if row["stage"] != "score":
+            failed[row["stage"]][row["outcome"]] += 1
+        if row["scores"] or row.get("counts"):
+            board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
+        else:
+            board.add_unscored()
+    means = {metric.name: board.estimate(metric, seed=seed) for metric in task.metrics}
+    return {
+        "n": board.scored + board.unscored,
+        "scored": board.scored,
+        "unscored": board.unscored,
+        "failed_predictions": dict(failed["generate"]),
+        "failed_judgements": dict(failed["judge"]),
+        "counts": board.totals(),
+        "scores": {name: {"value": found.value, "n": found.n} for name, found in means.items()},
+    }
+
+
+class _Recorded:
+    """The system of a submission, for one of its repeats: says what stands there."""
+
+    def __init__(self, track: str, predictions: Rows, repeat: int) -> None:
+        self.name = "submitted"
+        self.settings: Mapping[str, Any] = {}
+        self._predictions, self._repeat = predictions, repeat
+        self._unheard = Unheard(self.name, track)
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Return the submitted answer to `sample`."""
+        row = self._predictions.get((sample.benchmark_id, self._repeat))
+        return await self._unheard.predict(sample) if row is None else Prediction.model_validate(row)
+
+
+def _replaying(task: Task, judge: Judge, verdicts: Rows | None) -> Task:
+    """Let the verdicts of `judge` be those of the submission; the judges of floors are asked as ever."""
+    if isinstance(judge, LexicalJudge):
+        return task
+    said = verdicts or {}
+
+    async def replay(sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions) -> dict[str, Any]:
+        if asked is not judge:
+            return await task.judge(sample, prediction, asked, options)
+        row = said.get((sample.benchmark_id, prediction.repeat))
+        if row is None:
+            return {"outcome": "empty", "judge": "", "error": None}
+        return {name: value for name, value in row.items() if name not in ("benchmark_id", "track", "repeat")}
+
+    return replace(task, judge=replay)
+
+
+def _guarded(task: Task, broken: list[tuple[str, str]]) -> Task:
+    """Let a record that can't be scored be named, whatever is wrong with it, and go on with the next."""
+
+    def score(sample: Any, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+        try:
+            return task.score(sample, prediction, verdict, judge)
+        except Exception as error:  # a stranger's verdict can be wrong in more ways than can be foreseen
+            broken.append((sample.benchmark_id, f"{type(error).__name__}: {error}"))
+            return Scored({})
+
+    return replace(task, score=score)
+
+
+class _Memory(Journal):
+    """A journal that is not kept: nothing here has to survive a crash, and writing to disk takes most of the time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, Any]] = {}
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Return the row under the key `name`."""
+        return self._rows.get(name)
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Keep `row`; it replaces an earlier one of the same record."""
+        self._rows[key_of(row) or ""] = row
+
+    def settle(self, order: Iterable[str]) -> None:
+        """Leave the rows as they are: they are looked up by their keys."""
+
+    def by_key(self) -> dict[Key, Mapping[str, Any]]:
+        """Return the rows by the ids of their records."""
+        return {(row["benchmark_id"], row.get("repeat", 0)): row for row in self._rows.values()}
+
+
+def _corrected(truth: Truth, track: Track, predictions: Rows, scores: _Memory) -> dict[str, Mapping[str, Any]]:
+    """Correct the scores again by those calibrations of the card that are known here."""
+    wanted = {sha for score in track.scores.values() if score.corrected for sha in score.corrected.calibration.values()}
+    if not wanted:
+        return {}
+    by_rubric: dict[str, list[Calibration]] = {}
+    for path in calibration_files():
+        if hashlib.sha256(path.read_bytes()).hexdigest() in wanted:
+            with suppress(DataError):
+                calibration = read_calibration(path)
+                for rubric in calibration.rubrics:
+                    by_rubric.setdefault(rubric, []).append(calibration)
+    with TemporaryDirectory(prefix="alps-verify-") as scratch:
+        folder = Path(scratch)
+        for name, rows in (("predictions", predictions), ("scores", scores.by_key())):
+            (folder / f"{name}.jsonl").write_bytes(b"".join(dump(dict(row)) for row in rows.values()))
+        return dict(corrected_scores(folder, truth.data, Chosen(by_rubric)).get(truth.task.track, {}))

@@ -1,0 +1,149 @@
+"""A maintainer judges the predictions of a submission again, with a judge and gold of their own, and writes it down.
+
+The predictions become a run folder of their own, so everything that a run does holds here, too: verdicts are on disk
+before the next question, the same command resumes, budgets stop it.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from alps.errors import DataError, UsageError
+from alps.jsonl import dump
+from alps.leaderboard.pack import today
+from alps.leaderboard.reading import faults_of
+from alps.leaderboard.settings import RescoreSettings
+from alps.leaderboard.submission import REVIEW, Entry, Review, Submission, read_entry, write_card
+from alps.leaderboard.truth import SAMPLES, data_for
+from alps.leaderboard.verify import Options, verify
+from alps.run.manifest import write_json
+from alps.run.source import open_data
+from alps.run.start import Finished, score_again
+from alps.settings import JudgeSettings, RunSettings, parse_settings
+
+_PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored")
+_CHOICES = ("task", "distractors", "ability", "condition", "window", "seed", "repeats", "scoring", "extras")
+"""Settings of a run that say which records it is about, how often each is answered, and how it is scored."""
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """What came of judging again: the review, where it lies, and the runs that it stands on."""
+
+    review: Review
+    path: Path
+    runs: tuple[Finished, ...]
+
+    @property
+    def budget_spent(self) -> bool:
+        """Whether the budget stopped it; no review is written then."""
+        return any(run.budget_spent for run in self.runs)
+
+    @property
+    def too_many_unscored(self) -> bool:
+        """Whether too many answers have no verdict; no review is written then."""
+        return any(run.too_many_unscored for run in self.runs)
+
+
+def rescore(folder: Path, settings: RescoreSettings, given: Sequence[str]) -> Rescored:
+    """Judge the predictions of the submission in `folder` again, and write `review.json` into it.
+
+    Args:
+        folder: The submission.
+        settings: The judge, the data with their gold, and what to note.
+        given: The names of the settings that were typed; the others stay as the submitter's run had them.
+
+    Raises:
+        AlpsError: If the submission is not in order, or the judge or the data can't be used.
+    """
+    found = verify(folder, Options(reviewed=True))
+    if serious := next((finding for finding in found.findings if finding.severity == "serious"), None):
+        raise DataError(f"{serious.what}; alps verify says it all", path=folder, field=serious.where)
+    entry = read_entry(folder)
+    work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
+    asked = [name for name in given if name in JudgeSettings.model_fields and name != "out"]
+    judging = {name: getattr(settings, name) for name in asked}
+    finished = []
+    for place in range(len(entry.card.runs)):
+        same = f"{place}-{_digest(entry.card, place)}"  # other predictions get other folders
+        source = _as_run(entry, place, settings, work / f"{same}-predictions")
+        finished.append(score_again(source, {**judging, "out": str(work / f"{same}-{_word(settings.judge)}")}))
+    done = Rescored(_review(entry.card, settings, finished), folder / REVIEW, tuple(finished))
+    if not done.budget_spent and not done.too_many_unscored:
+        write_card(done.path, done.review)
+    return done
+
+
+def _as_run(entry: Entry, place: int, settings: RescoreSettings, folder: Path) -> Path:
+    """Write what of a submission's run is needed to judge it again, as the folder of a run.
+
+    Raises:
+        UsageError: If its records are not those of the data.
+    """
+    run = entry.card.runs[place]
+    tracks = [name for name, track in entry.card.tracks.items() if track.run == place]
+    data = data_for(run, settings.data)
+    if data is None:
+        raise UsageError(f"data=: {run.data.name} is not here; give the folder of the data with their gold")
+    kept = {name: run.settings[name] for name in _CHOICES if name in run.settings}
+    split = settings.split or (run.data.split if data != SAMPLES else None)
+    values = {**kept, "model": run.settings.get("model", ""), "data": data, "split": split}
+    experiment = parse_settings(values, RunSettings)
+    opened = open_data(experiment)
+    for track in opened.tracks:
+        name = track.task.track
+        if name in tracks:
+            _check_ids(entry, name, {sample.benchmark_id for sample in track.samples()}, data)
+    folder.mkdir(parents=True, exist_ok=True)
+    description = {"data": opened.description, "settings": experiment.experiment()}
+    write_json(folder / "manifest.json", description)
+    rows = (row for name in tracks for row in entry.rows(name, "predictions"))
+    (folder / "predictions.jsonl").write_bytes(b"".join(dump(row) for row in rows))
+    return folder
+
+
+def _check_ids(entry: Entry, name: str, known: set[str], data: str) -> None:
+    submitted = {row["benchmark_id"] for row in entry.rows(name, "predictions")}
+    if submitted != known:
+        lacking, extra = len(known - submitted), len(submitted - known)
+        what = f"{lacking:,} of its records are missing in {name}, {extra:,} of {name}'s are not in it"
+        raise UsageError(f"data={data}: not the records of the submission: {what}")
+
+
+def _review(card: Submission, settings: RescoreSettings, runs: Sequence[Finished]) -> Review:
+    tracks: dict[str, Any] = {}
+    for place, run in enumerate(runs):
+        for name, found in run.summary["tracks"].items():
+            if name in card.tracks and card.tracks[name].run == place:
+                scores = {metric: _score(score) for metric, score in found["scores"].items()}
+                tracks[name] = {"scores": scores, "judge_fingerprint": found["judge_fingerprint"]}
+    row = {
+        "status": settings.status,
+        "judge_fingerprint": runs[0].summary["judge_fingerprint"],
+        "date": settings.date or today(),
+        "tracks": {name: tracks[name] for name in card.tracks if name in tracks},
+        "note": settings.note,
+    }
+    try:
+        return Review.model_validate(row)
+    except ValidationError as error:
+        field, fault = faults_of(error)[0]
+        raise UsageError(f"{field}: {fault}") from error
+
+
+def _score(score: Mapping[str, Any]) -> dict[str, Any]:
+    return {part: score[part] for part in _PARTS if part in score}
+
+
+def _digest(card: Submission, place: int) -> str:
+    hashes = [track.files.predictions.sha256 for track in card.tracks.values() if track.run == place]
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:8]
+
+
+def _word(judge: str) -> str:
+    """Return a judge's name as a part of a folder's."""
+    return "".join(c if c.isalnum() else "-" for c in judge.rpartition("/")[2])[:40].strip("-") or "judge"

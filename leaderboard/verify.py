@@ -1,0 +1,229 @@
+"""Verify a submission without trusting it: no network, nothing of it is run, and no word of it is taken for a path."""
+
+import json
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from alps.errors import AlpsError
+from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.checks.card import check_review, read_card
+from alps.leaderboard.checks.changes import check_changes
+from alps.leaderboard.checks.files import check_files, file_card
+from alps.leaderboard.checks.folder import check_folder
+from alps.leaderboard.checks.identity import check_identity, check_judges, check_prompt, task_name
+from alps.leaderboard.checks.rows import TrackRows, check_answers, check_ids, check_verdicts, read_track
+from alps.leaderboard.checks.scores import compare_means, compare_rows, compare_summary, compare_verdicts
+from alps.leaderboard.checks.suspicion import check_suspicion
+from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
+from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores
+from alps.leaderboard.submission import STATUSES, RunCard, Submission, Track
+from alps.leaderboard.truth import SAMPLES, Truth, data_for, open_truth, task_of
+from alps.leaderboard.wording import shown
+
+SELF_REPORTED, SCHEMA_VALID = STATUSES[:2]
+_SENSELESS = ("run", "fingerprint")
+"""Findings of the card after which its tracks can't be looked at."""
+
+
+@dataclass
+class Known:
+    """What was read and recomputed already: whoever verifies many submissions gives it to all of them."""
+
+    truths: MutableMapping[str, Truth] = field(default_factory=dict)
+    recomputed: MutableMapping[str, Recomputed] = field(default_factory=dict)
+    suspicion: MutableMapping[str, Findings] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a submission is verified.
+
+    Attributes:
+        data: The data to hold it against, where they are not the samples, or those of each run; None leaves scores and
+            ids unchecked then.
+        split: Their split, where it is not the one on the card.
+        base: A git reference, or another copy of the folder of submissions: nothing else may have changed since.
+        changed: Instead of that, the paths in the repository that have changed.
+        reviewed: Whether a maintainer's review may lie there.
+    """
+
+    data: str | tuple[str | None, ...] | None = None
+    split: str | None = None
+    base: str | None = None
+    changed: tuple[str, ...] | None = None
+    reviewed: bool = False
+
+
+DEFAULTS = Options()
+
+
+def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = None) -> Verification:
+    """Verify the submission in `folder`; whatever lies there, the result says so, and nothing is raised."""
+    findings = Findings()
+    check_folder(folder, findings)
+    card = None if findings.refused else read_card(folder, findings)
+    review = check_review(folder, findings, card, reviewed=options.reviewed) if folder.is_dir() else None
+    recomputed = 0
+    if card is not None:
+        check_files(folder, card, findings)
+        check_judges(card, findings)
+        if not any(finding.code in _SENSELESS for finding in findings.kept):
+            tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
+            recomputed = sum(track.check() for track in tracks)
+        findings.checked["scores"] = _said_of(card, recomputed, findings)
+    check_changes(folder, findings, base=options.base, changed=options.changed, reviewed=options.reviewed)
+    confirmed = review.status if review is not None else SCHEMA_VALID
+    return Verification(
+        folder=shown(folder.resolve().name),
+        status=SELF_REPORTED if findings.refused else confirmed,
+        consistent=card is not None and not findings.refused and recomputed == len(card.tracks),
+        findings=findings.ordered(),
+        checked=tuple(findings.checked.items()),
+        unchecked=tuple(findings.unchecked),
+    )
+
+
+@dataclass(frozen=True)
+class _TrackWork:
+    """One track of a submission while it is checked."""
+
+    folder: Path
+    card: Submission
+    name: str
+    options: Options
+    findings: Findings
+    known: Known
+
+    @property
+    def track(self) -> Track:
+        return self.card.tracks[self.name]
+
+    @property
+    def run(self) -> RunCard:
+        return self.card.runs[self.track.run]
+
+    @property
+    def printed(self) -> Mapping[str, Any]:
+        """The track as it stands in the card."""
+        printed: Mapping[str, Any] = self.card.model_dump(exclude_unset=True)["tracks"][self.name]
+        return printed
+
+    def check(self) -> bool:
+        """Check the track; return whether every score of it was recomputed."""
+        where = f"tracks.{self.name}"
+        if self.track.task != task_name(self.name):
+            what = f"{self.track.task}, but the track is of {task_name(self.name)}"
+            self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
+            return False
+        try:
+            task = task_of(self.name, self.track)
+        except AlpsError as error:
+            self.findings.serious("identity", f"{where}.conditions", shown(str(error), 160), "pack the runs again")
+            return False
+        check_identity(self.name, self.track, self.run, task, self.findings)
+        check_prompt(self.name, self.run, task, self.findings)
+        of_rows = Findings()
+        rows = read_track(self.folder, self.name, self.track, of_rows)
+        check_verdicts(task, self.track, self.run, rows, of_rows)
+        truth = self._truth()
+        if truth is None:
+            check_ids(self.name, rows, rows.predictions, of_rows)
+        else:
+            repeats = range(self.run.settings.get("repeats", 1))
+            check_ids(self.name, rows, [(name, repeat) for name in truth.ids for repeat in repeats], of_rows)
+            rows = check_answers(self.name, truth, rows, of_rows)
+        self._suspect(truth, rows)
+        self.findings.take(of_rows)
+        if of_rows.refused:
+            self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
+            return False
+        if truth is None or self._unjudged(rows):
+            compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores, seed=0), self.findings)
+            return False
+        self._recompute(truth, rows)
+        return True
+
+    def _unjudged(self, rows: TrackRows) -> bool:
+        """Tell whether verdicts are lacking that can't be made anew."""
+        if rows.verdicts is not None or isinstance(judge_of(self.track, self.run), LexicalJudge):
+            return False
+        self.findings.unchecked.append(f"{self.name}: the scores, without verdicts.jsonl")
+        return True
+
+    def _suspect(self, truth: Truth | None, rows: TrackRows) -> None:
+        """Flag what a person should look at."""
+        if (key := self._key(truth)) not in self.known.suspicion:
+            self.known.suspicion[key] = Findings()
+            check_suspicion(self.name, self.track.task, truth, rows, self.known.suspicion[key])
+        self.findings.take(self.known.suspicion[key])
+
+    def _recompute(self, truth: Truth, rows: TrackRows) -> None:
+        """Score the track again, and compare everything."""
+        if (key := self._key(truth)) not in self.known.recomputed:
+            self.known.recomputed[key] = recompute(truth, self.track, self.run, rows.predictions, rows.verdicts)
+        found = self.known.recomputed[key]
+        for record, fault in found.broken[:MOST_EXAMPLES]:
+            what = f"can't be scored ({shown(fault, 100)})"
+            self.findings.serious("unscorable", f"{self.name}: {shown(record, 40)}", what, "pack the runs again")
+        compare_summary(self.name, self.printed, found, self.findings)
+        compare_rows(self.name, rows.scores, found.scores, self.findings)
+        if found.verdicts and rows.verdicts is not None:
+            compare_verdicts(self.name, rows.verdicts, found.verdicts, self.findings)
+
+    def _key(self, truth: Truth | None) -> str:
+        """Return everything that recomputing depends on."""
+        data = truth.sha256 if truth is not None else ""
+        paths = [self.folder / self.name / f"{stage}.jsonl" for stage in ("predictions", "verdicts")]
+        hashes = [_hash(path) for path in paths if path.stem in self.track.files.present()]
+        asked = {name: self.run.settings.get(name) for name in ("seed", "repeats", "extras")}
+        known = [score.corrected.calibration for score in self.track.scores.values() if score.corrected]
+        judge = [self.track.judge, self.run.judge]
+        return json.dumps([data, self.name, self.track.conditions, judge, asked, hashes, known], sort_keys=True)
+
+    def _truth(self) -> Truth | None:
+        """Return the records of the track, None where they are not here, or are other ones."""
+        run, unchecked = self.run, self.findings.unchecked
+        given = self.options.data
+        data = data_for(run, given[self.track.run] if isinstance(given, tuple) else given)
+        if data is None:
+            unchecked.append(f"{self.name}: ids and scores, as {shown(run.data.name)} is not here; give data=FOLDER")
+            return None
+        split = self.options.split or (run.data.split if data != SAMPLES else None)
+        key = json.dumps([data, split, self.name, self.track.conditions, run.settings.get("seed")], sort_keys=True)
+        try:
+            if key not in self.known.truths:
+                self.known.truths[key] = open_truth(self.name, self.track, run, data=data, split=split)
+        except AlpsError as error:
+            unchecked.append(f"{self.name}: ids and scores, as its records can't be read")
+            self.findings.warn("data", f"tracks.{self.name}", shown(str(error), 160), "give data=, or split=")
+            return None
+        truth = self.known.truths[key]
+        if data == SAMPLES and run.data.split != truth.data.description["split"]:
+            what = f"{shown(run.data.split)}, but the samples are {truth.data.description['split']}"
+            self.findings.serious("data", f"runs.{self.track.run}.data.split", what, "pack the runs again")
+        if truth.sha256 != self.track.data_sha256:
+            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has {truth.sha256[:12]}…: other records"
+            mend = "run it again on the present data"
+            self.findings.serious("data", f"tracks.{self.name}.data_sha256", what, mend)
+            return None
+        return truth
+
+
+def _hash(path: Path) -> str:
+    """Return the hash of a file, nothing where it can't be read."""
+    try:
+        return file_card(path).sha256
+    except ValueError:
+        return ""
+
+
+def _said_of(card: Submission, recomputed: int, findings: Findings) -> str:
+    """Say how many scores came out again."""
+    numbers = sum(len(track.scores) for track in card.tracks.values())
+    wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
+    how = "with differences" if wrong else "consistent"
+    return (
+        f"{recomputed} of {len(card.tracks)} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"
+    )

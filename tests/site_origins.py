@@ -1,0 +1,129 @@
+"""Every number of a site again, from the files alone and by other code than the site's."""
+
+import json
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alps.data.release import open_split, read_track
+from alps.leaderboard.loading import NO_JUDGE
+from alps.leaderboard.published import PUBLISHED
+from alps.stats.paired import holm, paired_difference
+
+
+class Origins:
+    """Every number again, from the files alone."""
+
+    def __init__(self, submissions: Path) -> None:
+        self.folder = submissions
+        self.cards = {
+            path.parent.name: json.loads(path.read_text("utf-8")) for path in submissions.glob("*/submission.json")
+        }
+
+    @cache  # noqa: B019 - lives as long as the module's fixture
+    def file(self, name: str):
+        path = PUBLISHED if name == PUBLISHED.name else self.folder / name
+        text = path.read_text("utf-8")
+        return [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else json.loads(text)
+
+    def at(self, origin: str):
+        name, _, pointer = origin.partition("#")
+        value = self.file(name)
+        for step in pointer.split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            value = value[int(key)] if isinstance(value, list) else value[key]
+        return value
+
+    def computed(self, name: str, boards, *args: str):
+        return getattr(self, f"_{name}")(boards, *args)
+
+    def _members(self, boards, board):
+        about = boards[board]
+        for slug, card in sorted(self.cards.items()):
+            track = card["tracks"].get(about["track"])
+            alike = track and (track["data_sha256"], track["n"]) == (about["data_sha256"], about["n"])
+            judged = about["metric"] not in NO_JUDGE
+            if alike and (not judged or track["judge_fingerprint"] == about["judge_fingerprint"]):
+                score = track["scores"].get(about["metric"], {"value": None})["value"]
+                if score is not None and card["system"]["kind"] != "floor":
+                    yield slug
+
+    def _systems(self, boards, board):
+        return len(list(self._members(boards, board)))
+
+    @cache  # noqa: B019
+    def _ranks(self, track, metric, members):
+        scores = {
+            slug: {
+                row["benchmark_id"]: row["scores"][metric]
+                for row in self.file(f"{slug}/{track}/scores.jsonl")
+                if isinstance(row["scores"], dict) and type(row["scores"].get(metric)) in (int, float)
+            }
+            for slug in members
+        }
+        sessions = sessions_of(track)
+        ps, pairs = [], list(combinations(members, 2))
+        for one, other in pairs:
+            shared = sorted(scores[one].keys() & scores[other].keys())
+            first, second = (np.array([scores[slug][name] for name in shared]) for slug in (one, other))
+            clusters = [sessions[name] for name in shared]
+            ps.append(paired_difference(first, second, clusters, draws=1))
+        better = dict.fromkeys(members, 0)
+        worse = dict.fromkeys(members, 0)
+        for (one, other), found, p in zip(pairs, ps, holm([found.p for found in ps]), strict=True):
+            if p <= 0.05:
+                winner, loser = (one, other) if found.estimate.value > 0 else (other, one)
+                better[loser] += 1
+                worse[winner] += 1
+        return {slug: (1 + better[slug], len(members) - worse[slug]) for slug in members}
+
+    def _rank(self, boards, board, slug):
+        about = boards[board]
+        best, worst = self._ranks(about["track"], about["metric"], tuple(self._members(boards, board)))[slug]
+        return best, str(best) if best == worst else f"{best}–{worst}"
+
+    def _submissions(self, boards):
+        return len(self.cards)
+
+    def _failed(self, boards, slug, track):
+        return sum(self.cards[slug]["tracks"][track]["failed_predictions"].values())
+
+    def _tokens(self, boards, slug, track):
+        calls = self.cards[slug]["runs"][self.cards[slug]["tracks"][track]["run"]]["calls"]
+        return calls["prompt_tokens"] + calls["completion_tokens"]
+
+    def _tracks(self, boards, slug):
+        return len(self.cards[slug]["tracks"])
+
+    def _judge_systems(self, boards, judge):
+        return sum(any(t["judge_fingerprint"] == judge for t in c["tracks"].values()) for c in self.cards.values())
+
+    def _judge_boards(self, boards, judge):
+        return sum(about["judge_fingerprint"] == judge for about in boards.values())
+
+    def _data_systems(self, boards, track, sha256):
+        held = (card["tracks"].get(track, {}).get("data_sha256") for card in self.cards.values())
+        return sum(found == sha256 for found in held)
+
+
+@cache
+def sessions_of(track):
+    folder = open_split("samples", None).track("task3" if track.startswith("task3") else track)
+    found = {}
+    for pair in read_track(folder):
+        queries = pair.input["input"].get("queries") or ()
+        names = [query["query_id"] for query in queries] if len(queries) > 1 else [pair.input["benchmark_id"]]
+        found |= dict.fromkeys(names, pair.input["session_id"])
+    return found
+
+
+def reads_as(said, value):
+    """Tell whether what is shown is the value, rounded to the places that are shown."""
+    number = said.replace(",", "").lstrip("$").removesuffix(" s")
+    if number.endswith(" ms"):
+        return float(number[:-3]) == pytest.approx(1000 * value, rel=5e-3)
+    places = len(number.partition(".")[2])
+    return abs(float(number) - value) <= 0.5 * 10**-places + 1e-12

@@ -1,0 +1,340 @@
+"""Packing runs: what is published, what is left at home, and what is refused before anything is written."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.errors import DataError, RunFolderError, UsageError
+from alps.leaderboard.commands import submit_command
+from alps.leaderboard.pack import pack, slug_of
+from alps.leaderboard.submission import CARD, read_entry
+from alps.leaderboard.systems import kinds_of, public_name
+from tests.endtoend import rows, summary
+from tests.submissions import DAY, HOME, SLUG, TRACKS, WHO, Shelf, card_of, make_run
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    return Shelf(tmp_path_factory.mktemp("shelf"))
+
+
+@pytest.fixture
+def run(shelf: Shelf, tmp_path: Path) -> Path:
+    """A copy of the run that may be spoiled."""
+    return Path(shutil.copytree(shelf.run, tmp_path / "run"))
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    change(manifest)
+    (run / "manifest.json").write_text(json.dumps(manifest))
+
+
+def change_rows(run: Path, stage: str, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    found = rows(run / f"{stage}.jsonl")
+    change(found)
+    (run / f"{stage}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+
+
+def test_the_card_holds_what_the_run_found(shelf: Shelf) -> None:
+    card, found = read_entry(shelf.folder).card, summary(shelf.run)
+    assert (card.slug, card.name, card.org, card.submitted) == (SLUG, WHO.name, WHO.org, DAY)
+    assert tuple(card.tracks) == TRACKS
+    for name, track in card.tracks.items():
+        there = found["tracks"][name]
+        assert (track.n, track.scored, track.judge_fingerprint) == (
+            there["n"],
+            there["scored"],
+            there["judge_fingerprint"],
+        )
+        assert {k: v.model_dump(exclude_unset=True) for k, v in track.scores.items()} == there["scores"]
+        assert {floor: said.lead for floor, said in track.floors.items()} == {
+            floor: said["lead"] for floor, said in there["floors"].items()
+        }
+    assert (card.system.kind, card.system.model) == ("rules", "rules")
+    assert card.runs[0].data.model_dump() == {"name": "data", "split": "dev", "commit": None, "public": False}
+    assert (card.runs[0].calls.http, card.runs[0].calls.cost, card.runs[0].seconds) == (0, 0.0, None)
+    assert card.tracks["task3_d100"].seconds_per_query is not None
+
+
+def test_each_track_has_its_own_rows_in_the_order_of_the_data(shelf: Shelf) -> None:
+    entry = read_entry(shelf.folder)
+    for name in TRACKS:
+        there = [row["benchmark_id"] for row in rows(shelf.run / "predictions.jsonl") if row["track"] == name]
+        for stage in ("predictions", "verdicts", "scores"):
+            assert [row["benchmark_id"] for row in entry.rows(name, stage)] == there
+    assert {key for row in entry.rows("task1", "scores") for key in row} == {
+        *("benchmark_id", "track", "outcome", "stage", "scores", "counts")
+    }
+
+
+def test_the_same_input_and_date_give_the_same_bytes(shelf: Shelf, tmp_path: Path) -> None:
+    again = pack([shelf.run], WHO, out=tmp_path / SLUG)
+    assert bytes_of(again.folder) == bytes_of(shelf.folder)
+    pack([shelf.run], WHO, out=tmp_path / SLUG)
+    assert bytes_of(again.folder) == bytes_of(shelf.folder)
+    assert [path.name for path in tmp_path.iterdir()] == [SLUG]
+
+
+def test_no_path_of_this_machine_and_no_raw_text_is_published(shelf: Shelf, run: Path, tmp_path: Path) -> None:
+    def talk(found: list[dict[str, Any]]) -> None:
+        found[0] |= {"raw": "what the model said", "error": f"at {HOME}/run"}
+
+    change_rows(run, "predictions", talk)
+    packed = pack([run], WHO, out=tmp_path / SLUG)
+    everything = b"".join(bytes_of(packed.folder).values())
+    assert str(shelf.data).encode() not in everything
+    assert b"what the model said" not in everything
+    assert b"anna" not in everything
+
+
+def test_raw_texts_and_calls_go_along_when_asked_for(run: Path, tmp_path: Path) -> None:
+    call = {
+        "key": "k",
+        "purpose": "answer",
+        "about": "visitor_00",
+        "model": "m",
+        "ask": 0,
+        "attempt": 0,
+        "outcome": "ok",
+    }
+    call |= {"status": 200, "prompt_tokens": 5, "completion_tokens": 2, "cost": None, "seconds": 1.5, "error": None}
+    change_rows(run, "predictions", lambda found: found[0].update(raw="what the model said"))
+    (run / "calls.jsonl").write_text(json.dumps({**call, "assumed_tokens": 0, "assumed_cost": 0.0}) + "\n")
+    packed = pack([run], WHO, out=tmp_path / SLUG, calls=True)
+    entry = read_entry(packed.folder)
+    assert next(entry.rows("task1", "predictions"))["raw"] == "what the model said"
+    (published,) = entry.rows("task1", "calls")
+    assert (published["about"], published["seconds"], "key" in published) == ("visitor_00", 1.5, False)
+    assert entry.card.runs[0].seconds == 1.5
+    assert not packed.verification.serious
+
+
+def test_runs_of_one_system_make_one_submission(shelf: Shelf, tmp_path: Path) -> None:
+    runs = [
+        make_run(tmp_path / name, f"task={name}", "model=rules", f"data={shelf.data}", *more)
+        for name, more in (("extraction", ()), ("retrieval", ()), ("utilization", ("ability=pa",)))
+    ]
+    packed = pack(runs, WHO, out=tmp_path / SLUG)
+    assert {name: track.run for name, track in packed.card.tracks.items()} == dict(zip(TRACKS, range(3), strict=True))
+    assert packed.verification.consistent
+    with pytest.raises(UsageError, match="both have task1"):
+        pack([runs[0], shelf.run], WHO, out=tmp_path / "other" / SLUG)
+    other = make_run(tmp_path / "floor", "task=extraction", "model=floor/empty", f"data={shelf.data}")
+    with pytest.raises(UsageError, match="not of one system"):
+        pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
+
+
+def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path) -> None:
+    (run / "summary.json").unlink()
+    with pytest.raises(UsageError, match="not finished; the same alps run again"):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+def test_a_part_of_a_split_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", "limit=3")
+    with pytest.raises(UsageError, match="only a part of the split"):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+@pytest.mark.parametrize(
+    ("stage", "change"),
+    [
+        ("predictions", lambda found: found[0]["prediction"].update(memory_items=[])),
+        ("predictions", lambda found: found.pop()),
+        ("verdicts", lambda found: found[0].update(outcome="invalid", error="x")),
+        ("scores", lambda found: found[0]["scores"].update(f1=0.123)),
+    ],
+)
+def test_a_journal_that_changed_since_the_summary_is_refused(
+    run: Path, tmp_path: Path, stage: str, change: Callable[[list[dict[str, Any]]], object]
+) -> None:
+    change_rows(run, stage, change)
+    with pytest.raises(RunFolderError, match="changed since the summary; the same alps run again"):
+        pack([run], WHO, out=tmp_path / SLUG)
+    assert not (tmp_path / SLUG).exists()
+
+
+def test_a_changed_journal_is_refused_even_where_the_data_are_gone(run: Path, tmp_path: Path) -> None:
+    change_manifest(run, lambda manifest: manifest["settings"].update(data=str(tmp_path / "gone")))
+    assert pack([run], WHO, out=tmp_path / SLUG, write=False).verification.consistent is False
+    change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=0.123))
+    with pytest.raises(RunFolderError, match="changed since the summary"):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+@pytest.mark.parametrize(
+    ("secret", "why"),
+    [
+        ("sk-proj-4711aBcDeFgHiJkLmNoP", "shape of a key"),
+        ("zebra-crossing-17-stripes-long", "shape of a key"),
+    ],
+)
+def test_a_key_in_an_answer_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str, why: str
+) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "zebra-crossing-17-stripes-long")
+    change_rows(run, "predictions", lambda found: found[-1]["prediction"].update(answer=f"My key is {secret}."))
+    with pytest.raises(UsageError, match=why) as raised:
+        pack([run], WHO, out=tmp_path / SLUG)
+    assert secret not in str(raised.value)
+    assert "asked_11" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/srv/models/mine", f"{HOME}/model", "C:\\Users\\anna", "http://10.0.0.7:8000/v1", "gpu7.cluster.internal"],
+)
+def test_paths_and_hosts_on_the_card_are_refused(run: Path, tmp_path: Path, place: str) -> None:
+    change_manifest(run, lambda manifest: manifest["system"].update(weights=place))
+    with pytest.raises(UsageError, match=r"system\.settings\.weights: holds .* must not be published"):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+def test_a_number_that_is_not_finite_is_refused(run: Path, tmp_path: Path) -> None:
+    change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=float("nan")))
+    with pytest.raises(RunFolderError, match=r"task1/scores\.jsonl: .*can't be published"):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda task1: task1["scores"]["f1"].update(high=float("inf")), r"tracks\.task1\.scores\.f1\.high: .*finite"),
+        (lambda task1: task1.pop("floors"), "lacks 'floors'; the same alps run again"),
+    ],
+)
+def test_a_summary_that_can_not_be_published_is_refused(
+    run: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
+) -> None:
+    found = summary(run)
+    change(found["tracks"]["task1"])
+    (run / "summary.json").write_text(json.dumps(found))
+    with pytest.raises((UsageError, RunFolderError), match=why):
+        pack([run], WHO, out=tmp_path / SLUG)
+
+
+def test_a_run_on_the_hub_is_packed_without_a_network(run: Path, shelf: Shelf, tmp_path: Path) -> None:
+    def move(manifest: dict[str, Any]) -> None:
+        manifest["settings"]["data"] = "hub@main"
+        manifest["data"]["commit"] = "a" * 40
+
+    change_manifest(run, move)
+    packed = pack([run], WHO, out=tmp_path / SLUG)
+    assert packed.card.runs[0].data.model_dump() == {"name": "hub", "split": "dev", "commit": "a" * 40, "public": True}
+    assert (packed.verification.serious, packed.verification.consistent) == (False, False)
+    assert pack([run], WHO, out=tmp_path / SLUG, data=str(shelf.data)).verification.consistent
+
+
+def test_markup_in_what_the_submitter_says_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"org: holds markup or script"):
+        pack([shelf.run], replace(WHO, org="<script>alert(1)</script>"), out=tmp_path / SLUG)
+    with pytest.raises(UsageError, match=r"url: must begin with https://"):
+        pack([shelf.run], replace(WHO, url="http://example.org"), out=tmp_path / SLUG)
+    with pytest.raises(UsageError, match="can be submitted as rules"):
+        pack([shelf.run], replace(WHO, kind="llm"), out=tmp_path / SLUG)
+
+
+def test_only_a_submission_of_the_same_name_is_replaced(shelf: Shelf, tmp_path: Path) -> None:
+    (tmp_path / SLUG).mkdir()
+    (tmp_path / SLUG / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="something else; choose another out="):
+        pack([shelf.run], WHO, out=tmp_path / SLUG)
+    assert (tmp_path / SLUG / "thesis.txt").exists()
+    (tmp_path / "reviewed").mkdir()
+    reviewed = shelf.copy(tmp_path / "reviewed")
+    (reviewed / "review.json").write_text("{}")
+    with pytest.raises(UsageError, match="was reviewed; choose another out="):
+        pack([shelf.run], WHO, out=reviewed)
+
+
+def test_the_command_shows_what_will_be_published_and_writes_it(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [str(shelf.run), "name=Rules of thumb", "org=Graz", f"date={DAY}"]
+    assert submit_command([*words, "dry_run=yes"]) == 0
+    first = capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    assert submit_command(words) == 0
+    second = capsys.readouterr().out
+    assert (tmp_path / f"rules-of-thumb-{DAY}" / CARD).is_file()
+    for word in ("task1/predictions.jsonl", "Rules of thumb", "Graz", "rules: rules", "recall_at_1", "not public"):
+        assert word in first
+    assert "Nothing was written" in first
+    assert first.splitlines()[:-1] == second.splitlines()[: len(first.splitlines()) - 1]
+    assert max(map(len, (first + second).splitlines())) <= 80
+
+
+def test_in_a_checkout_it_goes_among_the_submissions(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "leaderboard" / "submissions"
+    home.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert submit_command([str(shelf.run), "name=Rules", f"date={DAY}"]) == 0
+    assert card_of(home / f"rules-{DAY}")["name"] == "Rules"
+
+
+def test_the_folder_s_name_is_the_slug(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="becomes the slug"):
+        pack([shelf.run], WHO, out=tmp_path / "My Submission")
+
+
+def test_a_wrong_setting_names_the_closest(shelf: Shelf) -> None:
+    with pytest.raises(UsageError, match="did you mean 'org'"):
+        submit_command([str(shelf.run), "name=x", "orgg=y"])
+    with pytest.raises(UsageError, match="name= is missing"):
+        submit_command([str(shelf.run)])
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [("GPT-5.2 (high)", "gpt-5-2-high"), ("Çelik/Bär", "celik-bar"), ("../../etc", "etc"), ("a" * 99, "a" * 60)],
+)
+def test_slugs_are_safe(name: str, slug: str) -> None:
+    assert slug_of(name, DAY) == f"{slug}-{DAY}"
+
+
+def test_a_name_without_latin_letters_needs_a_folder() -> None:
+    with pytest.raises(UsageError, match="give out=FOLDER"):
+        slug_of("记忆", DAY)
+
+
+def test_kinds_and_names_of_systems() -> None:
+    assert kinds_of("floor/empty") == kinds_of("oracle") == ("floor",)
+    assert kinds_of("bm25") == ("retriever",)
+    assert kinds_of("openai/gpt-4.1") == ("llm", "memory")
+    assert kinds_of("program:./mem0.sh")[:2] == ("program", "memory")
+    assert public_name(f"predictions:{HOME}/x.jsonl") == "predictions:x.jsonl"
+    assert public_name(f"program:/usr/bin/python3 {HOME}/run.py --k 3") == "program:python3 run.py --k 3"
+    assert public_name("openai/gpt-4.1") == "openai/gpt-4.1"
+
+
+def test_reading_names_the_field_that_does_not_fit(shelf: Shelf, tmp_path: Path) -> None:
+    folder = shelf.copy(tmp_path)
+    (folder / CARD).write_text(json.dumps({**card_of(folder), "submitted": "2026-02-30"}))
+    with pytest.raises(DataError, match=r"submission\.json, submitted: day is out of range"):
+        read_entry(folder)
+
+
+def test_nothing_heavy_is_imported(shelf: Shelf) -> None:
+    code = (
+        "import sys\nfrom alps.leaderboard.commands import verify_command\n"
+        f"code = verify_command([{str(shelf.folder)!r}, 'data={shelf.data}'])\n"
+        "heavy = [name for name in ('litellm', 'sklearn', 'datasets', 'instructor') if name in sys.modules]\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
