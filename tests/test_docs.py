@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from alps.settings import (
     RunSettings,
     SensitivitySettings,
 )
+from tests import warm
 from tests.conftest import ROOT
 from tests.endtoend import environment
 from tests.loopback import Answer, LoopbackServer, serve
@@ -66,7 +68,10 @@ NOT_MET = {
     "what anybody would": "no part of it depends on the fact",
     "made a note of it": "it claims to use the memory; nothing follows from it",
 }
-"""What the scripted judge finds not met, by words of the response, and why; everything else is met."""
+"""What the scripted judge finds not met, by words of the response, and why; everything else is met.
+
+Words that its instructions quote are not held against a response, so that another wording may change its mind.
+"""
 FELT = {
     "which two cups": ("it sees what the case stands for, and gives a step that can be borne", 5, 4, 5),
     "Stay strong": ("stock empathy, which would fit anybody", 2, 3, 2),
@@ -109,16 +114,16 @@ class Script:
     def __call__(self, body: dict[str, Any]) -> Answer:
         asked = body["messages"][-1]["content"]
         payload = json.loads(asked.rpartition("\n\n")[2])
-        answer = answer_to(payload)
+        answer = answer_to(payload, told=body["messages"][0]["content"])
         text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         self.exchanged["payload"].append(json.dumps(payload, ensure_ascii=False))
         self.exchanged["reply"].append(text)
         return Answer(text)
 
 
-def answer_to(payload: dict[str, Any]) -> dict[str, Any] | str:
-    """Answer as the judge, or as the model in the task that the payload is of."""
-    judged = {"match": match, "support": support, "rubric": rate}
+def answer_to(payload: dict[str, Any], *, told: str) -> dict[str, Any] | str:
+    """Answer as the judge that was `told` so, or as the model in the task that the payload is of."""
+    judged = {"match": match, "support": support, "rubric": partial(rate, told=told)}
     if payload.get("kind") in judged:
         return judged[payload["kind"]](payload)
     if "candidates" in payload:
@@ -128,12 +133,13 @@ def answer_to(payload: dict[str, Any]) -> dict[str, Any] | str:
     return "Let me think about that with you." if "message" in payload else extract(payload)
 
 
-def rate(payload: dict[str, Any]) -> dict[str, Any]:
+def rate(payload: dict[str, Any], *, told: str) -> dict[str, Any]:
     response = payload["response"]
     if payload["rubric"] == "ei":
         said = next((felt for words, felt in FELT.items() if words in response), ("decent, impersonal", 3, 3, 3))
         return dict(zip(("reason", "resonation", "expression", "reception"), said, strict=True))
-    against = next((reason for words, reason in NOT_MET.items() if words in response), None)
+    held = {words: reason for words, reason in NOT_MET.items() if words not in told}
+    against = next((reason for words, reason in held.items() if words in response), None)
     return {"reason": against or "it follows from the memory", "verdict": "not_met" if against else "met"}
 
 
@@ -202,29 +208,36 @@ def not_printed(shown: list[str], printed: str) -> str | None:
     return None
 
 
+def install(place: Path) -> Path:
+    """Write `alps` and `python` into `place` as they stand in an installed environment.
+
+    `alps` asks the parent of warm processes for what asks a model. No reader may run before this is done: what any
+    process holds open for writing can't be started, and a shell takes another command of that name.
+    """
+    python = shlex.quote(sys.executable)
+    warmly = ""
+    if address := warm.address_for(environment(place)):
+        client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
+        warmly = f'case "$*" in *{warm.ASKING}*) exec {client} "$@" ;; esac\n'
+    for name, line in {"alps": f"{warmly}exec {python} -P -m alps", "python": f"exec {python}"}.items():
+        (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
+        (place / name).chmod(0o755)
+    return place
+
+
 class Reader:
     """Somebody who does what a document says, in an empty folder."""
 
-    def __init__(self, folder: Path, server: LoopbackServer) -> None:
+    def __init__(self, folder: Path, commands: Path, server: LoopbackServer) -> None:
         self.folder, self.server = folder, server
         folder.mkdir()
         address = {"OPENAI_API_KEY": "test", "OPENAI_API_BASE": server.url, "OPENAI_BASE_URL": server.url}
         config = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment = environment(folder.with_name("alps"), **address, **config)
-        self.environment["PATH"] = f"{self._own_commands()}{os.pathsep}{self.environment['PATH']}"
+        self.environment["PATH"] = f"{commands}{os.pathsep}{self.environment['PATH']}"
         self.environment.pop("ALPS_PRICES", None)
         self.ports: dict[str, int] = {}
         self.started: list[subprocess.Popen[bytes]] = []
-
-    def _own_commands(self) -> Path:
-        """Write `alps` and `python` as they stand in an installed environment."""
-        place = self.folder.with_name("bin")
-        place.mkdir()
-        python = shlex.quote(sys.executable)
-        for name, words in {"alps": f"{python} -P -m alps", "python": python}.items():
-            (place / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-            (place / name).chmod(0o755)
-        return place
 
     def write(self, file: Titled) -> None:
         path = self.folder / file.name
@@ -307,17 +320,17 @@ def listens(port: int) -> bool:
 
 
 @contextmanager
-def reading(folder: Path, script: Script) -> Iterator[Reader]:
+def reading(folder: Path, commands: Path, script: Script) -> Iterator[Reader]:
     with ExitStack() as stack:
-        reader = Reader(folder, stack.enter_context(serve(script)))
+        reader = Reader(folder, commands, stack.enter_context(serve(script)))
         stack.callback(reader.end)
         yield reader
 
 
-def read(document: Path, folder: Path) -> None:
-    """Do what a document says in `folder`, and check what comes of it."""
+def read(document: Path, folder: Path, commands: Path) -> None:
+    """Do what a document says in `folder`, with the installed `commands`, and check what comes of it."""
     script, quoted, run = Script(), [], 0
-    with reading(folder, script) as reader:
+    with reading(folder, commands, script) as reader:
         for step in steps(document):
             if isinstance(step, Titled):
                 reader.write(step)
@@ -335,9 +348,10 @@ def read(document: Path, folder: Path) -> None:
 @pytest.fixture(scope="module")
 def readers(tmp_path_factory):
     """Read several documents at once: most of the time goes into starting commands."""
+    commands = install(tmp_path_factory.mktemp("commands"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         folders = {document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS}
-        yield {document: pool.submit(read, document, folder) for document, folder in folders.items()}
+        yield {document: pool.submit(read, document, folder, commands) for document, folder in folders.items()}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
