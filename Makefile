@@ -1,14 +1,18 @@
-# make demo: install into .venv and run the embedded extractor on the samples; make test: the whole suite.
+# make demo: install into .venv and run the embedded extractor on the samples; make test: the whole suite;
+# make site: the leaderboard, built from its submissions into site/.
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test lint install lock clean
+.PHONY: demo test site lint install lock clean
 
 demo: install
 	$(BIN)/alps run task=extraction model=rules data=samples
 
 test: install
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
+
+site: install
+	$(BIN)/alps leaderboard build out=site
 
 lint: install
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from alps.errors import BudgetError, UsageError
 from alps.leaderboard.card import Details
 from alps.leaderboard.pack import pack, today
 from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
-from alps.leaderboard.submission import CARD
+from alps.leaderboard.submission import CARD, REVIEW, Review, write_card
 from alps.leaderboard.verify import Options, verify
 from alps.leaderboard.wording import shown
 from alps.settings import parse_words
@@ -24,12 +24,15 @@ def submit_command(words: Sequence[str]) -> int:
         AlpsError: If it can't be published so.
     """
     from alps.leaderboard.verify_table import print_packed
-    from alps.report.runs import find_run
+    from alps.report.runs import find_run, open_run
 
-    runs, settings = _parted(words)
+    words_of_runs, settings = _parted(words)
     parsed = parse_words(settings, SubmitSettings)
+    runs = [find_run(word) for word in words_of_runs]
+    if not runs:
+        raise UsageError("name at least one finished run")
     details = Details(
-        name=parsed.name,
+        name=parsed.name or open_run(runs[0]).model,
         submitted=parsed.date or today(),
         **{part: getattr(parsed, part) for part in ("org", "url", "notes", "kind", "snapshot")},
         open_weights=parsed.open_weights,
@@ -37,7 +40,7 @@ def submit_command(words: Sequence[str]) -> int:
     )
     console = _console()
     packed = pack(
-        [find_run(word) for word in runs],
+        runs,
         details,
         out=Path(parsed.out).expanduser() if parsed.out else None,
         calls=parsed.calls,
@@ -77,6 +80,8 @@ def verify_command(words: Sequence[str]) -> int:
         print(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
     else:
         print_verification(found, _console())
+    if parsed.record and not found.serious and not (folder / REVIEW).exists():
+        write_card(folder / REVIEW, Review(status="schema-valid", date=today(), tracks={}, note=None))
     return REFUSED if found.serious else 0
 
 

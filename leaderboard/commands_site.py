@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from alps.settings import parse_words
 
-SUBMISSIONS, SITE = "leaderboard/submissions", "site"
+SUBMISSIONS, SITE = Path("leaderboard") / "submissions", "site"
 
 
 class SiteSettings(BaseModel):
@@ -16,7 +16,10 @@ class SiteSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    submissions: Annotated[str, Field(description="the folder that holds a folder for each submission")] = SUBMISSIONS
+    submissions: Annotated[
+        str | None,
+        Field(description="the folder that holds a folder for each submission; else that of the checkout, or ours"),
+    ] = None
     out: Annotated[str, Field(description="the folder that is written")] = SITE
 
 
@@ -63,8 +66,19 @@ def serve_command(words: Sequence[str]) -> int:
 def _build(settings: SiteSettings) -> str:
     from alps.leaderboard.site import build
 
-    built = build(Path(settings.submissions), Path(settings.out))
+    built = build(_submissions(settings.submissions), Path(settings.out).expanduser())
     return (
-        f"{built.out / 'index.html'}: {built.submissions:,} submissions on {built.boards:,} boards, "
-        f"{built.pages:,} pages, {built.bytes / 1e6:,.1f} MB"
+        f"{built.out / 'index.html'}: {_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}, "
+        f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
     )
+
+
+def _submissions(given: str | None) -> Path:
+    """Return the submissions that are meant: those given, those of the checkout, or those of the package."""
+    if given is not None:
+        return Path(given).expanduser()
+    return SUBMISSIONS if SUBMISSIONS.is_dir() else Path(__file__).resolve().parent / "submissions"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

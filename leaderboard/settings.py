@@ -13,7 +13,7 @@ class SubmitSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(description="what the system is called on the boards")]
+    name: Annotated[str | None, Field(description="what the system is called on the boards; else its model")] = None
     org: Annotated[str | None, Field(description="who submits it")] = None
     url: Annotated[str | None, Field(description="where to read more; https://…")] = None
     notes: Annotated[str | None, Field(description="at most 2,000 characters")] = None
@@ -44,6 +44,7 @@ class VerifySettings(BaseModel):
     base: Annotated[str | None, Field(description="a git reference, or another copy of the submissions' folder")] = None
     changed: Annotated[str | None, Field(description="a file with the paths that changed, one a line")] = None
     reviewed: Annotated[bool, Field(description="yes: a maintainer's review.json may be there")] = False
+    record: Annotated[bool, Field(description="yes: a maintainer notes in review.json that it is schema-valid")] = False
     format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 

@@ -279,10 +279,10 @@ class ReviewedTrack(Part):
 
 
 class Review(Part):
-    """What a maintainer saw: judged the predictions again, or ran the system again."""
+    """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the system again."""
 
-    status: Literal["re-scored", "reproduced"]
-    judge_fingerprint: FingerprintId
+    status: Literal["schema-valid", "re-scored", "reproduced"]
+    judge_fingerprint: FingerprintId | None = None
     date: Day
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]
     note: Notes | None

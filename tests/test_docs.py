@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from alps.leaderboard.commands_site import ServeSettings, SiteSettings
+from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
 from alps.report.compare import CompareSettings
 from alps.settings import (
     AuditSettings,
@@ -43,6 +45,7 @@ DOCUMENTS = [ROOT / "README.md", *DOCS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, ImportSettings, DrawSettings),
     *(CalibrateSettings, SensitivitySettings, CompareSettings),
+    *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
 LEFT_TO_CI = "make "
 """`.ci/run` runs the make targets, from a clean clone on a bare machine."""

@@ -295,8 +295,13 @@ def test_the_folder_s_name_is_the_slug(shelf: Shelf, tmp_path: Path) -> None:
 def test_a_wrong_setting_names_the_closest(shelf: Shelf) -> None:
     with pytest.raises(UsageError, match="did you mean 'org'"):
         submit_command([str(shelf.run), "name=x", "orgg=y"])
-    with pytest.raises(UsageError, match="name= is missing"):
-        submit_command([str(shelf.run)])
+    with pytest.raises(UsageError, match="name at least one finished run"):
+        submit_command(["name=x"])
+
+
+def test_without_a_name_a_system_goes_by_its_model(shelf: Shelf, tmp_path: Path) -> None:
+    assert submit_command([str(shelf.run), f"out={tmp_path / 'rules'}"]) == 0
+    assert read_entry(tmp_path / "rules").card.name == "rules"
 
 
 @pytest.mark.parametrize(

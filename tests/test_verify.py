@@ -248,6 +248,23 @@ def test_a_review_is_for_maintainers_alone(shelf: Shelf, tmp_path: Path, capsys:
     assert shelf.verify(folder, reviewed=True).status == "re-scored"
 
 
+def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, tmp_path: Path) -> None:
+    folder = shelf.copy(tmp_path)
+    words = [str(folder), f"data={shelf.data}"]
+    assert read_entry(folder).status == "self-reported"
+    assert verify_command([*words, "record=yes"]) == 0
+    assert read_entry(folder).status == "schema-valid"
+    assert verify_command(words) == 1
+    assert verify_command([*words, "reviewed=yes"]) == 0
+
+
+def test_nothing_is_noted_of_a_submission_that_is_refused(shelf: Shelf, tmp_path: Path) -> None:
+    folder = shelf.copy(tmp_path)
+    (folder / "task1" / "predictions.jsonl").write_text("{}\n")
+    assert verify_command([str(folder), f"data={shelf.data}", "record=yes"]) == 1
+    assert not (folder / "review.json").exists()
+
+
 def test_hidden_gold_is_judged_from_a_private_path(shelf: Shelf, tmp_path: Path) -> None:
     private, public = tmp_path / "private", tmp_path / "public"
     for folder, withheld in ((private, ()), (public, range(VISITORS))):

@@ -1,0 +1,225 @@
+"""What runs on a pull request: the workflow gives a stranger nothing, and its script takes or refuses what was sent."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alps.leaderboard.pack import pack
+from tests.conftest import ROOT
+from tests.endtoend import environment
+from tests.submissions import SLUG, WHO, card_of, make_run
+
+SCRIPT = ROOT / ".ci" / "verify-submissions"
+WORKFLOW = ROOT / ".github" / "workflows" / "verify.yml"
+CHECKLIST = ROOT / ".github" / "pull_request_template.md"
+SUBMISSIONS = Path("leaderboard", "submissions")
+NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"} | {
+    f"GIT_{role}_{part}": f"nobody{at}"
+    for role in ("AUTHOR", "COMMITTER")
+    for part, at in (("NAME", ""), ("EMAIL", "@"))
+}
+ANYTHING_ELSE = re.compile(r"\$\{\{(?! github\.base_ref \}\})")
+
+pytestmark = pytest.mark.skipif(not SCRIPT.parent.is_dir(), reason="a source distribution has no workflow")
+needs_bash = pytest.mark.skipif(not (shutil.which("bash") and shutil.which("git")), reason="needs bash and git")
+
+
+class Desk:
+    """A maintainer's: the checkout of the base, and what somebody wants to merge into it."""
+
+    def __init__(self, folder: Path, submission: Path) -> None:
+        self.folder, self.submission = folder, submission
+        self.base, self.head = folder / "base", folder / "head"
+        self.environment = environment(folder, **NOBODY)
+        (folder / "bin").mkdir(parents=True)
+        alps = folder / "bin" / "alps"
+        alps.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m alps "$@"\n')
+        alps.chmod(0o755)
+        self.environment["PATH"] = f"{alps.parent}{os.pathsep}{self.environment['PATH']}"
+        self.git(folder, "init", "--quiet", "--initial-branch=main", "base")
+        self.commit(self.base, lambda: (self.base / "README.md").write_text("a suite\n"))
+
+    def git(self, place: Path, *words: str) -> None:
+        subprocess.run(["git", *words], cwd=place, env=self.environment, check=True, capture_output=True)
+
+    def commit(self, place: Path, edit: Callable[[], object]) -> None:
+        edit()
+        self.git(place, "add", "--all", "--force")
+        self.git(place, "commit", "--quiet", "--message=a change")
+
+    def add(self, slug: str = SLUG) -> Path:
+        """Put a submission into the change; return its folder there."""
+        return Path(shutil.copytree(self.submission, self.head / SUBMISSIONS / slug))
+
+    def change(self, edit: Callable[[], object]) -> None:
+        """Make the checkout of a change, merged with the base as it is now."""
+        self.git(self.folder, "clone", "--quiet", "base", "head")
+        self.git(self.head, "checkout", "--quiet", "-b", "change")
+        self.commit(self.head, edit)
+        self.git(self.head, "checkout", "--quiet", "main")
+        self.git(self.head, "merge", "--quiet", "--no-ff", "--message=merged", "change")
+
+    def verify(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the script as the workflow does."""
+        return subprocess.run(
+            ["bash", str(SCRIPT), "base", "head"],
+            cwd=self.folder,
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packed")
+    return pack([make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG).folder
+
+
+@pytest.fixture
+def desk(tmp_path: Path, submission: Path) -> Desk:
+    return Desk(tmp_path / "desk", submission)
+
+
+@needs_bash
+def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it(desk: Desk) -> None:
+    desk.change(desk.add)
+    desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
+    desk.git(desk.head, "fetch", "--quiet", "origin")
+    done = desk.verify(GITHUB_ACTIONS="true")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "schema-valid; its scores follow from its predictions and verdicts" in done.stdout
+    assert "4 changed files, held against" in done.stdout
+    lines = done.stdout.splitlines()
+    word = lines[0].removeprefix("::stop-commands::")
+    assert re.fullmatch(r"[0-9a-f]{32}", word), "a runner would take what is printed for its own commands"
+    assert lines[-2:] == ["1 changed, 0 refused.", f"::{word}::"]
+
+
+@needs_bash
+def test_a_changed_digit_is_refused_and_named(desk: Desk) -> None:
+    def change_digit() -> None:
+        path = desk.add() / "submission.json"
+        value = card_of(path.parent)["tracks"]["task1"]["scores"]["f1"]["value"]
+        path.write_text(path.read_text().replace(json.dumps(value), "0.9", 1))
+
+    desk.change(change_digit)
+    done = desk.verify()
+    assert done.returncode == 1
+    assert "tracks.task1.scores.f1.value: printed 0.9, recomputed 0.0588" in done.stdout.replace("\n", " ")
+    assert done.stdout.endswith("1 changed, 1 refused.\n")
+
+
+@needs_bash
+def test_a_change_beside_the_submission_is_refused_and_none_of_its_code_is_run(desk: Desk) -> None:
+    def change_more() -> None:
+        desk.add()
+        for name in (".ci/verify-submissions", "alps/__init__.py", "alps/__main__.py", "sitecustomize.py", "bin/alps"):
+            path = desk.head / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"#!{sys.executable}\nopen({str(desk.folder / 'was-run')!r}, 'w')\n")
+            path.chmod(0o755)
+
+    desk.change(change_more)
+    done = desk.verify()
+    assert done.returncode == 1
+    assert "5 files outside the submission's folder changed" in done.stdout
+    assert not (desk.folder / "was-run").exists()
+
+
+@needs_bash
+def test_one_for_another_is_refused_twice(desk: Desk) -> None:
+    def replace() -> None:
+        shutil.rmtree(desk.head / SUBMISSIONS / SLUG)
+        desk.add("thumb-rules-2")
+
+    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.change(replace)
+    done = desk.verify()
+    assert done.returncode == 1
+    assert f"{SLUG}: No such file or directory" in done.stdout
+    assert done.stdout.count("4 files outside the submission's folder changed") == 2
+    assert done.stdout.endswith("2 changed, 2 refused.\n")
+
+
+@needs_bash
+def test_where_no_submission_changed_there_is_nothing_to_verify(desk: Desk) -> None:
+    desk.change(lambda: (desk.head / "README.md").write_text("a better suite\n"))
+    done = desk.verify()
+    assert (done.returncode, done.stdout) == (0, "No submission changed: there is nothing to verify.\n")
+
+
+@needs_bash
+def test_a_link_in_place_of_the_submissions_is_followed_nowhere(desk: Desk) -> None:
+    def link() -> None:
+        (desk.head / SUBMISSIONS).parent.mkdir()
+        (desk.head / SUBMISSIONS).symlink_to(desk.submission.parent)
+
+    desk.change(link)
+    done = desk.verify()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "verify-submissions: leaderboard/submissions is no folder in this change\n"
+
+
+@needs_bash
+def test_a_change_without_the_commit_of_the_base_can_not_be_judged(desk: Desk) -> None:
+    desk.change(desk.add)
+    desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
+    done = desk.verify()
+    assert done.returncode == 2
+    assert "fetch it with its history" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def workflow() -> dict[Any, Any]:
+    yaml: Any = pytest.importorskip("yaml")
+    read: dict[Any, Any] = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
+    return read
+
+
+def test_the_workflow_is_started_by_pull_requests_alone_and_may_only_read(workflow: dict[Any, Any]) -> None:
+    assert workflow[True] == "pull_request"  # YAML 1.1 takes the word `on` for true
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all(job.keys() <= {"runs-on", "timeout-minutes", "steps"} for job in workflow["jobs"].values())
+
+
+def test_the_workflow_knows_no_secret_and_puts_no_word_of_a_stranger_into_a_command(workflow: dict[Any, Any]) -> None:
+    text = WORKFLOW.read_text(encoding="utf-8").split("\nname:", 1)[1]
+    assert "secrets" not in text
+    assert "pull_request_target" not in text
+    assert "workflow_run" not in text
+    assert ANYTHING_ELSE.search(text) is None
+    steps = workflow["jobs"]["verify"]["steps"]
+    assert not any("${{" in step.get("run", "") or "env" in step or "if" in step for step in steps)
+
+
+def test_what_runs_is_the_code_of_the_base(workflow: dict[Any, Any]) -> None:
+    steps = workflow["jobs"]["verify"]["steps"]
+    checkouts = [step["with"] for step in steps if step.get("uses", "").startswith("actions/checkout@v")]
+    base, head = checkouts
+    assert (base["path"], base["ref"]) == ("base", "refs/heads/${{ github.base_ref }}")
+    assert (head["path"], head["fetch-depth"], "ref" in head) == ("head", 0, False)
+    assert [part["persist-credentials"] for part in checkouts] == [False, False]
+    install, verify = [step for step in steps if "run" in step]
+    assert install["working-directory"] == "base"
+    assert re.fullmatch(r"python -m pip install .* \.", install["run"])
+    assert verify["run"] == "base/.ci/verify-submissions base head"
+    assert os.access(SCRIPT, os.X_OK)
+
+
+def test_the_checklist_of_a_pull_request_is_that_of_the_documentation() -> None:
+    items = re.findall(r"^- \[ \] (.+)$", CHECKLIST.read_text(encoding="utf-8"), re.MULTILINE)
+    page = (ROOT / "docs" / "submitting.md").read_text(encoding="utf-8")
+    told = re.findall(r"^- \[ \] (.+(?:\n  .+)*)$", page, re.MULTILINE)
+    assert items == [" ".join(item.split()) for item in told]
+    assert len(items) > 5
