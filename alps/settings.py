@@ -183,7 +183,7 @@ class CalibrateSettings(AskSettings):
     labels: Annotated[str, Field(description="a label folder, or stress: items whose answers are known")]
     verdicts: Annotated[str | None, Field(description="recorded verdicts, to be used instead of asking")] = None
     judge: Annotated[str, Field(description="lexical, a litellm model, or one among the recorded verdicts")] = ""
-    valid_days: Annotated[int, Field(ge=1, description="for how many days the calibration counts")] = 180
+    valid_days: Annotated[int, Field(ge=1, le=3650, description="for how many days the calibration counts")] = 180
     gate_items: Annotated[int | None, Field(ge=0, description="labelled items of each class")] = None
     gate_rate: Annotated[Share | None, Field(description="of the lower bounds of sensitivity and specificity")] = None
     gate_below_people: Annotated[float | None, Field(ge=0, description="how far kappa may be below people's")] = None

@@ -10,14 +10,16 @@ from alps.judges.pair_figures import rate
 def acceptance(data: Columns) -> dict[str, Any] | None:
     """Return, for every kind, its items, how many are rightly accepted, and how many the judge accepts.
 
-    `low` and `high` are of the share that it accepts. None where no item is of a kind, or nothing counts as accepted.
+    `low` and `high` are of the share that it accepts; `unparsed` items, whose verdict can't be parsed, are not among
+    the `n`. None where no item is of a kind, or nothing counts as accepted.
     """
-    places = [n for n in data.parsed if data.items[n].kind is not None]
+    places = [n for n in data.heard if data.items[n].kind is not None]
     if not places or not data.accepted:
         return None
     found: dict[str, Any] = {}
     for kind in sorted({str(data.items[n].kind) for n in places}):
-        of_kind = [n for n in places if data.items[n].kind == kind]
+        asked = [n for n in places if data.items[n].kind == kind]
+        of_kind = [n for n in asked if data.judge[n] is not None]
         accepted = rate([data.judge[n] in data.accepted for n in of_kind], data.clusters_of(of_kind))
         found[kind] = {
             "n": len(of_kind),
@@ -25,6 +27,7 @@ def acceptance(data: Columns) -> dict[str, Any] | None:
             "accepted": sum(data.judge[n] in data.accepted for n in of_kind),
             "low": accepted.low,
             "high": accepted.high,
+            "unparsed": len(asked) - len(of_kind),
         }
     return found
 

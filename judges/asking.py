@@ -1,12 +1,15 @@
 """Asking a judge about labelled items: what of an item it is shown, and where its answer falls on the item's scale.
 
-A judge is asked exactly what a run asks it. Items of `matching` hold a gold and a predicted memory; all others hold
-what a rubric is about: query, response, memory and dialogue, those that are empty left out. The three dimensions of
-emotional intelligence are labelled as rubrics of their own, and asked for once.
+Under a rubric a judge is asked exactly what a run asks it: query, response, memory and dialogue, those that are empty
+left out. The three dimensions of emotional intelligence are labelled as rubrics of their own, and asked for once.
+
+Items of `matching` are not asked as in a run. They hold one gold and one predicted memory, and the judge sees this pair
+alone; a run shows it whole lists, in which the same two memories may be related otherwise.
 """
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +20,10 @@ from pydantic import ValidationError
 from alps.errors import UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
+from alps.judges.label_rows import shown
 from alps.judges.labels import Item, LabelSet, Scale, Value, on_scale
 from alps.judges.matching import POLICIES, RELATIONS, Relation, identical_pairs
-from alps.judges.rubric import DIMENSIONS, EMOTIONAL, RubricQuestion, enforce, rubric
+from alps.judges.rubric import DIMENSIONS, EMOTIONAL, RubricQuestion, enforce, is_rated, rubric
 from alps.prompts import Prompt
 from alps.schema import Outcome, Turn
 
@@ -29,6 +33,9 @@ DIMENSION_OF: Mapping[str, str] = {f"{EMOTIONAL}_{name}": name for name in DIMEN
 """The rubrics that stand for one dimension of emotional intelligence, and which."""
 
 _ACCEPTED = frozenset(POLICIES["lenient"])
+_WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
+_NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
+_FILE_NAME = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -73,11 +80,14 @@ def rubric_of(name: str) -> Prompt:
     Raises:
         UsageError: If there are none.
     """
-    try:
-        return rubric(EMOTIONAL if name in DIMENSION_OF else name)
-    except FileNotFoundError as error:
-        message = f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder"
-        raise UsageError(message) from error
+    if name in DIMENSION_OF:
+        return rubric(EMOTIONAL)
+    if name == MATCHING or is_rated(name):
+        return rubric(name)
+    if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
+        message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
+        raise UsageError(f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose another name")
+    raise UsageError(f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder")
 
 
 def scale_of(name: str) -> Scale:
@@ -153,26 +163,53 @@ class LabelledJudge:
 
 def _check_scale(name: str, scale: Scale) -> None:
     """Refuse a rubric that there are no instructions for, or whose scale has no place for the answers of a judge."""
+    if name == EMOTIONAL:
+        raise UsageError(
+            f"rubric {name}: has three marks; label each as a rubric of its own: {', '.join(DIMENSION_OF)}"
+        )
     rubric_of(name)
-    if name == MATCHING:
-        answers: Sequence[Mapping[str, int | str]] = [{MATCHING: named} for named in (*RELATIONS, UNRELATED)]
-    elif name in DIMENSION_OF:
-        answers = [{DIMENSION_OF[name]: mark} for mark in range(1, 6)]
-    else:
-        answers = [{"met": mark} for mark in (0, 1)]
-    for answer in answers:
-        if _on_scale(name, scale, answer) is None:
-            said, values = next(iter(answer.values())), ", ".join(map(str, scale.values))
+    values = ", ".join(map(str, scale.values))
+    if len(scale.values) == 2 and name not in DIMENSION_OF and _is_backwards(name, scale):
+        raise UsageError(f"rubric {name}: the first value of its scale ({values}) is the accepted one; write it last")
+    for said in _sayable(name):
+        if _on_scale(name, scale, {_mark(name): said}) is None:
             raise UsageError(f"rubric {name}: a judge can say {said}, which its scale ({values}) does not have")
 
 
+def _is_backwards(name: str, scale: Scale) -> bool:
+    """Tell whether two values seem to have the accepted one first, which would turn every answer of a judge round."""
+    first, last = scale.values
+    if isinstance(first, int | float) and isinstance(last, int | float):
+        return first > last
+    if (first, last) == ("1", "0"):
+        return True
+    meant = _WORDS | ({str(said): said in _ACCEPTED for said in _sayable(name)} if name == MATCHING else {})
+    known = [meant.get(re.sub(r"[\s_-]+", "_", str(value).strip().casefold())) for value in (first, last)]
+    return known[0] is True or known[1] is False
+
+
+def _sayable(name: str) -> tuple[int | str, ...]:
+    """Return everything that a judge can say under a rubric."""
+    if name == MATCHING:
+        return (*RELATIONS, UNRELATED)
+    return tuple(range(1, 6)) if name in DIMENSION_OF else (0, 1)
+
+
+def _mark(name: str) -> str:
+    """Return under which name an answer holds what was said under a rubric."""
+    return MATCHING if name == MATCHING else DIMENSION_OF.get(name, "met")
+
+
 def _on_scale(name: str, scale: Scale, marks: Mapping[str, int | str]) -> Value | None:
-    """Return where an answer falls on the scale; on a scale of two values it is accepted or not."""
-    said = marks[MATCHING] if name == MATCHING else marks[DIMENSION_OF.get(name, "met")]
-    if len(scale.values) == 2 and name not in DIMENSION_OF:
-        accepted = said in _ACCEPTED if name == MATCHING else bool(said)
-        return on_scale(scale.values[int(accepted)], scale)
-    return on_scale(said, scale)
+    """Return where an answer falls on the scale; one of two other values says whether it is accepted."""
+    said = marks[_mark(name)]
+    declared = on_scale(said, scale)
+    if len(scale.values) != 2 or name in DIMENSION_OF:
+        return declared
+    if declared is not None and set(scale.values) <= set(_sayable(name)):
+        return declared
+    accepted = said in _ACCEPTED if name == MATCHING else bool(said)
+    return on_scale(scale.values[int(accepted)], scale)
 
 
 def _question(item: Item) -> RubricQuestion | _PairQuestion:
@@ -186,8 +223,8 @@ def _question(item: Item) -> RubricQuestion | _PairQuestion:
         dialogue = tuple(Turn.model_validate(turn) for turn in turns)
     except ValidationError as error:
         wrong = error.errors()[0]
-        where = ".".join(map(str, wrong["loc"]))
-        raise UsageError(f"item {item.item_id}: payload.dialogue: {where}: {wrong['msg'].lower()}") from error
+        where = ": ".join(["payload.dialogue", *map(str, wrong["loc"])])
+        raise UsageError(f"item {item.item_id}: {where}: {wrong['msg'].lower()}") from error
     name = EMOTIONAL if item.rubric in DIMENSION_OF else item.rubric
     return RubricQuestion(name, dialogue=dialogue, **text)
 

@@ -6,7 +6,7 @@ is binary where its scale has two values; the last one is the positive one.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,8 +38,9 @@ class RubricReport:
     Attributes:
         rubric: Its name.
         kind: Of its scale.
-        counts: Items with a label and a verdict (`n`), `unparsed` and `unlabelled` ones; `tp`, `fn`, `fp`, `tn` of two
-            values.
+        counts: Items with a label and a verdict (`n`), `unparsed` ones, those that people do not settle (`unlabelled`),
+            and where the judge was asked those that could not be asked about (`unheard`); `tp`, `fn`, `fp`, `tn` of
+            two values.
         figures: Estimates by name, over the `n` items unless they say otherwise.
         details: What is not one figure: `particulars`, `reliability`, `selective`, `base_rates`, `references`,
             `aligned`, `leave_one_out`, `alternative_annotator`, `heterogeneity`, `system_ranking`,
@@ -62,6 +63,11 @@ class RubricReport:
         figures = {name: asdict(estimate) for name, estimate in self.figures.items()}
         said = {"verdict": self.verdict, "reasons": list(self.reasons)}
         return {"kind": self.kind, **self.counts, **figures, **self.details, **said}
+
+    def limited(self, *reasons: str) -> "RubricReport":
+        """Return the report with further limits, with any of which it is no pass."""
+        verdict = LIMITS if reasons and self.verdict == PASS else self.verdict
+        return replace(self, verdict=verdict, reasons=(*self.reasons, *reasons))
 
 
 def calibrate(
@@ -101,6 +107,8 @@ def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) 
     resampling: dict[str, Any] = {"seed": seed, "draws": draws}
     details = particulars(data, **resampling)
     details["reliability"] = reliability(data, **resampling)
+    if (kinds := acceptance(data)) is not None:
+        details["acceptance"] = kinds
     if not data.parsed:
         reasons = ("no item has both a label and a verdict",)
         return RubricReport(rubric, data.scale.kind, counts, {}, details, FAIL, reasons)
@@ -116,7 +124,6 @@ def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) 
     details["heterogeneity"] = heterogeneity(data, seed=seed)
     found = {
         "at_threshold": _at_threshold(data),
-        "acceptance": acceptance(data),
         "known_wrong": known_wrong(data),
         "system_ranking": system_ranking(data),
         "length_preference": length_preference(data, **resampling),

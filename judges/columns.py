@@ -1,5 +1,6 @@
 """The labelled items of one rubric that a judge was asked about, in columns, and what people say of each of them."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ import numpy as np
 
 from alps.judges.labels import Item, LabelSet, Scale, Value, Verdict, Verdicts, on_scale
 from alps.stats.bootstrap import Floats
+
+SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
+"""What of a payload a judge is shown; a payload without any of them is of another form, and is shown whole."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Columns:
         people: Their labels, a row an item; None where there is none.
         truth: What people say of each item, as `truth_of` has it.
         verdicts: What the judge said of each item.
-        clusters: What each item belongs to; an item without a cluster stands alone.
+        clusters: What each item belongs to; those without a cluster are one where they ask the same question.
         accepted: The values that count as accepted; empty where none are declared.
         adjudicated: The places of items whose label was derived from those of people.
         beside: Labels that are no single person's, by name: derived ones, and means of crowds on the nearest value.
@@ -64,6 +68,11 @@ class Columns:
     def heard(self) -> list[int]:
         """The places of items on which people say something."""
         return [n for n, truth in enumerate(self.truth) if truth is not None]
+
+    @cached_property
+    def tied(self) -> list[int]:
+        """The places of items that people labelled without settling them."""
+        return [n for n, row in enumerate(self.people) if self.truth[n] is None and any(x is not None for x in row)]
 
     @cached_property
     def parsed(self) -> list[int]:
@@ -136,11 +145,23 @@ def columns_of(labels: LabelSet, rubric: str, verdicts: Verdicts) -> Columns:
         people=[tuple(row.get(name) for name in people) for row in rows],
         truth=[truth_of(row, people, derived, scale) for row in rows],
         verdicts=[verdicts.by_item[item.item_id] for item in items],
-        clusters=[item.cluster or item.item_id for item in items],
+        clusters=_clusters(items),
         accepted=labels.positive.get(rubric, frozenset()),
         beside=beside,
         adjudicated=frozenset(n for n, row in enumerate(rows) if any(name in row for name in derived)),
     )
+
+
+def _clusters(items: Sequence[Item]) -> list[str]:
+    """Return what each item belongs to. The judge is asked the same thing once, so that it errs on all copies alike."""
+    first: dict[str, str] = {}
+    return [item.cluster or first.setdefault(_asked(item), item.item_id) for item in items]
+
+
+def _asked(item: Item) -> str:
+    """Return what a judge is shown of an item, as one text; an item without a payload is like no other."""
+    shown = {name: item.payload[name] for name in SHOWN if item.payload.get(name)}
+    return json.dumps(shown or dict(item.payload), sort_keys=True) if item.payload else item.item_id
 
 
 def _nearest(mean: float | None, scale: Scale) -> Value | None:

@@ -10,6 +10,8 @@ from typing import Any
 from alps.judges.columns import Columns
 from alps.stats.bootstrap import Estimate
 
+UNSETTLED = 0.05
+"""The largest share of items that people leave open without a word about it: the figures are of the others."""
 PASS, LIMITS, FAIL = "pass", "limits", "fail"
 
 
@@ -56,6 +58,7 @@ def hold(
         *_people(data, figures, details, gates),
         *_itself(figures, counts, gates),
         *_made_wrong(details, gates),
+        *_unsettled(data),
         *_groups(details, gates),
     ]
     failures = [reason for grave, reason in found if grave]
@@ -102,8 +105,13 @@ def _people(
     if people is None or people.value is None:
         yield False, f"people's agreement with each other is not known: {_why_unknown(data)}"
         return
-    if people.value <= 0 or people.low is None or people.low <= 0:
-        yield False, f"people agree with each other no better than by chance (kappa {people.value:.2f})"
+    said = f"(kappa {people.value:.2f})".replace("0.", ".", 1)
+    if people.value <= 0:
+        yield False, f"people agree with each other no better than by chance {said}"
+    elif people.low is None:
+        yield False, "too few items to tell how far people agree"
+    elif people.low <= 0:
+        yield False, f"people may agree no better than by chance {said}"
     replaces = omega is not None and omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
     if below and not replaces and len({data.truth[n] for n in data.parsed}) > 1:
@@ -139,6 +147,12 @@ def _made_wrong(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool
         )
     elif share["high"] is None or share["high"] > gates.known_wrong:
         yield False, f"may accept more than {gates.known_wrong:.0%} of the items made wrong on purpose"
+
+
+def _unsettled(data: Columns) -> Iterator[tuple[bool, str]]:
+    tied, items = len(data.tied), len(data.items)
+    if tied > UNSETTLED * items:
+        yield False, f"people tie on {tied} of {items} items ({tied / items:.0%}): the figures are of the others alone"
 
 
 def _groups(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool, str]]:

@@ -9,7 +9,7 @@
 | `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict"}`; may have `"raw"`, `"probability"` and `"draws"` |
 | `crowd.jsonl` | optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale declares |
 
-`positive` names the values that count as accepted; of a scale of two values that is the last one, if nothing is said.
+`positive` names the values that count as accepted; of a scale of two values that is always the last one.
 
 Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says nothing new. Labels
 and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0 and 1 true as 1.
@@ -43,6 +43,8 @@ __all__ = [
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
+LARGEST = 1_000_000_000
+"""The largest number on a scale: squares of distances, and their sums, have to stay numbers."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,10 @@ def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
     if not found or None in found or len(set(found)) >= len(scale.values):
         message = f"must be a list of some of the values, not all of them, got {shown(given)}"
         raise entry.wrong("positive", message)
+    if len(scale.values) == 2 and found[0] != scale.values[-1]:
+        raise entry.wrong(
+            "positive", f"must be the last of two values, got {shown(given)}: write the positive value last"
+        )
     return frozenset(value for value in found if value is not None)
 
 
@@ -274,6 +280,9 @@ def _scale(row: Row, rubric: str) -> Scale:
             raise entry.wrong(f"values.{place}", message)
         if not isinstance(value, int | float | str):
             raise entry.wrong(f"values.{place}", f"must be a number or text, got {shown(value)}")
+        if not isinstance(value, str) and abs(value) > LARGEST:
+            message = f"numbers of a scale lie between {-LARGEST:,} and {LARGEST:,}, got {shown(value)}: choose a unit"
+            raise entry.wrong(f"values.{place}", message)
         if value in values[:place]:
             raise entry.wrong(f"values.{place}", f"{shown(value)} stands twice: a scale declares each value once")
     if len(values) < 2:
@@ -303,6 +312,8 @@ def _read_items(path: Path, scales: Mapping[str, Scale]) -> dict[str, Item]:
 
 def _read_labels(path: Path, items: Mapping[str, Item], scales: Mapping[str, Scale]) -> dict[str, dict[str, Value]]:
     labels: dict[str, dict[str, Value]] = {}
+    if not path.exists():
+        raise DataError('is not there: write people\'s labels, {"item_id", "annotator", "label"} a line', path=path)
     for row in read_rows(path):
         item, annotator = _item_of(row, items), row.text("annotator")
         given = labels.setdefault(item.item_id, {})

@@ -38,6 +38,11 @@ _WIDE = 2  # letters that a Chinese, Japanese or Korean character says as much a
 _ADDED: dict[str, Prompt] = {}
 
 
+def is_rated(name: str) -> bool:
+    """Tell whether answers can be rated by the rubric called `name`: one of ours, or one that was added."""
+    return name in _ADDED or name in (*BINARY, EMOTIONAL)
+
+
 def rubric(name: str) -> Prompt:
     """Return the rubric called `name`: one that was added, or one of ours."""
     return _ADDED[name] if name in _ADDED else load_prompt("alps.judges", "rubrics", name)
@@ -47,12 +52,22 @@ def add_rubric(path: Path) -> Prompt:
     """Make a rubric of a Markdown file known under the file's name; its verdict is met or not met.
 
     Raises:
-        ValueError: If the file has no id line, or one of ours has the name.
+        ValueError: If the file is not UTF-8 or has no id line, or one of ours has the name or the id.
+        OSError: If it can't be read.
     """
-    if (files("alps.judges") / "rubrics" / path.name).is_file():
+    ours = files("alps.judges") / "rubrics"
+    dimensions = {f"{EMOTIONAL}_{name}" for name in DIMENSIONS}
+    if path.stem in dimensions or (ours / path.name).is_file():
         raise ValueError(f"{path}: there is a rubric of that name; choose another")
-    _ADDED[path.stem] = read_prompt(path.read_text(encoding="utf-8"), str(path))
-    return _ADDED[path.stem]
+    try:
+        prompt = read_prompt(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; save it as UTF-8") from error
+    for file in ours.iterdir():
+        if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:
+            raise ValueError(f"{path}: its id {prompt.id} is that of our rubric {file.name}; choose another")
+    _ADDED[path.stem] = prompt
+    return prompt
 
 
 @dataclass(frozen=True)

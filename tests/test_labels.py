@@ -289,7 +289,8 @@ def test_an_empty_file_says_so(folder: Path, name: str):
 @pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json"])
 def test_a_file_that_is_missing_is_named(folder: Path, name: str):
     (folder / name).unlink()
-    assert refusal(read_labels, folder).startswith(f"{folder / name}: can't be read (No such file")
+    what = "is not there: write people's labels" if name == "labels.jsonl" else "can't be read (No such file"
+    assert refusal(read_labels, folder).startswith(f"{folder / name}: {what}")
 
 
 def test_no_scale_at_all_says_what_to_write(tmp_path: Path):

@@ -65,10 +65,13 @@ def _rubric(report: RubricReport, judge: str) -> Iterator[RenderableType]:
     if rows := list(_figures(report)):
         table = _table("figure", "95 % interval", "n")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         yield table
     if "references" in report.details:
-        yield Text("Beside judges that know nothing, and people, each left out in turn", style="bold")
+        people = (
+            "" if "reason" in report.details["references"].get("people", {}) else ", and people, each left out in turn"
+        )
+        yield Text(f"Beside judges that know nothing{people}", style="bold")
         yield _references(report)
     if "acceptance" in report.details:
         yield Text("Items made right or wrong on purpose", style="bold")
@@ -87,7 +90,7 @@ def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
     for name, title in _FIGURES.items():
         figure = report.figures.get(name)
         if figure is not None and figure.value is not None and not _repeats(report.figures, name):
-            yield title.format(**words), number(figure.value), _interval(figure), f"{figure.n:,}"
+            yield title.format(**words), number(figure.value), _between(vars(figure)), f"{figure.n:,}"
 
 
 def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
@@ -108,18 +111,22 @@ def _references(report: RubricReport) -> RenderableType:
     for name, row in rows.items():
         cells = [number(_value(row, figure)) for figure in shown]
         kappa = row.get("kappa")
-        between = interval(kappa) if kappa and kappa["low"] != kappa["high"] else "–"
-        table.add_row(name, *cells, between, f"{row['n']:,}", style="bold" if name == "this judge" else "")
+        between = _between(kappa) if kappa else "–"
+        table.add_row(
+            Text(visible(name)), *cells, between, f"{row['n']:,}", style="bold" if name == "this judge" else ""
+        )
     return table
 
 
 def _acceptance(kinds: Mapping[str, Any]) -> RenderableType:
-    table = _table("right", "accepted", "share accepted", "95 % interval", "n")
+    silent = any(row["unparsed"] for row in kinds.values())
+    table = _table("right", "accepted", "share accepted", "95 % interval", "n", *(["not parsed"] if silent else []))
+    table.columns[0].overflow = "fold"
     for kind, row in kinds.items():
-        share = number(row["accepted"] / row["n"])
-        table.add_row(
-            kind.replace("_", " "), str(row["right"]), str(row["accepted"]), share, interval(row), str(row["n"])
-        )
+        share = number(row["accepted"] / row["n"] if row["n"] else None)
+        cells = [str(row["right"]), str(row["accepted"]), share, interval(row), str(row["n"])]
+        cells += [str(row["unparsed"])] if silent else []
+        table.add_row(Text(visible(kind.replace("_", " "))), *cells)
     return table
 
 
@@ -149,7 +156,7 @@ def _overview(reports: Sequence[RubricReport]) -> Table:
     table.columns[0].overflow = "fold"
     for report in reports:
         kappa, people = (report.figures.get(name, Estimate(None, None, None, 0)) for name in ("kappa", "people_kappa"))
-        row = (number(kappa.value), _interval(kappa), number(people.value), f"{report.counts['n']:,}")
+        row = (number(kappa.value), _between(vars(kappa)), number(people.value), f"{report.counts['n']:,}")
         table.add_row(Text(visible(report.rubric)), *row, Text(report.verdict, style=_COLOURS.get(report.verdict, "")))
     return table
 
@@ -161,5 +168,6 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _interval(figure: Estimate) -> str:
-    return interval(vars(figure))
+def _between(figure: Mapping[str, Any]) -> str:
+    """Return an interval; one without a width is none: where nothing differs, resampling has nothing to vary."""
+    return "–" if figure["low"] == figure["high"] else interval(figure)

@@ -34,12 +34,14 @@ class Axis:
 
     def at(self, figure: float) -> float:
         """Return where a figure lies, from 0 to 1; what is beyond an end is drawn at it."""
-        return (min(self.highest, max(self.lowest, figure)) - self.lowest) / (self.highest - self.lowest)
+        # Of the halves, as the whole of two numbers can be more than there are.
+        held = min(self.highest, max(self.lowest, figure))
+        return (held / 2 - self.lowest / 2) / (self.highest / 2 - self.lowest / 2)
 
     @property
     def ticks(self) -> list[float]:
         """The numbers that are marked on it."""
-        step = next(step for step in _steps() if (self.highest - self.lowest) / step <= 7)
+        step = next((step for step in _steps() if self.highest / step - self.lowest / step <= 7), self.highest)
         first = math.ceil(self.lowest / step - 1e-9)
         last = math.floor(self.highest / step + 1e-9)
         return [step * n for n in range(first, last + 1)]
@@ -54,7 +56,7 @@ def axis_for(estimates: Iterable[Mapping[str, Any]]) -> Axis:
 def axis_around_zero(estimates: Iterable[Mapping[str, Any]]) -> Axis:
     """Return an axis with 0 in its middle that holds every figure."""
     furthest = max((abs(end) for estimate in estimates for end in _ends(estimate)), default=1.0)
-    reach = next(step for step in _steps() if step >= furthest)
+    reach = next((step for step in _steps() if step >= furthest), furthest)
     return Axis(-reach, reach)
 
 
@@ -350,7 +352,7 @@ def _ends(estimate: Mapping[str, Any]) -> tuple[float, float]:
 
 def _steps() -> Iterable[float]:
     """Yield round numbers, each larger than the one before."""
-    for power in range(-3, 9):
+    for power in range(-3, 308):
         yield from (10.0**power * factor for factor in (1, 2.5, 5))
 
 

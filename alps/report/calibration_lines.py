@@ -19,14 +19,16 @@ def lines_of(report: RubricReport) -> Iterator[tuple[str, str]]:
         yield "confusion", f"tp {counts['tp']}, fn {counts['fn']}, fp {counts['fp']}, tn {counts['tn']}"
     if (found := details.get("at_threshold")) is not None:
         rates = (
-            f"{name} {number(found[name]['value'])} {interval(found[name])}" for name in _RATES if found[name]["n"]
+            f"{name} {number(found[name]['value'])} {interval(found[name])} (n {found[name]['n']:,})"
+            for name in _RATES
+            if found[name]["n"]
         )
         accepted = ", ".join(str(value) for value in found["accepted"])
         yield "accepted", f"{accepted}: {', '.join(rates)}"
     for who, shares in (details.get("base_rates") or {}).items():
         if len(shares) <= _VALUES:
             given = ", ".join(f"{value} {number(share)}" for value, share in shares.items())
-            yield f"{who} say" + ("s" if who == "judge" else ""), given
+            yield "known" if who == "people" and _is_known(details) else f"{who} say{'s' * (who == 'judge')}", given
     yield from _people(details)
     for name, test in (details.get("heterogeneity") or {}).items():
         yield f"by {name}", _groups(test)
@@ -38,6 +40,11 @@ def lines_of(report: RubricReport) -> Iterator[tuple[str, str]]:
             yield name, f"not told: {row['reason']}"
 
 
+def _is_known(details: Mapping[str, Any]) -> bool:
+    """Tell whether somebody made the items right or wrong, and no person labelled them."""
+    return "acceptance" in details and not any(pair["single"] for pair in details["pairs"])
+
+
 def _counts(counts: Mapping[str, int], details: Mapping[str, Any]) -> Iterator[str]:
     items = counts["n"] + counts["unparsed"] + counts["unlabelled"]
     clusters = f" (all in {details['clusters']:,} clusters)" if details["clusters"] < items else ""
@@ -45,7 +52,9 @@ def _counts(counts: Mapping[str, int], details: Mapping[str, Any]) -> Iterator[s
     if counts["unparsed"]:
         yield f"{counts['unparsed']:,} verdicts not parsed"
     if counts["unlabelled"]:
-        yield f"{counts['unlabelled']:,} that people do not settle"
+        yield f"{counts['unlabelled']:,} that people do not settle ({counts['unlabelled'] / items:.0%})"
+    if counts.get("unheard"):
+        yield f"{counts['unheard']:,} more could not be asked about"
 
 
 def _people(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

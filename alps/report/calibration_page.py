@@ -213,7 +213,7 @@ def _score(value: Any) -> Score | None:
         value = {"value": value} if _is_number(value) and not isinstance(value, int) else {}
     if not _is_number(value.get("value")):
         return None
-    held = all(_is_number(value.get(end)) for end in ("low", "high"))
+    held = all(_is_number(value.get(end)) for end in ("low", "high")) and value["low"] != value["high"]
     ends = {end: value[end] if held else None for end in ("low", "high")}
     return {"value": value["value"], "n": value.get("n"), **ends}
 
@@ -389,12 +389,12 @@ def _acceptance(found: Json) -> list[dict[str, Any]]:
     """Lay out the kinds of a stress set; whole numbers are counts, others shares of n."""
     rows = []
     for name, one in found.items():
-        n, accepted, right = (_dict(one).get(key) for key in ("n", "accepted", "right"))
-        if not n or not _is_number(n) or not _is_number(accepted):
+        n, accepted, right, silent = (_dict(one).get(key) for key in ("n", "accepted", "right", "unparsed"))
+        if not _is_number(n) or not _is_number(accepted) or not (n or silent):
             continue
-        score = _score({**one, "value": accepted / n if isinstance(accepted, int) else accepted})
+        score = _score({**one, "value": accepted / n if isinstance(accepted, int) else accepted}) if n else None
         kind = visible(str(name)).replace("_", " ")
-        held = (right / n if isinstance(right, int) else right) if _is_number(right) else None
+        held = (right / n if isinstance(right, int) else right) if n and _is_number(right) else None
         chart = charts.interval_dot(score, name=f"{kind}: accepted", axis=Axis()) if score else Markup()
-        rows.append({"kind": kind, "n": n, "accepted": score, "right": held, "chart": chart})
+        rows.append({"kind": kind, "n": n, "accepted": score, "right": held, "chart": chart, "unparsed": silent})
     return rows

@@ -10,7 +10,6 @@ import numpy as np
 
 from alps.schema import FAILURES
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean, clustered_ratio
-from alps.stats.intervals import at_an_end
 from alps.tasks import Metric, Scored
 
 
@@ -65,14 +64,11 @@ class Board:
         """Estimate one metric over the records for which it is defined."""
         if metric.numerator is not None and metric.denominator is not None:
             above, below = self._weighted(metric.numerator), self._weighted(metric.denominator)
-            found = clustered_ratio(above, below, self._clusters(), seed=seed)
-            counted = {cluster for cluster, weight in zip(self._clusters(), below, strict=True) if weight}
-            return at_an_end(found, len(counted), lowest=metric.lowest, highest=metric.highest)
+            return clustered_ratio(above, below, self._clusters(), seed=seed)
         values = self._column(metric.name)
         defined = ~np.isnan(values)
         clusters = [c for c, keep in zip(self._clusters(), defined, strict=True) if keep]
-        found = clustered_mean(values[defined], clusters, seed=seed)
-        return at_an_end(found, len(set(clusters)), lowest=metric.lowest, highest=metric.highest)
+        return clustered_mean(values[defined], clusters, seed=seed)
 
     def difference(self, other: "Board", metric: Metric, *, seed: int) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over the records both have."""

@@ -49,9 +49,7 @@ from alps.settings import CalibrateSettings
 
 SAMPLE = "sample.json"
 _NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
-_CHOSEN = (
-    "pairs were chosen by a judge's verdicts and by likeness: sensitivity and base rates are not those of a run"
-)
+_CHOSEN = "pairs were chosen by a judge's verdicts and by likeness: sensitivity and base rates are not those of a run"
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,12 @@ class Calibrated:
 
     def account(self) -> list[str]:
         """Say what was asked, what it cost, and what is missing, in lines."""
-        lines = [visible(f"Not rated by {self.judge}: {', '.join(self.left_out)}.")] if self.left_out else []
+        from rich.markup import escape
+
+        from alps.report.runs import visible
+
+        left_out = escape(visible(f"Not rated by {self.judge}: {', '.join(self.left_out)}."))
+        lines = [left_out] if self.left_out else []
         if self.unheard:
             lines.append(f"{self.unheard} items could not be asked about; they are in no figure.")
         calls = self.row.get("calls")
@@ -161,7 +164,9 @@ def _reports(
     found = []
     for report in reports:
         drawn = sample.get(report.rubric)
-        limits = [_CHOSEN if report.rubric == MATCHING else _NOT_RANDOM] if drawn and drawn.get("random") is False else []
+        limits = (
+            [_CHOSEN if report.rubric == MATCHING else _NOT_RANDOM] if drawn and drawn.get("random") is False else []
+        )
         found.append(replace(report, details={**report.details, "sample": drawn}).limited(*limits))
     return found
 

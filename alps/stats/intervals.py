@@ -60,28 +60,6 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
     return Estimate(share, low, high, round(trials))
 
 
-def at_an_end(estimate: Estimate, clusters: int, *, lowest: float = 0.0, highest: float = 1.0) -> Estimate:
-    """Give a mean that lies at an end of its scale the width that resampling equal values can't show.
-
-    Where every record scores the lowest, or every one the highest, the bootstrap interval has no width, which is no
-    knowledge. Wilson's interval of as many independent records as there are clusters stands in for it; for values that
-    may lie between the ends it is wider than need be. Other estimates come back as they are.
-
-    Args:
-        estimate: With its bootstrap interval.
-        clusters: How many clusters its records belong to.
-        lowest: The lower end of the scale.
-        highest: The upper end.
-    """
-    if estimate.value not in (lowest, highest) or estimate.low != estimate.high or estimate.low is None:
-        return estimate
-    share = wilson(clusters if estimate.value == highest else 0, clusters)
-    if share.low is None or share.high is None:
-        return estimate
-    low, high = (lowest + side * (highest - lowest) for side in (share.low, share.high))
-    return Estimate(estimate.value, low, high, estimate.n)
-
-
 def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
     """Estimate a proportion with the exact interval, which covers at least `level` whatever the proportion.
 
