@@ -1,31 +1,38 @@
 """The command; imports nothing heavy before it knows what is asked."""
 
-import errno
 import sys
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
 
 from alps import __version__
-from alps.errors import AlpsError, BudgetError
+from alps.completion import COMPARE, COMPLETE_VAR, REPORT, SHELLS, script, takes, words_of
+from alps.errors import BudgetError
+from alps.guard import guarded
 
-INTERRUPTED = 130
 
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)
 @click.version_option(__version__, prog_name="alps")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Evaluate how LLM assistants extract, update, retrieve and use memories.
 
     \b
     Try it offline:
       alps run task=extraction model=rules data=samples
     """
+    if context.invoked_subcommand is None:
+        from alps.face import face
+
+        click.echo(face())
 
 
 @cli.command()
-@click.argument("settings", nargs=-1, metavar="KEY=VALUE…")
+@takes("KEY=VALUE…", "alps.settings:RunSettings")
 def run(settings: tuple[str, ...]) -> None:
     """Run a system on a task, judge it, and show its scores.
 
@@ -56,8 +63,8 @@ def run(settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("run_folder", metavar="RUN")
-@click.argument("settings", nargs=-1, metavar="judge=…")
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@takes("judge=…", "alps.settings:JudgeSettings")
 def score(run_folder: str, settings: tuple[str, ...]) -> None:
     """Judge the finished predictions of a run again, with another judge.
 
@@ -75,7 +82,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="RUN… judge=… prompts=DIR [out=DIR] [format=json]")
+@takes("RUN… judge=… prompts=DIR [out=DIR] [format=json]", "alps.settings:SensitivitySettings", runs=True)
 def sensitivity(words: tuple[str, ...]) -> None:
     """Judge the same predictions under several wordings of a judge's rubrics, and show how far the scores move.
 
@@ -112,7 +119,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("run_folder", metavar="RUN")
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="ID")
 @click.option("--full", is_flag=True, help="Show long turns whole.")
 def show(run_folder: str, record: str, full: bool) -> None:
@@ -128,7 +135,7 @@ def show(run_folder: str, record: str, full: bool) -> None:
 
 
 @cli.command()
-@click.argument("folder", default="runs")
+@click.argument("folder", default="runs", shell_complete=words_of(folders=True))
 def ls(folder: str) -> None:
     """List the runs in a folder, the newest first."""
     from pathlib import Path
@@ -139,7 +146,7 @@ def ls(folder: str) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="RUN… [out=FILE]")
+@takes("RUN… [out=FILE]", REPORT, runs=True)
 def report(words: tuple[str, ...]) -> None:
     """Write one self-contained HTML page about one or several runs.
 
@@ -160,7 +167,7 @@ def report(words: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="RUN… [seed=…] [format=json]")
+@takes("RUN… [seed=…] [format=json]", COMPARE, runs=True)
 def compare(words: tuple[str, ...]) -> None:
     """Compare runs on the records that all of them scored: differences, tests, ties.
 
@@ -192,7 +199,7 @@ def data() -> None:
 
 
 @data.command("audit")
-@click.argument("settings", nargs=-1, metavar="data=… [split=…] [format=json]")
+@takes("data=… [split=…] [format=json]", "alps.settings:AuditSettings")
 def data_audit(settings: tuple[str, ...]) -> None:
     """Find leaks, duplicates and broken rows without a model; exit 1 when something serious is found.
 
@@ -216,7 +223,7 @@ def data_audit(settings: tuple[str, ...]) -> None:
 
 
 @data.command("pools")
-@click.argument("settings", nargs=-1, metavar="out=DIR [data=…] [distractors=…] [seed=…]")
+@takes("out=DIR [data=…] [distractors=…] [seed=…]", "alps.settings:PoolSettings")
 def data_pools(settings: tuple[str, ...]) -> None:
     """Write the retrieval pools of a data set in the release layout; the same seed gives the same bytes.
 
@@ -238,7 +245,7 @@ def labels() -> None:
 
 
 @labels.command("import")
-@click.argument("settings", nargs=-1, metavar="format=… file=… out=DIR")
+@takes("format=… file=… out=DIR", "alps.settings:ImportSettings")
 def labels_import(settings: tuple[str, ...]) -> None:
     """Convert a public set of labels, with the verdicts recorded for it.
 
@@ -259,8 +266,8 @@ def labels_import(settings: tuple[str, ...]) -> None:
 
 
 @labels.command("draw")
-@click.argument("run_folder", metavar="RUN")
-@click.argument("settings", nargs=-1, metavar="out=DIR [n=…] [seed=…]")
+@click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
+@takes("out=DIR [n=…] [seed=…]", "alps.settings:DrawSettings")
 def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     """Draw answers of a run at random for people to label: what its judge was asked, without what it said.
 
@@ -282,7 +289,7 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("settings", nargs=-1, metavar="judge=… labels=DIR [out=DIR] [verdicts=FILE]")
+@takes("judge=… labels=DIR [out=DIR] [verdicts=FILE]", "alps.settings:CalibrateSettings")
 def calibrate(settings: tuple[str, ...]) -> None:
     """Hold a judge against people's labels, rubric by rubric.
 
@@ -315,7 +322,7 @@ def calibrate(settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="RUN… [name=…] [org=…] [url=…] [out=DIR]")
+@takes("RUN… [name=…] [org=…] [url=…] [out=DIR]", "alps.leaderboard.settings:SubmitSettings", runs=True)
 def submit(words: tuple[str, ...]) -> None:
     """Pack finished runs of one system into a folder for the leaderboard, and show what will be published.
 
@@ -328,7 +335,7 @@ def submit(words: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="SUBMISSION [data=…] [base=REF]")
+@takes("SUBMISSION [data=…] [base=REF]", "alps.leaderboard.settings:VerifySettings", folders=True)
 def verify(words: tuple[str, ...]) -> None:
     """Check a submission without trust: files, ids, hashes, and every printed score; exit 1 where it is refused.
 
@@ -343,7 +350,7 @@ def verify(words: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="SUBMISSION judge=… [data=PATH]")
+@takes("SUBMISSION judge=… [data=PATH]", "alps.leaderboard.settings:RescoreSettings", folders=True)
 def rescore(words: tuple[str, ...]) -> None:
     """Judge the predictions of a submission again, as a maintainer, and write its review.
 
@@ -361,8 +368,8 @@ def leaderboard() -> None:
 
 
 @leaderboard.command("build")
-@click.argument("words", nargs=-1, metavar="[submissions=DIR] [out=DIR]")
-def leaderboard_build(words: tuple[str, ...]) -> None:
+@takes("[submissions=DIR] [out=DIR]", "alps.leaderboard.commands_site:SiteSettings")
+def leaderboard_build(settings: tuple[str, ...]) -> None:
     """Write the site: plain files that any static host can serve, from any path.
 
     \b
@@ -370,12 +377,12 @@ def leaderboard_build(words: tuple[str, ...]) -> None:
     """
     from alps.leaderboard.commands_site import build_command
 
-    sys.exit(build_command(words))
+    sys.exit(build_command(settings))
 
 
 @leaderboard.command("serve")
-@click.argument("words", nargs=-1, metavar="[submissions=DIR] [out=DIR] [port=…]")
-def leaderboard_serve(words: tuple[str, ...]) -> None:
+@takes("[submissions=DIR] [out=DIR] [port=…]", "alps.leaderboard.commands_site:ServeSettings")
+def leaderboard_serve(settings: tuple[str, ...]) -> None:
     """Build the site and open it on this machine alone.
 
     \b
@@ -383,7 +390,20 @@ def leaderboard_serve(words: tuple[str, ...]) -> None:
     """
     from alps.leaderboard.commands_site import serve_command
 
-    sys.exit(serve_command(words))
+    sys.exit(serve_command(settings))
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that lets Tab complete commands, settings, their values and runs.
+
+    \b
+      eval "$(alps completion bash)"        in ~/.bashrc
+      eval "$(alps completion zsh)"         in ~/.zshrc, after compinit
+      alps completion fish | source         in ~/.config/fish/config.fish
+    """
+    click.echo(script(cli, shell))
 
 
 @cli.command()
@@ -413,35 +433,4 @@ def _show(finished: Any) -> None:
 
 def main() -> NoReturn:
     """Run the command; errors the user can mend are one line on stderr, without a traceback."""
-    sys.exit(_guarded(lambda: cli.main(standalone_mode=False)))
-
-
-def _guarded(command: Callable[[], object]) -> int:
-    """Run `command` and return the exit code; what the user can mend is said on one line."""
-    code: object = 0
-    try:
-        code = command()
-    except AlpsError as error:
-        code = _complain(str(error), error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-    except click.UsageError as error:
-        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
-        code = _complain(error.format_message() + hint, 2)
-    except (KeyboardInterrupt, click.Abort):
-        code = _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
-    except OSError as error:
-        hint = "; make room, and the same command goes on" if error.errno == errno.ENOSPC else ""
-        code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
-    return code if isinstance(code, int) else 0
-
-
-def _complain(message: str, code: int) -> int:
-    click.echo(f"alps: {_one_line(message)}", err=True)
-    return code
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    sys.exit(guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR)))

@@ -229,7 +229,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
         values = tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"not TOML ({error})", path=path) from error
     for key in values:
         if key not in model.model_fields:

@@ -19,6 +19,7 @@ from alps.jsonl import dump
 
 INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
 Row = dict[str, Any]
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def read_samples(folder: Path, read: Any) -> Iterator[Any]:
     for pair in read_track(folder):
         try:
             made = read(pair.input, pair.gold)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise _row_error(error, folder, pair, read) from error
         yield from made if isinstance(made, list) else (made,)
 
@@ -140,7 +141,7 @@ def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> Data
     if pair.gold is not None:
         try:
             read(pair.input, None)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except _UNREADABLE:
             pass
         else:
             path, line = folder / GOLD, pair.gold_line or 0
@@ -193,7 +194,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
 def _parse(raw: bytes, path: Path, line: int) -> Row:
     try:
         row = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error})", path=path, line=line) from error
     if not isinstance(row, dict):
         raise DataError(f"expected a JSON object, got {type(row).__name__}", path=path, line=line)

@@ -36,6 +36,8 @@ PENALTIES: Mapping[str, int] = {
 }
 """Points that a reviewed pair costs by its error type, before its severity is applied."""
 OTHER_PENALTY, MISSING_PENALTY, HALLUCINATED_PENALTY = 4, 10, 15
+LARGEST_SEVERITY = 100
+"""The authors' judge gives 0 to 3; what is far beyond that is a slip, and no number to calculate with."""
 
 _DROPPED = re.compile(r"[^\w\s/.\-]")
 _WHITE_SPACE = re.compile(r"\s+")
@@ -138,7 +140,7 @@ def judge_score(reviews: Mapping[str, Any] | None) -> float | None:
     `reviews` has the lists `pair_reviews`, `missing_reviews` and `extra_reviews`; an absent list counts as empty.
 
     Raises:
-        ValueError: If a review that costs something has no severity.
+        ValueError: If a review that costs something has no severity, or one that no review can have.
     """
     if not reviews:
         return None
@@ -160,9 +162,10 @@ def _penalty(base: int, review: Mapping[str, Any]) -> float:
     if base == 0:
         return 0.0
     severity = review.get("severity")
-    if isinstance(severity, bool) or not isinstance(severity, int | float):
-        raise ValueError(f"severity {severity!r} of a review is not a number")
-    return base * (0.5 + 0.5 * severity)
+    number = severity if isinstance(severity, int | float) and not isinstance(severity, bool) else -1
+    if not 0 <= number <= LARGEST_SEVERITY:
+        raise ValueError(f"severity {repr(severity)[:40]} of a review is not a number from 0 to {LARGEST_SEVERITY}")
+    return base * (0.5 + 0.5 * number)
 
 
 def _field(item: AuthorsItem, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ from alps.errors import DataError, closest
 from alps.stats.agreement import Scale
 
 Value = int | float | str
+_ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def on_scale(value: object, scale: Scale) -> Value | None:
@@ -216,10 +219,11 @@ class _NotANumber(ValueError):
 
 def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        value = json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
+        if _ESCAPED_HALF.search(raw):  # half a character can be read, but written nowhere
+            value = json.loads(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
     except _NotANumber as error:
-        field = _place_of(json.loads(raw))
-        raise DataError(f"{error} is no number in JSON: write null", path=path, line=line, field=field) from error
+        raise DataError(f"{error}: write null", path=path, line=line, field=_field_of(raw)) from error
     except _WrongField as error:
         raise DataError(str(error), path=path, line=line, field=error.field) from error
     except (ValueError, RecursionError) as error:
@@ -231,7 +235,14 @@ def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise _NotANumber(name)
+    raise _NotANumber(f"{name} is no number in JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _NotANumber(f"{text[:20]} is beyond the range of numbers")
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -241,6 +252,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise _WrongField(twice, "stands twice in one object: keep one of them")
     return found
+
+
+def _field_of(raw: bytes) -> str | None:
+    """Return the field of the first number that is none; None where the rest is no JSON either."""
+    try:
+        return _place_of(json.loads(raw))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _place_of(value: object) -> str | None:

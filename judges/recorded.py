@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, UsageError
-from alps.jsonl import Row, scan
+from alps.jsonl import Row, dump, scan
 from alps.judges.base import Embedded
+from alps.judges.label_rows import shown
 from alps.judges.matching import Item, Judgement, Pair, Relation
 from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion, lowest_marks
 from alps.schema import Memory, read_memories
@@ -61,7 +62,7 @@ class RecordedJudge(Embedded):
         reviews = output.get("pair_reviews") if isinstance(output, dict) else None
         if record is None or reviews is None:
             return Judgement("empty", error="no recorded verdict for this record")
-        judged = self._judged(about)
+        judged = self._judged(about) or {}
         rows = {item.memory_id: position for position, item in enumerate(gold)}
         columns = {item.memory_id: position for position, item in enumerate(predicted)}
         for item in predicted:
@@ -70,7 +71,7 @@ class RecordedJudge(Embedded):
         pairs = {
             (rows[review["gold_id"]], columns[review["pred_id"]]): review
             for review in reviews
-            if review["gold_id"] in rows and review["pred_id"] in columns
+            if review.get("gold_id") in rows and review.get("pred_id") in columns
         }
         return Judgement("ok", tuple(_pair(place, review) for place, review in pairs.items()))
 
@@ -90,16 +91,19 @@ class RecordedJudge(Embedded):
         """Tell whether the recorded reviews of `about` were made of these very memories."""
         return self._judged(about) == {memory.memory_id: fold(memory.value) for memory in predicted}
 
-    def _judged(self, about: str) -> dict[str, str]:
-        """Return the folded values that were judged, by their ids."""
+    def _judged(self, about: str) -> dict[str, str] | None:
+        """Return the folded values that were judged, by their ids; None where they can't be read."""
         items = (self._records.get(about, {}).get("model_output") or {}).get("memory_items") or []
-        return {memory.memory_id: fold(memory.value) for memory in read_memories(items).memories}
+        try:
+            return {memory.memory_id: fold(memory.value) for memory in read_memories(items).memories}
+        except ValueError:
+            return None
 
     def reviews(self, about: str) -> Row | None:
         """Return the recorded reviews of `about` as they are; None where the judge gave nothing."""
         record = self._records.get(about)
-        found: Row | None = record["judge_output"] if record is not None else None
-        return found
+        found = record.get("judge_output") if record is not None else None
+        return found if isinstance(found, dict) else None
 
 
 def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, int]]]:
@@ -109,7 +113,7 @@ def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, i
         answers = (record.get("model_output") or {}).get("responses") or []
         output = record.get("judge_output")
         judged = [said or {} for said in (output if isinstance(output, list) else [output] * len(answers))]
-        for place, answer in enumerate(answers):
+        for place, answer in enumerate(said or {} for said in answers):
             about = str(answer.get("query_id")) if isinstance(output, list) and len(answers) > 1 else name
             response = fold(str(answer.get("response") or ""))
             of_it = [said for said in judged[place : place + 1] + judged if _is_of(said, response)]
@@ -150,15 +154,49 @@ def _read_records(path: Path) -> dict[str, Row]:
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None or not isinstance(row.get("benchmark_id"), str):
             raise DataError("expected an object with a benchmark_id", path=path, line=line)
-        output = row.get("judge_output")
-        if not isinstance(output, dict | list | None):
-            raise DataError("must be an object, a list or null", path=path, line=line, field="judge_output")
-        if isinstance(output, list) and not all(isinstance(said, dict | None) for said in output):
-            raise DataError("must be a list of objects", path=path, line=line, field="judge_output")
-        reviews = output.get("pair_reviews") if isinstance(output, dict) else None
-        for number, review in enumerate(reviews or []):
-            if review.get("error_type") not in RELATION_OF:
-                field = f"judge_output.pair_reviews.{number}.error_type"
-                raise DataError(f"unknown error type {review.get('error_type')!r}", path=path, line=line, field=field)
+        if fault := _fault_of_output(row.get("model_output")) or _fault_of_verdict(row.get("judge_output")):
+            field, message = fault
+            raise DataError(message, path=path, line=line, field=field)
         records[row["benchmark_id"]] = row
     return records
+
+
+def _fault_of_output(output: object) -> tuple[str, str] | None:
+    """Return the field of a model's answer that can't be read, and what it must be."""
+    if not isinstance(output, dict | None):
+        return "model_output", "must be an object or null"
+    given = output or {}
+    if not isinstance(given.get("memory_items"), list | None):
+        return "model_output.memory_items", "must be a list or null"
+    if not isinstance(given.get("parsed_response"), dict | None):
+        return "model_output.parsed_response", "must be an object or null"
+    return None if _are_objects(given.get("responses")) else ("model_output.responses", "must be a list of objects")
+
+
+def _fault_of_verdict(output: object) -> tuple[str, str] | None:
+    """Return the field of a verdict that can't be read, and what it must be."""
+    if not isinstance(output, dict | list | None):
+        return "judge_output", "must be an object, a list or null"
+    try:
+        dump({"judge_output": output})
+    except (ValueError, RecursionError):
+        return "judge_output", "holds a number beyond the range of numbers, or is nested too deeply"
+    if not isinstance(output, dict):
+        return None if _are_objects(output) else ("judge_output", "must be a list of objects")
+    for name in ("pair_reviews", "missing_reviews", "extra_reviews"):
+        if not _are_objects(output.get(name)) or any(review is None for review in output.get(name) or ()):
+            return f"judge_output.{name}", "must be a list of objects, or null"
+    reviews = enumerate(output.get("pair_reviews") or ())
+    return next((fault for number, review in reviews if (fault := _fault_of_review(number, review))), None)
+
+
+def _fault_of_review(number: int, review: Row) -> tuple[str, str] | None:
+    field = f"judge_output.pair_reviews.{number}"
+    if not isinstance(said := review.get("error_type"), str) or said not in RELATION_OF:
+        return f"{field}.error_type", f"unknown error type {shown(said)}"
+    odd = next((name for name in ("gold_id", "pred_id") if not isinstance(review.get(name), str | None)), None)
+    return (f"{field}.{odd}", f"must be text, got {shown(review[odd])}") if odd else None
+
+
+def _are_objects(given: object) -> bool:
+    return given is None or (isinstance(given, list) and all(isinstance(said, dict | None) for said in given))

@@ -19,7 +19,7 @@ from alps.data.hub import HUB
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.jsonl import dump, scan
 from alps.leaderboard.card import Details, make_card, system_of
-from alps.leaderboard.checks.card import leaks_of
+from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.changes import SUBMISSIONS
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.findings import Verification
@@ -211,7 +211,11 @@ def _check_rows(rows: Sequence[Mapping[str, Any]], where: str) -> None:
 
 def _check_card(card: Submission) -> None:
     for path, leak in leaks_of(card.model_dump()):
-        raise UsageError(f"{path}: holds {leak}, which must not be published; run it by a relative name")
+        if path in WORDS_OF_PEOPLE:
+            mend = f"take it out of {path}="
+        else:
+            mend = "run it with the key in the environment" if "key" in leak else "run it by a relative name"
+        raise UsageError(f"{path}: holds {leak}, which must not be published; {mend}")
 
 
 def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verification:

@@ -44,10 +44,14 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
         sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
     ) -> dict[str, Any]:
         """Take the recorded reviews of this very prediction; any other judge has none, and is not asked."""
-        reviews = None
+        reviews, row = None, {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint), "error": None}
         if isinstance(judge, RecordedJudge) and judge.is_about(sample.benchmark_id, predicted(prediction)):
             reviews = judge.reviews(sample.benchmark_id)
-        return {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint), "error": None, "reviews": reviews}
+        try:
+            judge_score(reviews)
+        except ValueError as error:  # a failed judgement: the record is unscored
+            return {**row, "outcome": "invalid", "error": str(error), "reviews": None}
+        return {**row, "reviews": reviews}
 
     def score(sample: Any, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
         algorithm = algorithm_score(sample.gold, predicted(prediction))

@@ -54,13 +54,6 @@ def test_help_keeps_its_lines_as_they_are_written(alps, words):
     assert any(line.strip().startswith("alps ") for line in lines)
 
 
-def test_the_command_alone_shows_the_help(alps):
-    shown = alps()
-    assert "Traceback" not in shown.stderr
-    assert max(len(line) for line in (shown.stdout + shown.stderr).splitlines()) <= 80
-    assert "Commands:" in shown.stdout + shown.stderr
-
-
 def test_the_version_is_shown(alps):
     assert alps("--version").stdout.strip().endswith(__version__)
 

@@ -174,7 +174,7 @@ BAD_LABELS = {
     "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
     "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
     "NaN": ('{"item_id": "w1", "annotator": "cy", "label": NaN}', ["label", "NaN is no number"]),
-    "infinity": ('{"item_id": "w1", "annotator": "cy", "label": 1e999}', ["label", "Infinity is not on the scale"]),
+    "infinity": ('{"item_id": "w1", "annotator": "cy", "label": 1e999}', ["label", "1e999 is beyond the range"]),
     "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
     "an annotator twice": (label("q1", "ada", 1), ["annotator", '"ada" labelled item "q1" above', "keep one"]),
     "no annotator": ({"item_id": "q1", "label": 1}, ["annotator", "is missing"]),

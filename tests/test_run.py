@@ -26,7 +26,7 @@ from tests.visitors import good, is_judging, memory_items, values_of, visitor_id
 IDS = [row["benchmark_id"] for row in rows(ROOT / "data" / "samples" / "dev" / "task1" / "model_input.jsonl")]
 WORDS = ("run", "task=extraction", "model=rules", "data=samples")
 FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
-FILES = {"manifest.json", *JOURNALS, "calls.jsonl", "summary.json", ".lock"}
+FILES = {"manifest.json", *JOURNALS, "calls.jsonl", "summary.json", "config.toml", ".lock"}
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alps.cli import _guarded, cli
+from alps.cli import cli
 from alps.data.release import write_track
+from alps.guard import guarded
 from tests.endtoend import rows, summary
 from tests.loopback import Answer
 
@@ -44,7 +45,7 @@ def alps_here(*words: object) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = _guarded(lambda: cli.main([str(word) for word in words], prog_name="alps", standalone_mode=False))
+            code = guarded(lambda: cli.main([str(word) for word in words], prog_name="alps", standalone_mode=False))
         except SystemExit as end:
             code = int(end.code or 0)
     return Ran(code, out.getvalue(), err.getvalue())

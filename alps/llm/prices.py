@@ -87,8 +87,10 @@ def _own_prices(path: Path) -> dict[str, _Entry]:
         return {}
     try:
         return TypeAdapter(dict[str, _Entry]).validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"not TOML ({error})", path=path) from error
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(first["msg"], path=path, field=".".join(str(part) for part in first["loc"])) from error
+    except OSError as error:
+        raise DataError(error.strerror or "can't be read", path=path) from error

@@ -1,9 +1,9 @@
-"""What a run folder says of the run in it; a folder belongs to one experiment."""
+"""What a run folder says of the run in it, and the settings that repeat it; a folder belongs to one experiment."""
 
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,12 @@ from typing import Any
 from alps import __version__
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump
+from alps.llm.secrets import redact
+
+CONFIG = "config.toml"
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
+_NOT_REPEATED = ("config", "dry_run")
 _COMPARED = ("alps", "settings", "system", "data", "prompts", "judge")
 
 
@@ -92,6 +96,32 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
+    """Write the settings that were `given` as the config file that repeats a run, unless the folder has one.
+
+    Paths stay as they were typed, and secrets are masked; `told` are lines that are said above the settings.
+    """
+    path = folder / CONFIG
+    if path.exists():
+        return
+    kept = {name: value for name, value in given.items() if name not in _NOT_REPEATED and value is not None}
+    safe = {name: redact(value) if isinstance(value, str) else value for name, value in kept.items()}
+    told = told if safe == kept else (*told, "A secret was left out below; give that setting again.")
+    lines = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
+    lines += [f"{name} = {_as_toml(value)}" for name, value in safe.items()]
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write("".join(f"{line}\n" for line in lines).encode(errors="replace"))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _as_toml(value: str | bool | int | float) -> str:
+    """Write a value as TOML does; JSON is the same but for one character, which TOML wants escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _as_json(value: Any) -> Any:

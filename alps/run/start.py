@@ -24,7 +24,7 @@ from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
-from alps.run.manifest import build_manifest, claim, read_manifest, write_json
+from alps.run.manifest import CONFIG, build_manifest, claim, read_manifest, write_config, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, closing, open_judge, open_services
 from alps.run.source import Data, open_data
@@ -54,7 +54,8 @@ def run(settings: RunSettings) -> Finished:
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     _check_calibration(settings, data)
-    return _carry_out(settings, data, run_folder(settings), predictions=None)
+    folder = run_folder(settings)
+    return _carry_out(settings, data, folder, predictions=None, told=_repeating(folder))
 
 
 def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, Prompt] | None = None) -> Finished:
@@ -71,7 +72,7 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
         AlpsError: If the folder is no run, or the judge can't be used.
     """
     then = read_manifest(source)
-    kept = {name: value for name, value in then["settings"].items() if not name.startswith("judge")}
+    kept = {name: value for name, value in then["settings"].items() if not _goes_without_saying(name, value)}
     settings = parse_settings({**kept, **judging}, RunSettings)
     data = open_data(settings)
     _check_predicted(source, then["data"], data)
@@ -84,7 +85,10 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
     folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
-    return _carry_out(settings, data, folder, predictions=source, wording=wording)
+    told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
+    other = ["Its rubrics were worded otherwise, by alps sensitivity, which no setting here says."]
+    told += other if wording is not None else _repeating(folder)
+    return _carry_out(settings, data, folder, predictions=source, wording=wording, told=told)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -128,6 +132,25 @@ def run_folder(settings: RunSettings) -> Path:
     return Path("runs") / "-".join(part for part in parts if part)
 
 
+def _goes_without_saying(name: str, value: object) -> bool:
+    """Tell whether a setting of a run need not be given to judge its predictions again."""
+    field = RunSettings.model_fields.get(name)
+    return name.startswith("judge") or (field is not None and not field.is_required() and value == field.default)
+
+
+def _given(settings: RunSettings) -> list[str]:
+    """Return the names of the settings that were given, in the order of their definition."""
+    return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
+
+
+def _repeating(folder: Path) -> list[str]:
+    """Say how the settings of a run repeat it."""
+    return [
+        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before what stands here.",
+        "Paths are seen from the folder that the run was started in, and keys come from the environment.",
+    ]
+
+
 def _check_calibration(settings: RunSettings, data: Data) -> None:
     """Refuse a calibration that does not fit, before anything is written or paid for."""
     if settings.calibration in (None, OFF):
@@ -162,14 +185,18 @@ def _carry_out(
     *,
     predictions: Path | None,
     wording: Mapping[str, Prompt] | None = None,
+    told: Sequence[str],
 ) -> Finished:
-    """Claim the folder, run what is left, and summarise; with `predictions`, those of that run are judged."""
+    """Claim the folder, run what is left, and summarise; with `predictions`, those of that run are judged.
+
+    `told` stands above the settings that repeat the run.
+    """
     with claimed_folder(folder) as ledger:
         services = open_services(settings, data.tasks, ledger, folder) if predictions is None else None
         services = services or _judging_services(
             settings, data.tasks, ledger, predictions or folder, folder, wording=wording
         )
-        plan, chosen = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger))
+        plan, chosen = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger, told=told))
         found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
@@ -191,7 +218,7 @@ def _carry_out(
 
 
 async def _run(
-    settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger
+    settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger, told: Sequence[str]
 ) -> tuple[Plan, Chosen]:
     system, judge = services.systems[0][0], services.judge
     async with closing(services):
@@ -206,6 +233,7 @@ async def _run(
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
         )
         claim(folder, manifest)
+        write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
         journals = Journals.open(folder)
         plan = Plan(
             tracks=_track_plans(data, services),

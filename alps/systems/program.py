@@ -237,10 +237,10 @@ class ProgramSystem:
         self._prove()
         if isinstance(read, Read):
             value = row.task.to_prediction(read.value)
-            self._settle(row, outcome="ok", prediction=value, raw=text, notes=(*read.notes, *note))
+            self._settle(row, outcome="ok", prediction=value, raw=redact(text), notes=(*read.notes, *note))
         else:
             outcome: Outcome = "empty" if isinstance(read, EmptyAnswer) else "invalid"
-            self._settle(row, outcome=outcome, raw=text, error=redact(str(read)))
+            self._settle(row, outcome=outcome, raw=redact(text), error=redact(str(read)))
 
     def _give_up(self, life: Life, row: Row, error: str, *, outcome: Outcome | None = None) -> None:
         """End a row without an answer: unparsable where garbage stands in its place, else empty."""

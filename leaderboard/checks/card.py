@@ -16,7 +16,8 @@ from alps.leaderboard.submission import CARD, REVIEW, Review, Submission, checks
 from alps.leaderboard.systems import kinds_of
 from alps.leaderboard.wording import mixed_scripts, shown
 
-_FOR_READERS = ("notes", "name", "org")
+WORDS_OF_PEOPLE = ("notes", "name", "org")
+"""Fields that people write for readers, each by a word of `alps submit`."""
 _UNSEEN = "seconds, costs, tokens"
 
 
@@ -100,8 +101,8 @@ def _check_leaks(row: Mapping[str, Any], findings: Findings) -> None:
 
 def leaks_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fields of a card, as plain JSON, that hold what must not be published, with what it is."""
-    of_people = [(text, where) for text, where in texts_of(row) if where in _FOR_READERS]
-    others = [(text, where) for text, where in texts_of(row) if where not in (*_FOR_READERS, "url")]
+    of_people = [(text, where) for text, where in texts_of(row) if where in WORDS_OF_PEOPLE]
+    others = [(text, where) for text, where in texts_of(row) if where not in (*WORDS_OF_PEOPLE, "url")]
     for texts, hosts in ((of_people, False), (others, True)):
         if leak_in("\n".join(text for text, _ in texts), hosts=hosts):  # one by one only where there is any
             yield from ((where, leak) for text, where in texts if (leak := leak_in(text, hosts=hosts)))

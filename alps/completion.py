@@ -1,0 +1,226 @@
+"""Tab completion: `key=` words, their values, and run folders; reads names and settings, and nothing heavy.
+
+A word is answered whole (`task=extraction`). Where a single key fits, its values are answered in its place: the shell
+then fills in what they share, `key=`, and adds no space to it.
+"""
+
+import os
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
+
+COMPLETE_VAR = "_ALPS_COMPLETE"
+SHELLS = ("bash", "zsh", "fish")
+
+SYSTEMS: Mapping[str, tuple[str, ...]] = {
+    "extraction": ("rules", "oracle", "floor/empty", "floor/content-free", "floor/content-free-fluent"),
+    "update": ("rules", "oracle", "floor/no-op"),
+    "retrieval": ("rules", "bm25", "tfidf", "minilm", "oracle", "floor/random", "floor/lowest-unique-id"),
+    "utilization": ("rules", "floor/generic", "floor/parrot"),
+}
+"""By task, the systems that need no model; written down here because asking the tasks imports what they use."""
+
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "task": (*SYSTEMS, "all"),
+    "judge": ("lexical", "recorded:", "openai/", "anthropic/"),
+    "data": ("samples", "hub"),
+    "labels": ("stress",),
+    "calibration": ("off",),
+    "format": ("openqa_eval", "empathy", "llmbar"),
+}
+"""Values of settings that take others, too; those of settings that take no others are read from the settings."""
+
+REPORT = {"out": "the page that is written"}
+COMPARE = {"seed": "of the resampling", "format": "table or json"}
+"""The settings of `alps compare`, whose module computes; `alps report` has but one."""
+
+_FOLDERS = frozenset(("data", "labels", "out", "prompts", "submissions"))
+_FILES = frozenset(("config", "file", "verdicts", "calibration", "changed", "base"))
+_OF_A_FILE = ("predictions:", "recorded:")
+_MODELS = ("openai/", "anthropic/", "predictions:", "program:", "python:")
+_RUNS = "runs/"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
+
+
+class Key(NamedTuple):
+    """A setting: what it says, the only values it takes (else none), and whether it must be given."""
+
+    told: str
+    values: tuple[str, ...] = ()
+    needed: bool = False
+
+
+def takes(
+    metavar: str, settings: str | Mapping[str, str] | None = None, *, runs: bool = False, folders: bool = False
+) -> Callable[[Command], Command]:
+    """Give a command words as its argument, shown as `metavar`, with what Tab answers to them.
+
+    The argument is called `settings`; where runs or folders stand among the words, `words`, and one must be given.
+    """
+    mixed = runs or folders
+    return click.argument(
+        "words" if mixed else "settings",
+        nargs=-1,
+        required=mixed,
+        metavar=metavar,
+        shell_complete=words_of(settings, runs=runs, folders=folders),
+    )
+
+
+def words_of(settings: str | Mapping[str, str] | None = None, *, runs: bool = False, folders: bool = False) -> Answer:
+    """Return what answers Tab on the words of a command.
+
+    Args:
+        settings: The settings it takes: `module:Class`, imported when it is asked, or keys with what they say.
+        runs: Whether run folders are words.
+        folders: Whether folders are words.
+    """
+
+    def answer(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        before = context.params.get(parameter.name or "") or ()
+        given = dict(word.split("=", 1) for word in before if "=" in word)
+        found: list[CompletionItem[str]] = []
+        if "=" not in incomplete and (runs or folders):
+            words = _run_folders(incomplete) if runs else _paths(incomplete)
+            found += [CompletionItem(word) for word in words if word not in before]
+        if settings is not None:
+            found += _settings(_keys(settings), incomplete, given)
+        return found
+
+    return answer
+
+
+def script(command: click.Command, shell: str) -> str:
+    """Return the script that a shell in `SHELLS` reads to complete the words of `command`."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise ValueError(f"no completion for {shell}")
+    completer = kind(command, {}, "alps", COMPLETE_VAR)
+    return completer.source_template % completer.source_vars()
+
+
+def _settings(keys: Mapping[str, Key], incomplete: str, given: Mapping[str, str]) -> list[CompletionItem[str]]:
+    """Answer `key` or `key=value`."""
+    name, equals, begun = incomplete.partition("=")
+    if equals:
+        words = _values(name, keys[name], begun, given) if name in keys else []
+        return [CompletionItem(f"{name}={word}") for word in words]
+    open_ones = {key: found for key, found in keys.items() if key.startswith(name) and key not in given}
+    if len(open_ones) == 1 and name:
+        ((key, found),) = open_ones.items()
+        if words := _values(key, found, "", given):
+            return [CompletionItem(f"{key}={word}") for word in words]
+    order = sorted(open_ones.items(), key=lambda item: not item[1].needed)
+    return [CompletionItem(f"{key}=", help=found.told.replace(",", ";") or None) for key, found in order]
+
+
+def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[str]:
+    """Return the values of a setting that begin with `begun`; known names come before paths."""
+    if kind := next((kind for kind in _OF_A_FILE if name in ("model", "judge") and begun.startswith(kind)), None):
+        return [kind + path for path in _paths(begun.removeprefix(kind), files=True)]
+    known = _systems(given.get("task", "all")) if name == "model" else key.values or VALUES.get(name, ())
+    listed = begun[: begun.rfind(",") + 1] if name == "task" else ""  # several tasks, with commas between
+    others = [word for word in known if not listed or word not in (*listed.split(","), "all")]
+    values = [listed + word for word in others if (listed + word).startswith(begun)]
+    if name in _FOLDERS | _FILES:
+        values += _paths(begun, files=name in _FILES)
+    return values
+
+
+def _systems(task: str) -> tuple[str, ...]:
+    """Return the systems that answer every task that is named, and the beginnings of all others."""
+    named = [SYSTEMS[name] for name in task.split(",") if name in SYSTEMS] if task != "all" else list(SYSTEMS.values())
+    first = dict.fromkeys(name for names in named for name in names)
+    shared = first if task == "all" else (name for name in first if all(name in names for names in named))
+    return (*shared, *_MODELS)
+
+
+def _run_folders(incomplete: str) -> list[str]:
+    """Return the run folders that begin so, and the folders on the way to others."""
+    found = _paths(incomplete)
+    if incomplete != _RUNS and _RUNS.startswith(incomplete) and _RUNS in found:
+        found = [*_paths(_RUNS), *(path for path in found if path != _RUNS)]
+    return [path.rstrip("/") if (Path(path).expanduser() / "manifest.json").is_file() else path for path in found]
+
+
+def _paths(begun: str, *, files: bool = False) -> list[str]:
+    """Return the folders, each with a slash at its end, and maybe the files whose paths begin so."""
+    folder, slash, name = begun.rpartition("/")
+    try:
+        inside = sorted(os.scandir(Path(folder + slash).expanduser()), key=lambda entry: entry.name)
+    except (OSError, RuntimeError):  # no such folder, or no such user
+        return []
+    shown = [entry for entry in inside if entry.name.startswith(name) and (name or not entry.name.startswith("."))]
+    return [f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}" for entry in shown if files or entry.is_dir()]
+
+
+def _keys(settings: str | Mapping[str, str]) -> dict[str, Key]:
+    if not isinstance(settings, str):
+        return {name: Key(told, ("table", "json") if name == "format" else ()) for name, told in settings.items()}
+    module, _, name = settings.partition(":")
+    fields: Mapping[str, Any] = getattr(import_module(module), name).model_fields
+    return {
+        name: Key(field.description or "", _choices(field.annotation), field.is_required())
+        for name, field in fields.items()
+    }
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """Return the only values that an annotation allows, as they are typed."""
+    if annotation is bool:
+        return ("yes", "no")
+    if get_origin(annotation) is Literal:
+        return tuple(map(str, get_args(annotation)))
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(filter(None, map(_choices, get_args(annotation))), ())
+    return ()
+
+
+class _Bash(BashComplete):
+    """Completion in bash, which takes `=` and `:` for the ends of words: it is told only what comes after them."""
+
+    name = "bash"
+    source_template = """\
+%(complete_func)s() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        [[ -n $line ]] && COMPREPLY+=("$line")
+    done < <(env COMP_WORDS="${COMP_LINE:0:COMP_POINT}" %(complete_var)s=bash_complete "$1")
+    if [[ ${COMPREPLY[0]} == *[=:/] ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+    return 0
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F %(complete_func)s %(prog_name)s
+"""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ["COMP_WORDS"]
+        words: Sequence[str] = split_arg_string(line)
+        if len(words) < 2 or (line[-1:].isspace() and not line.endswith("\\ ")):
+            return list(words[1:]), ""
+        return list(words[1:-1]), words[-1]
+
+    def complete(self) -> str:
+        before, incomplete = self.get_completion_args()
+        said = max(incomplete.rfind("="), incomplete.rfind(":")) + 1
+        values = (item.value[said:] for item in self.get_completions(before, incomplete))
+        return "\n".join(re.sub(r"([^\w@%+=:,./-])", r"\\\1", value) for value in values)
+
+
+add_completion_class(_Bash)

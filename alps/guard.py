@@ -1,0 +1,42 @@
+"""What goes wrong in a command becomes an exit code, and one line where the user can mend it."""
+
+import errno
+import sys
+from collections.abc import Callable
+
+import click
+
+from alps.errors import AlpsError
+
+INTERRUPTED = 130
+
+
+def guarded(command: Callable[[], object]) -> int:
+    """Run `command` and return the exit code; what the user can mend is said on one line."""
+    code: object = 0
+    try:
+        code = command()
+    except AlpsError as error:
+        code = _complain(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.UsageError as error:
+        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
+        code = _complain(error.format_message() + hint, 2)
+    except (KeyboardInterrupt, click.Abort):
+        code = _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+    except OSError as error:
+        hint = "; make room, and the same command goes on" if error.errno == errno.ENOSPC else ""
+        code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"alps: {_one_line(message)}", err=True)
+    return code
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
