@@ -1,0 +1,343 @@
+"""Measure what a harness itself costs, with a model that answers at once.
+
+    python bench/harness.py [samples=1000,5000] [inspect=PYTHON] [lm_eval=PYTHON] [write=yes]
+
+`inspect=` and `lm_eval=` name the Python of an environment that has inspect-ai or lm-eval; a harness that is not named
+is left out. Every harness reads the same dialogues, is a process of its own, and writes its durable records: alps its
+run folder, Inspect AI its log, lm-evaluation-harness its samples. Prints wall seconds (of three runs, taken in turn)
+and peak memory, and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+"""
+
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alps.data.release import GOLD, INPUT, write_track
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+HEADING = "# Benchmarks\n\nEvery section is written by the command that it names, none by hand.\n"
+RUNS, TURNS = 3, 8
+INSPECT_TIMES, LM_EVAL_TIMES, MEGABYTES = 5.0, 1.0, 150.0
+WORDS = ("samples", "inspect", "lm_eval", "write")
+TOWNS, PETS = ("Lyon", "Porto", "Graz", "Turku", "Cork"), ("beagle", "tabby cat", "parrot", "gecko")
+
+ALPS = """
+class Instant:
+    settings = {"version": 1}
+
+    async def predict(self, sample):
+        return [{"value": "Lives in Lyon", "type": "direct"}]
+"""
+# Given usage keeps mockllm from counting tokens: its tokenizer would be fetched from the network, and be timed.
+INSPECT = """
+import sys
+from inspect_ai import Task, eval
+from inspect_ai.dataset import json_dataset
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import includes
+from inspect_ai.solver import generate
+
+def instant(input, tools, tool_choice, config):
+    output = ModelOutput.from_content("mockllm/model", "Lives in Lyon")
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return output
+
+task = Task(dataset=json_dataset(sys.argv[1]), solver=generate(), scorer=includes())
+model = get_model("mockllm/model", custom_outputs=instant)
+(log,) = eval(task, model=model, log_dir=sys.argv[2], display="none")
+sys.exit(log.status != "success")
+"""
+LM_EVAL = """
+task: memories
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: {file}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{input}}}}"
+doc_to_target: "{{{{target}}}}"
+generation_kwargs:
+  until: ["\\n\\n"]
+metric_list:
+  - metric: exact_match
+    aggregation: mean
+    higher_is_better: true
+"""
+
+
+@dataclass(frozen=True)
+class Harness:
+    """What is measured.
+
+    Attributes:
+        name: What the table calls it.
+        package: Its distribution, whose version is printed.
+        python: The interpreter of its environment.
+        words: What is said to that interpreter, given the folder of the samples and the one to write into.
+        records: How many records stand in the folder that was written.
+        bound: How many times the seconds of alps it must take; None for alps itself.
+    """
+
+    name: str
+    package: str
+    python: str
+    words: Callable[[Path, Path], list[str]]
+    records: Callable[[Path], int]
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The figures of one harness over `samples` samples; seconds in the order of the runs, the most megabytes."""
+
+    harness: Harness
+    samples: int
+    seconds: tuple[float, ...]
+    megabytes: float
+
+    @property
+    def best(self) -> float:
+        """Seconds of the fastest run."""
+        return min(self.seconds)
+
+
+def lines(folder: Path, pattern: str) -> int:
+    """Return how many lines the files of `folder` have whose names fit `pattern`."""
+    return sum(len(path.read_bytes().splitlines()) for path in folder.rglob(pattern))
+
+
+def logged(folder: Path) -> int:
+    """Return how many samples stand in the logs of Inspect AI."""
+    names = [name for path in folder.glob("*.eval") for name in zipfile.ZipFile(path).namelist()]
+    return sum(name.startswith("samples/") for name in names)
+
+
+def alps_words(data: Path, out: Path) -> list[str]:
+    """Return the command of alps: an instant class, the lexical judge."""
+    return ["-m", "alps", "run", "task=extraction", "model=python:instant:Instant", f"data={data}", f"out={out}"]
+
+
+def inspect_words(data: Path, out: Path) -> list[str]:
+    """Return the command of Inspect AI: mockllm, and the cheapest of its scorers."""
+    return ["instant_inspect.py", str(data / "plain.jsonl"), str(out)]
+
+
+def lm_eval_words(data: Path, out: Path) -> list[str]:
+    """Return the command of lm-evaluation-harness: its dummy model, exact match, samples logged."""
+    task = ["--tasks", "memories", "--include_path", str(data / "lm_eval")]
+    return ["-m", "lm_eval", "--model", "dummy", *task, "--log_samples", "--output_path", str(out)]
+
+
+def harnesses(words: Mapping[str, str]) -> Iterator[Harness]:
+    """Yield alps, and the harnesses whose interpreter is named."""
+    yield Harness("alps", "alps-eval", sys.executable, alps_words, lambda out: lines(out, "scores.jsonl"))
+    if "inspect" in words:
+        yield Harness("Inspect AI", "inspect-ai", words["inspect"], inspect_words, logged, INSPECT_TIMES)
+    if "lm_eval" in words:
+        records: Callable[[Path], int] = lambda out: lines(out, "samples_*.jsonl")  # noqa: E731
+        yield Harness("lm-eval", "lm-eval", words["lm_eval"], lm_eval_words, records, LM_EVAL_TIMES)
+
+
+def rows(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a dialogue of eight turns, and its two gold memories."""
+    town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
+    ids = {"benchmark_id": f"short_{number}", "session_id": f"s_{number}", "task": "task1"}
+    said = f"I live in {town}. I have a {pet}, it is {number} weeks old, and I wonder what we could do this weekend."
+    heard = "How nice! There is a park along the river, and the path through it is flat and shady. " * 3
+    turns = [
+        {"role": "assistant", "text": heard} if turn % 2 else {"role": "user", "text": f"{said} ({turn})"}
+        for turn in range(TURNS)
+    ]
+    values = (f"Lives in {town}", f"Has a {pet}")
+    items = [
+        {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value, "confidence": 0.95}
+        for n, value in enumerate(values, start=1)
+    ]
+    return {**ids, "input": {"dialogue": turns}}, {**ids, "gold": {"memory_items": items}}
+
+
+def write_samples(folder: Path, count: int) -> None:
+    """Write `count` samples in the release layout, and as the plain rows that the other harnesses read."""
+    track = folder / "dev" / "task1"
+    write_track(track, (rows(number) for number in range(count)))
+    with (
+        (track / INPUT).open(encoding="utf-8") as inputs,
+        (track / GOLD).open(encoding="utf-8") as golds,
+        (folder / "plain.jsonl").open("w", encoding="utf-8") as plain,
+    ):
+        for asked, gold in zip(map(json.loads, inputs), map(json.loads, golds), strict=True):
+            text = "\n\n".join(f"{turn['role']}: {turn['text']}" for turn in asked["input"]["dialogue"])
+            target = gold["gold"]["memory_items"][0]["value"]
+            plain.write(json.dumps({"id": asked["benchmark_id"], "input": text, "target": target}) + "\n")
+    (folder / "lm_eval").mkdir()
+    (folder / "lm_eval" / "memories.yaml").write_text(LM_EVAL.format(file=folder / "plain.jsonl"), encoding="utf-8")
+
+
+def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, float]:
+    """Run `harness` once in a process of its own; return its wall seconds and peak megabytes.
+
+    Raises:
+        SystemExit: If it failed, or its durable records are not complete.
+    """
+    home = data.parent
+    kept = {"ALPS_CACHE": str(home / "cache"), "XDG_DATA_HOME": str(home / "share"), "HF_HOME": str(home / "hf")}
+    environment = {**os.environ, **kept, "HF_HUB_OFFLINE": "1"}
+    with (home / "output").open("w+", encoding="utf-8", errors="replace") as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [harness.python, *harness.words(data, out)], cwd=home, env=environment, stdout=output, stderr=output
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        said = output.read()
+    if process.returncode or harness.records(out) != count:
+        found = f"exit {process.returncode}, {harness.records(out):,} of {count:,} records"
+        sys.exit(f"{harness.name}: {found}; it said:\n{said[-1_500:]}")
+    return seconds, usage.ru_maxrss / 1024
+
+
+def measure(known: list[Harness], count: int, home: Path) -> Iterator[Measured]:
+    """Yield the figures over `count` samples; the harnesses take turns, so that a busy minute meets all of them."""
+    data = home / f"data{count}"
+    write_samples(data, count)
+    taken: dict[str, list[tuple[float, float]]] = {harness.name: [] for harness in known}
+    for number in range(RUNS):
+        for harness in known:
+            taken[harness.name].append(timed(harness, data, home / f"{harness.package}-{count}-{number}", count))
+    for harness in known:
+        seconds, megabytes = zip(*taken[harness.name], strict=True)
+        yield Measured(harness, count, seconds, max(megabytes))
+
+
+def own(found: Measured, figures: list[Measured]) -> Measured:
+    """Return the figures of alps over as many samples."""
+    return next(other for other in figures if other.harness.bound is None and other.samples == found.samples)
+
+
+def missed(figures: list[Measured]) -> list[str]:
+    """Return a sentence for every bound that is missed."""
+    sentences = []
+    for found in figures:
+        bound, ours, where = found.harness.bound, own(found, figures), f"{found.samples:,} samples"
+        if bound is None and found.megabytes > MEGABYTES:
+            sentences.append(f"{where}: alps takes {found.megabytes:.0f} MB (bound {MEGABYTES:.0f}).")
+        if bound is not None and found.best < bound * ours.best:
+            times = found.best / ours.best
+            sentences.append(f"{where}: {found.harness.name} takes {times:.2f} × the wall of alps (bound {bound:g}).")
+    return sentences
+
+
+def table(figures: list[Measured], versions: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield the heading and the rows of the table."""
+    yield ["samples", "harness", "best s", "all runs, s", "peak MB", "wall ×", "MB ×"]
+    for found in figures:
+        ours, name = own(found, figures), found.harness.name
+        runs = " ".join(f"{seconds:.1f}" for seconds in found.seconds)
+        ratios = f"{found.best / ours.best:.2f}", f"{found.megabytes / ours.megabytes:.2f}"
+        measured = [f"{found.best:.2f}", runs, f"{found.megabytes:.0f}", *ratios]
+        yield [f"{found.samples:,}", f"{name} {versions[name]}", *measured]
+
+
+def terminal(cells: list[list[str]]) -> str:
+    """Lay out a table for a terminal of 80 columns."""
+    formed = "{:>7}  {:<19}  {:>6}  {:>17}  {:>7}  {:>6}  {:>5}"
+    return "\n".join(formed.format(*row) for row in cells)
+
+
+def section(cells: list[list[str]], notes: list[str], misses: list[str], sizes: str) -> str:
+    """Return the section of the document."""
+    head, *body = cells
+    command = f"python bench/harness.py samples={sizes} inspect=PYTHON lm_eval=PYTHON write=yes"
+    text = f"""## Harness overhead
+
+What a harness itself costs, with a model that answers at once; one process a run, durable records on. All read the same
+dialogues of {TURNS} turns. alps matches two gold memories a sample by the lexical judge, scores three floors beside the
+system, and bootstraps; Inspect AI (`mockllm/model`, its log on) looks for one text in another; lm-evaluation-harness
+(`--model dummy --log_samples`) compares two texts. Wall seconds, and peak memory of the process; × is against alps.
+
+Bounds: Inspect AI at least {INSPECT_TIMES:g} × the wall of alps, lm-evaluation-harness at least {LM_EVAL_TIMES:g} ×,
+alps at most {MEGABYTES:.0f} MB.
+"""
+    listed = [f"- {note}" for note in (*notes, f"Command: `{command}`")]
+    laid = [
+        f"| {' | '.join(head)} |",
+        "|---:|---|---:|---:|---:|---:|---:|",
+        *(f"| {' | '.join(row)} |" for row in body),
+    ]
+    return "\n".join([text, *laid, "", *(misses or ["Every bound that was measured is held."]), "", *listed]) + "\n"
+
+
+def write_section(name: str, text: str) -> None:
+    """Put `text` between the markers of `name` in the document; at its end, if it has none yet."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    block = f"{begin}\n{text}{end}\n"
+    document = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else HEADING
+    there = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}\n", re.DOTALL)
+    written = there.sub(lambda _: block, document) if there.search(document) else f"{document}\n{block}"
+    DOCUMENT.write_text(written, encoding="utf-8")
+
+
+def version(harness: Harness) -> str:
+    """Return the version of the harness; end with a sentence where its interpreter does not have it."""
+    asked = f"from importlib.metadata import version; print(version({harness.package!r}))"
+    try:
+        found = subprocess.run([harness.python, "-c", asked], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit(f"{harness.name}: {harness.python} is no Python that has {harness.package}; name another.")
+    return found.stdout.strip()
+
+
+def told(arguments: list[str]) -> tuple[dict[str, str], list[int]]:
+    """Return the words, and the sizes among them; end with a sentence where one can't be read."""
+    words = {"samples": "1000,5000", **dict(word.partition("=")[::2] for word in arguments)}
+    if unknown := [word for word in words if word not in WORDS]:
+        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
+    sizes = words["samples"].split(",")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        sys.exit(f"samples={words['samples']}: expected whole numbers with commas, such as 1000,5000.")
+    if words.get("write", "yes") != "yes":
+        sys.exit(f"write={words['write']}: expected yes, or nothing.")
+    for name in {"inspect", "lm_eval"} & set(words):
+        words[name] = os.path.abspath(words[name])  # not resolved: a link is what makes an environment
+    return words, [int(size) for size in sizes]
+
+
+def main() -> None:
+    """Measure, print, write, and compare with the bounds."""
+    words, sizes = told(sys.argv[1:])
+    known = list(harnesses(words))
+    versions = {harness.name: version(harness) for harness in known}
+    skipped = [f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if name not in words]
+    print("\n".join(skipped), end="\n" if skipped else "")
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        (home / "instant.py").write_text(ALPS, encoding="utf-8")
+        (home / "instant_inspect.py").write_text(INSPECT, encoding="utf-8")
+        figures = [found for count in sizes for found in measure(known, count, home)]
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    load = f"{before:.1f} before, {os.getloadavg()[0]:.1f} after the runs, which are part of it"
+    notes = [f"{datetime.date.today()}; {machine}", f"Load average: {load}; others may have used the machine", *skipped]
+    cells, misses = list(table(figures, versions)), missed(figures)
+    print(terminal(cells), *notes, *(misses or ["Every bound that was measured is held."]), sep="\n")
+    if "write" in words:
+        write_section("harness", section(cells, notes, misses, words["samples"]))
+    sys.exit(1 if misses else 0)
+
+
+if __name__ == "__main__":
+    main()
