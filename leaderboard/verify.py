@@ -221,6 +221,8 @@ def _hash(path: Path) -> str:
 
 def _said_of(card: Submission, recomputed: int, findings: Findings) -> str:
     """Say how many scores came out again."""
+    if not recomputed:
+        return f"none of {len(card.tracks)} tracks could be recomputed"
     numbers = sum(len(track.scores) for track in card.tracks.values())
     wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
     how = "with differences" if wrong else "consistent"

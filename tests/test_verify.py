@@ -258,6 +258,18 @@ def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, tmp_path
     assert verify_command([*words, "reviewed=yes"]) == 0
 
 
+def test_scores_that_nobody_could_recompute_are_not_called_consistent(
+    shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shelf.copy(tmp_path)
+    for predictions in folder.glob("*/predictions.jsonl"):
+        predictions.unlink()
+    assert verify_command([str(folder), f"data={shelf.data}"]) == 1
+    printed = capsys.readouterr().out
+    assert "tracks could be recomputed" in printed
+    assert "consistent" not in printed
+
+
 def test_nothing_is_noted_of_a_submission_that_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     folder = shelf.copy(tmp_path)
     (folder / "task1" / "predictions.jsonl").write_text("{}\n")

@@ -14,10 +14,11 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from alps.errors import RunFolderError, UsageError
+from alps.errors import UsageError
 from alps.report import calibration_charts as charts
 from alps.report.calibration_charts import JUDGE, PEOPLE, Axis
 from alps.report.numbers import interval, number
+from alps.report.page_file import write_page
 from alps.report.runs import visible
 from alps.report.svg import percent
 
@@ -116,15 +117,7 @@ def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
     """
     if path.is_dir():
         raise UsageError(f"{path}: a folder is there; name a file, such as {path / 'calibration.html'}")
-    page = render(calibration)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.tmp")
-        temporary.write_bytes(page.encode(errors="replace"))
-        temporary.replace(path)
-    except OSError as error:
-        raise RunFolderError(f"{path}: {error.strerror or error}; choose another out=") from error
-    return path
+    return write_page(render(calibration), path)
 
 
 def render(calibration: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.report.comparisons import Head, ability_tables, compare_sections, recall_curves
 from alps.report.numbers import interval, number
+from alps.report.page_file import write_page
 from alps.report.runs import Run, folded_away, open_run, visible
 from alps.report.sections import build_section, letter_of
 from alps.report.tables import conditions
@@ -51,15 +52,7 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
     runs = [open_run(folder) for folder in run_folders]
     if not runs:
         raise UsageError("no run to report on")
-    page = render(runs)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = out.with_name(f"{out.name}.tmp")
-        temporary.write_bytes(page.encode(errors="replace"))
-        temporary.replace(out)
-    except OSError as error:
-        raise RunFolderError(f"{out}: {error.strerror or error}; choose another out=") from error
-    return out
+    return write_page(render(runs), out)
 
 
 def render(runs: Sequence[Run]) -> str:
