@@ -8,11 +8,8 @@ run folder, Inspect AI its log, lm-evaluation-harness its samples. Prints wall s
 and peak memory, and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
-import datetime
 import json
 import os
-import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from document import Bound, Section, missed, terminal, write_section
+
 from alps.data.release import GOLD, INPUT, write_track
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
-HEADING = "# Benchmarks\n\nEvery section is written by the command that it names, none by hand.\n"
 RUNS, TURNS = 3, 8
 INSPECT_TIMES, LM_EVAL_TIMES, MEGABYTES = 5.0, 1.0, 150.0
 WORDS = ("samples", "inspect", "lm_eval", "write")
@@ -228,67 +225,38 @@ def own(found: Measured, figures: list[Measured]) -> Measured:
     return next(other for other in figures if other.harness.bound is None and other.samples == found.samples)
 
 
-def missed(figures: list[Measured]) -> list[str]:
-    """Return a sentence for every bound that is missed."""
-    sentences = []
+def bounds(figures: list[Measured]) -> Iterator[Bound]:
+    """Yield what is promised of each harness, and what came of it."""
     for found in figures:
         bound, ours, where = found.harness.bound, own(found, figures), f"{found.samples:,} samples"
-        if bound is None and found.megabytes > MEGABYTES:
-            sentences.append(f"{where}: alps takes {found.megabytes:.0f} MB (bound {MEGABYTES:.0f}).")
-        if bound is not None and found.best < bound * ours.best:
-            times = found.best / ours.best
-            sentences.append(f"{where}: {found.harness.name} takes {times:.2f} × the wall of alps (bound {bound:g}).")
-    return sentences
+        if bound is None:
+            megabytes, held = f"{found.megabytes:.0f} MB", found.megabytes <= MEGABYTES
+            yield Bound(f"{where}: peak memory of alps", f"≤ {MEGABYTES:.0f} MB", megabytes, held)
+        else:
+            times, what = found.best / ours.best, f"{where}: wall of {found.harness.name} against alps"
+            yield Bound(what, f"≥ {bound:g} ×", f"{times:.2f} ×", times >= bound)
 
 
 def table(figures: list[Measured], versions: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the heading and the rows of the table."""
-    yield ["samples", "harness", "best s", "all runs, s", "peak MB", "wall ×", "MB ×"]
+    yield ["harness", "samples", "best s", "all runs, s", "peak MB", "wall ×", "MB ×"]
     for found in figures:
         ours, name = own(found, figures), found.harness.name
         runs = " ".join(f"{seconds:.1f}" for seconds in found.seconds)
         ratios = f"{found.best / ours.best:.2f}", f"{found.megabytes / ours.megabytes:.2f}"
         measured = [f"{found.best:.2f}", runs, f"{found.megabytes:.0f}", *ratios]
-        yield [f"{found.samples:,}", f"{name} {versions[name]}", *measured]
+        yield [f"{name} {versions[name]}", f"{found.samples:,}", *measured]
 
 
-def terminal(cells: list[list[str]]) -> str:
-    """Lay out a table for a terminal of 80 columns."""
-    formed = "{:>7}  {:<19}  {:>6}  {:>17}  {:>7}  {:>6}  {:>5}"
-    return "\n".join(formed.format(*row) for row in cells)
-
-
-def section(cells: list[list[str]], notes: list[str], misses: list[str], sizes: str) -> str:
-    """Return the section of the document."""
-    head, *body = cells
+def section(cells: list[list[str]], promised: list[Bound], notes: list[str], sizes: str) -> Section:
+    """Return the section of the page."""
+    text = f"""What a harness itself costs, with a model that answers at once; one process a run, durable records on.
+All read the same dialogues of {TURNS} turns. alps matches two gold memories a sample by the lexical judge, scores three
+floors beside the system, and bootstraps; Inspect AI (`mockllm/model`, its log on) looks for one text in another;
+lm-evaluation-harness (`--model dummy --log_samples`) compares two texts. Wall seconds, the best of {RUNS} runs, and
+peak memory of the process; × is against alps."""
     command = f"python bench/harness.py samples={sizes} inspect=PYTHON lm_eval=PYTHON write=yes"
-    text = f"""## Harness overhead
-
-What a harness itself costs, with a model that answers at once; one process a run, durable records on. All read the same
-dialogues of {TURNS} turns. alps matches two gold memories a sample by the lexical judge, scores three floors beside the
-system, and bootstraps; Inspect AI (`mockllm/model`, its log on) looks for one text in another; lm-evaluation-harness
-(`--model dummy --log_samples`) compares two texts. Wall seconds, and peak memory of the process; × is against alps.
-
-Bounds: Inspect AI at least {INSPECT_TIMES:g} × the wall of alps, lm-evaluation-harness at least {LM_EVAL_TIMES:g} ×,
-alps at most {MEGABYTES:.0f} MB.
-"""
-    listed = [f"- {note}" for note in (*notes, f"Command: `{command}`")]
-    laid = [
-        f"| {' | '.join(head)} |",
-        "|---:|---|---:|---:|---:|---:|---:|",
-        *(f"| {' | '.join(row)} |" for row in body),
-    ]
-    return "\n".join([text, *laid, "", *(misses or ["Every bound that was measured is held."]), "", *listed]) + "\n"
-
-
-def write_section(name: str, text: str) -> None:
-    """Put `text` between the markers of `name` in the document; at its end, if it has none yet."""
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    block = f"{begin}\n{text}{end}\n"
-    document = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else HEADING
-    there = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}\n", re.DOTALL)
-    written = there.sub(lambda _: block, document) if there.search(document) else f"{document}\n{block}"
-    DOCUMENT.write_text(written, encoding="utf-8")
+    return Section("harness", "Harness overhead", text, promised, command, cells, notes)
 
 
 def version(harness: Harness) -> str:
@@ -323,19 +291,16 @@ def main() -> None:
     versions = {harness.name: version(harness) for harness in known}
     skipped = [f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if name not in words]
     print("\n".join(skipped), end="\n" if skipped else "")
-    before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         (home / "instant.py").write_text(ALPS, encoding="utf-8")
         (home / "instant_inspect.py").write_text(INSPECT, encoding="utf-8")
         figures = [found for count in sizes for found in measure(known, count, home)]
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    load = f"{before:.1f} before, {os.getloadavg()[0]:.1f} after the runs, which are part of it"
-    notes = [f"{datetime.date.today()}; {machine}", f"Load average: {load}; others may have used the machine", *skipped]
-    cells, misses = list(table(figures, versions)), missed(figures)
-    print(terminal(cells), *notes, *(misses or ["Every bound that was measured is held."]), sep="\n")
+    cells, promised = list(table(figures, versions)), list(bounds(figures))
+    misses = missed(promised)
+    print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
     if "write" in words:
-        write_section("harness", section(cells, notes, misses, words["samples"]))
+        write_section(section(cells, promised, skipped, words["samples"]))
     sys.exit(1 if misses else 0)
 
 

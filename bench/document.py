@@ -1,0 +1,136 @@
+"""docs/benchmarks.md: a section for each benchmark, written by it, and above them every bound in one table."""
+
+import datetime
+import os
+import platform
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+ORDER = (
+    *("harness", "throughput", "startup", "data", "matching", "economy"),
+    *("soak", "crashes", "fuzz"),
+    *("retrieval", "coverage", "calibrate", "leaderboard"),
+)
+"""The sections in the order of the document: speed, endurance, then what single parts cost."""
+PREFACE = """# Benchmarks
+
+Every figure on this page was written by the command that its section names, none by hand. `make bench` runs them all,
+one after another, and writes the page anew; `bench/all.py` says which other harnesses it can be given. The versions of
+a machine, to put beside these:
+
+```console
+$ alps doctor
+```
+"""
+HEAD = ("what", "bound", "measured", "")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a benchmark promises, such as «peak memory», «≤ 150 MB», «91 MB», and whether it is held."""
+
+    what: str
+    limit: str
+    measured: str
+    held: bool
+
+    @property
+    def sentence(self) -> str:
+        """What is printed where the bound is missed."""
+        return f"{self.what}: {self.measured} (bound {self.limit})."
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page.
+
+    Attributes:
+        name: One of `ORDER`.
+        title: Its heading.
+        text: What was done and how; lines of at most 120 characters.
+        bounds: What it promises.
+        command: What writes it again.
+        table: Heading and rows of its figures; the first column is aligned left, the others right.
+        notes: Sentences on the circumstances; date and machine are added.
+    """
+
+    name: str
+    title: str
+    text: str
+    bounds: Sequence[Bound]
+    command: str
+    table: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
+
+
+def missed(bounds: Iterable[Bound]) -> list[str]:
+    """Return a sentence for every bound that is missed."""
+    return [bound.sentence for bound in bounds if not bound.held]
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out heading and rows as a table of Markdown."""
+    head, *body = rows
+    ruled = "|".join(("---", *("---:" for _ in head[1:])))
+    return "\n".join((f"| {' | '.join(head)} |", f"|{ruled}|", *(f"| {' | '.join(row)} |" for row in body)))
+
+
+def terminal(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out heading and rows for a terminal: the first column left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    laid = (
+        "  ".join(cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(cells))
+        for cells in (list(zip(row, widths, strict=True)) for row in rows)
+    )
+    return "\n".join(line.rstrip() for line in laid)
+
+
+def circumstances() -> list[str]:
+    """Return the date, the machine and its load, as notes of a section."""
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    return [
+        f"{datetime.date.today()}; {machine}",
+        f"Load average over the last minute, this benchmark being part of it: {os.getloadavg()[0]:.1f}",
+    ]
+
+
+def write_section(section: Section) -> None:
+    """Put `section` into the page in place of its earlier self, and write the table of all bounds anew.
+
+    Raises:
+        ValueError: If its name is not in `ORDER`.
+    """
+    if section.name not in ORDER:
+        raise ValueError(f"{section.name}: not a section of the page ({', '.join(ORDER)})")
+    document = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
+    blocks = {**dict(_blocks(document)), section.name: _laid(section)}
+    kept = [(name, blocks[name]) for name in ORDER if name in blocks]
+    marked = (f"<!-- begin {name} -->\n{text}<!-- end {name} -->\n" for name, text in kept)
+    DOCUMENT.write_text("\n".join((PREFACE, _every_bound(kept), *marked)), encoding="utf-8")
+
+
+def _blocks(document: str) -> Iterator[tuple[str, str]]:
+    for found in re.finditer(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->\n", document, re.DOTALL):
+        yield found[1], found[2]
+
+
+def _laid(section: Section) -> str:
+    rows = [
+        (bound.what, bound.limit, bound.measured, "held" if bound.held else "**missed**") for bound in section.bounds
+    ]
+    notes = "\n".join(f"- {note}" for note in (*section.notes, *circumstances(), f"Command: `{section.command}`"))
+    figures = [markdown(section.table)] if section.table else []
+    return "\n\n".join((f"## {section.title}", section.text.strip(), markdown([HEAD, *rows]), *figures, notes)) + "\n"
+
+
+def _every_bound(blocks: Iterable[tuple[str, str]]) -> str:
+    rows = []
+    for _, text in blocks:
+        title = text.splitlines()[0].removeprefix("## ")
+        link = f"[{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})"
+        bounds = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \| (held|\*\*missed\*\*) \|$", text, re.MULTILINE)
+        rows += [(link, *bound) for bound in bounds]
+    return "## Every bound\n\n" + markdown([("section", *HEAD), *rows]) + "\n"
