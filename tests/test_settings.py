@@ -180,6 +180,7 @@ def test_what_a_run_measures_changes_with_its_settings(word):
         pytest.param("https://user:hunter22@host.example/v1", id="user and password"),
         pytest.param("https://hunter22@host.example:8443/v1", id="a key as the user"),
         pytest.param("https://host.example/v1?key=hunter22", id="a key in the query"),
+        pytest.param("https://host.example/sk-hunter22abc/v1", id="a key in the path"),
         pytest.param("http://u:hunter22@[::1]:8000/v1", id="IPv6"),
         pytest.param("http://u:hunter22@host:port/v1", id="no address at all"),
         pytest.param("http://u:hunter22@[::1/v1", id="half an IPv6 address"),

@@ -21,11 +21,13 @@ def check_address(url: str) -> None:
     """Check that an endpoint's address can be read, and that no secret is part of it.
 
     Raises:
-        ValueError: If it is no http address, or holds a user, a password or a query: addresses get into files.
+        ValueError: If it is no http address, or holds a user, a password, a query or a key: addresses get into files.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address starts with http:// or https://")
     if parts.username or parts.password or parts.query:
         raise ValueError("an address must hold no user, password or query; a key belongs in the environment")
+    if redact(url) != url:
+        raise ValueError("an address must hold no key; a key belongs in the environment")
     _ = parts.port  # raises where it is no number
