@@ -1,9 +1,10 @@
 # make demo: install into .venv and run the embedded extractor on the samples; make test: the whole suite;
-# make site: the leaderboard, built from its submissions into site/.
+# make site: the leaderboard, built from its submissions into site/; make pictures: those of the README, drawn anew;
+# make bench: every benchmark, one after another, into docs/benchmarks.md; ARGS= passes words on, such as only=startup.
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test site lint install lock clean
+.PHONY: demo test site pictures bench lint install lock clean
 
 demo: install
 	$(BIN)/alps run task=extraction model=rules data=samples
@@ -13,6 +14,12 @@ test: install
 
 site: install
 	$(BIN)/alps leaderboard build out=site
+
+pictures: install
+	$(BIN)/python docs/pictures/draw.py
+
+bench: install
+	$(BIN)/python bench/all.py write=yes $(ARGS)
 
 lint: install
 	$(BIN)/ruff check .

@@ -6,12 +6,13 @@ from typing import Any, NoReturn
 import click
 
 from alps import __version__
-from alps.completion import COMPARE, COMPLETE_VAR, REPORT, SHELLS, script, takes, words_of
+from alps.completion import COMPARE, COMPLETE_VAR, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
 from alps.errors import BudgetError
 from alps.guard import guarded
 
 
 @click.group(
+    cls=ExplainedGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]...",

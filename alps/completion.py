@@ -1,4 +1,4 @@
-"""Tab completion: `key=` words, their values, and run folders; reads names and settings, and nothing heavy.
+"""What a command takes, in its help and for Tab: `key=` words, their values, and run folders; reads nothing heavy.
 
 A word is answered whole (`task=extraction`). Where a single key fits, its values are answered in its place: the shell
 then fills in what they share, `key=`, and adds no space to it.
@@ -62,6 +62,35 @@ class Key(NamedTuple):
     told: str
     values: tuple[str, ...] = ()
     needed: bool = False
+    default: str = ""
+
+
+class Words(click.Argument):
+    """The words of a command, which knows the settings among them."""
+
+    def __init__(self, names: Sequence[str], *, settings: str | Mapping[str, str] | None, **others: Any) -> None:
+        super().__init__(names, **others)
+        self.settings = settings
+
+
+class Explained(click.Command):
+    """A command whose help lists its settings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the settings before the options: those that must be given first, defaults in brackets."""
+        for words in self.params:
+            if isinstance(words, Words) and words.settings is not None:
+                order = sorted(_keys(words.settings).items(), key=lambda item: not item[1].needed)
+                with formatter.section("Settings"):
+                    formatter.write_dl([(f"{name}=", _told(key)) for name, key in order])
+        super().format_options(ctx, formatter)
+
+
+class ExplainedGroup(click.Group):
+    """A group of such commands, and of such groups."""
+
+    command_class = Explained
+    group_class = type
 
 
 def takes(
@@ -74,6 +103,8 @@ def takes(
     mixed = runs or folders
     return click.argument(
         "words" if mixed else "settings",
+        cls=Words,
+        settings=settings,
         nargs=-1,
         required=mixed,
         metavar=metavar,
@@ -174,9 +205,23 @@ def _keys(settings: str | Mapping[str, str]) -> dict[str, Key]:
     module, _, name = settings.partition(":")
     fields: Mapping[str, Any] = getattr(import_module(module), name).model_fields
     return {
-        name: Key(field.description or "", _choices(field.annotation), field.is_required())
+        name: Key(field.description or "", _choices(field.annotation), field.is_required(), _default(field))
         for name, field in fields.items()
     }
+
+
+def _default(field: Any) -> str:
+    """Return what is taken where a setting is left out, as it is typed; nothing where that says nothing."""
+    value = field.default
+    if field.is_required() or value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _told(key: Key) -> str:
+    return f"{key.told} [{key.default}]" if key.default else key.told
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class AskSettings(BaseModel):
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     out: Annotated[str | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
-    concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at once")] = 16
+    concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at each endpoint")] = 16
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
     max_failures: Annotated[Share, Field(description="exit 1 when a larger share is unscored")] = 0.05
     max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = None
@@ -117,12 +117,12 @@ class RunSettings(JudgeSettings):
     dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
     config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
     api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
-    temperature: Annotated[float | None, Field(ge=0)] = None
-    top_p: Annotated[float | None, Field(gt=0, le=1)] = None
-    max_tokens: Annotated[int | None, Field(ge=1)] = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    reasoning_effort: str | None = None
+    temperature: Annotated[float | None, Field(ge=0, description="sent to the model, if given")] = None
+    top_p: Annotated[float | None, Field(gt=0, le=1, description="sent to the model, if given")] = None
+    max_tokens: Annotated[int | None, Field(ge=1, description="the longest answer; sent to the model, if given")] = None
+    frequency_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
+    presence_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
+    reasoning_effort: Annotated[str | None, Field(description="sent to the model, if given")] = None
 
     def sampling(self) -> dict[str, Any]:
         """Return the sampling settings of the model that were given."""
@@ -210,7 +210,9 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     for word in words:
         key, separator, value = word.partition("=")
         if not separator:
-            raise UsageError(f"'{word}': expected key=value{closest(word, model.model_fields)}")
+            known = word in model.model_fields
+            hint = ", without spaces around =" if known else closest(word, model.model_fields)
+            raise UsageError(f"'{word}': expected key=value{hint}")
         if key in pairs:
             raise UsageError(f"{key}: given twice")
         pairs[key] = value

@@ -19,6 +19,7 @@ from alps.jsonl import dump
 
 INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
 Row = dict[str, Any]
+_LINE_BITS = 32
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -77,13 +78,14 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
         if split not in (None, root.name):
             raise UsageError(f"split={split}: {root} is itself one split, '{root.name}'")
         return Split(root.name, root)
+    if not splits:
+        raise UsageError(f"data={data}: no SPLIT/TRACK folders in it, such as dev/task1 with a {INPUT}")
     if split is None:
         if len(splits) != 1:
-            found = ", ".join(splits) or "none"
-            raise UsageError(f"data={data}: name a split with split= (found: {found})")
+            raise UsageError(f"data={data}: name a split with split= (found: {', '.join(splits)})")
         split = splits[0]
     if split not in splits:
-        raise UsageError(f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits) or 'none'})")
+        raise UsageError(f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits)})")
     return Split(split, root / split)
 
 
@@ -100,25 +102,27 @@ def read_track(folder: Path) -> Iterator[RowPair]:
         DataError: If a line is not a JSON object, an id is missing or stands twice, or a gold row has no input row.
     """
     places = _gold_places(folder / GOLD)
-    seen: set[str] = set()
+    without_gold: set[str] = set()
     gold_file = (folder / GOLD).open("rb") if places else None
     try:
         for line, row in _rows(folder / INPUT):
             name = _benchmark_id(row, folder / INPUT, line)
-            if name in seen:
+            place = places.get(name)
+            if name in without_gold or (place is not None and place < 0):
                 raise DataError(f"'{name}' stands twice", path=folder / INPUT, line=line, field="benchmark_id")
-            seen.add(name)
-            gold = None
-            if gold_file is not None and name in places:
-                gold_file.seek(places[name][0])
-                gold = json.loads(gold_file.readline())
-            yield RowPair(row, gold, line, places[name][1] if name in places else None)
+            if gold_file is None or place is None:
+                without_gold.add(name)
+                yield RowPair(row, None, line, None)
+            else:
+                places[name] = ~place  # met: below 0
+                gold_file.seek(place >> _LINE_BITS)
+                yield RowPair(row, json.loads(gold_file.readline()), line, _line_of(place))
     finally:
         if gold_file is not None:
             gold_file.close()
-    if orphan := next((name for name in places if name not in seen), None):
+    if orphan := next((name for name, place in places.items() if place >= 0), None):
         message = f"'{orphan}' has no row in {INPUT}"
-        raise DataError(message, path=folder / GOLD, line=places[orphan][1], field="benchmark_id")
+        raise DataError(message, path=folder / GOLD, line=_line_of(places[orphan]), field="benchmark_id")
 
 
 def read_samples(folder: Path, read: Any) -> Iterator[Any]:
@@ -208,11 +212,11 @@ def _benchmark_id(row: Row, path: Path, line: int) -> str:
     return name
 
 
-def _gold_places(path: Path) -> dict[str, tuple[int, int]]:
-    """Return the offset and the line of every gold row by its id."""
+def _gold_places(path: Path) -> dict[str, int]:
+    """Return the place of every gold row by its id: its offset above `_LINE_BITS` bits, and below them its line."""
     if not path.is_file():
         return {}
-    places: dict[str, tuple[int, int]] = {}
+    places: dict[str, int] = {}
     offset = 0
     with path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
@@ -220,6 +224,10 @@ def _gold_places(path: Path) -> dict[str, tuple[int, int]]:
                 name = _benchmark_id(_parse(raw, path, line), path, line)
                 if name in places:
                     raise DataError(f"'{name}' stands twice", path=path, line=line, field="benchmark_id")
-                places[name] = offset, line
+                places[name] = offset << _LINE_BITS | line
             offset += len(raw)
     return places
+
+
+def _line_of(place: int) -> int:
+    return place & ((1 << _LINE_BITS) - 1)

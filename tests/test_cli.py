@@ -1,11 +1,15 @@
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
+from click.testing import CliRunner
 
 from alps import __version__
+from alps.cli import cli
+from alps.settings import AuditSettings, JudgeSettings, RunSettings
 from tests.endtoend import end, environment, finish, one_line, run, start
 from tests.visitors import write_visitors
 
@@ -52,6 +56,31 @@ def test_help_keeps_its_lines_as_they_are_written(alps, words):
     assert max(len(line) for line in lines) <= 80
     assert "\\b" not in "".join(lines)
     assert any(line.strip().startswith("alps ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        pytest.param(["run"], RunSettings, id="run"),
+        pytest.param(["score"], JudgeSettings, id="score: behind the run"),
+        pytest.param(["data", "audit"], AuditSettings, id="data audit: in a group"),
+    ],
+)
+def test_the_help_of_a_command_lists_its_settings_with_their_defaults(words, settings):
+    shown = CliRunner().invoke(cli, [*words, "--help"]).output
+    listed = re.findall(r"^  ([a-z_]+)= ", shown.partition("Settings:")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(settings.model_fields)
+    told = " ".join(shown.split())
+    for name, field in settings.model_fields.items():
+        assert f" {name}= {field.description}" in told
+
+
+def test_a_setting_that_must_be_given_comes_first_and_a_default_stands_in_brackets():
+    told = " ".join(CliRunner().invoke(cli, ["run", "--help"]).output.partition("Settings:")[2].split())
+    assert told.startswith("task= ")
+    assert "release layout [samples] split=" in told
+    assert "without one request [no]" in told
+    assert "[None]" not in told
 
 
 def test_the_version_is_shown(alps):

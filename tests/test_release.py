@@ -241,9 +241,10 @@ def test_a_folder_that_is_missing_is_named(tmp_path):
         open_split(str(tmp_path / "nowhere"), None)
 
 
-def test_a_folder_without_splits_says_that_none_was_found(tmp_path):
-    with pytest.raises(UsageError, match="found: none"):
-        open_split(str(tmp_path), None)
+@pytest.mark.parametrize("split", [None, "dev"])
+def test_a_folder_without_splits_is_told_how_they_lie_in_one(tmp_path, split):
+    with pytest.raises(UsageError, match=r"no SPLIT/TRACK folders in it, such as dev/task1 with a model_input\.jsonl$"):
+        open_split(str(tmp_path), split)
 
 
 def test_a_track_that_is_missing_is_named(data_set):

@@ -65,9 +65,13 @@ def test_a_key_that_is_missing_is_named_with_what_it_is_for(words, missing):
     assert str(RunSettings.model_fields[missing].description) in said
 
 
-@pytest.mark.parametrize("word", ["limit", "--limit", "limit:5"])
+@pytest.mark.parametrize("word", ["limt", "--limit", "limit:5"])
 def test_a_word_that_is_no_pair_says_what_is_expected(word):
     assert refused(*NEEDED, word).startswith(f"'{word}': expected key=value — did you mean 'limit'?")
+
+
+def test_a_key_with_spaces_around_its_equals_sign_is_told_so():
+    assert refused(*NEEDED, "limit", "=", "5") == "'limit': expected key=value, without spaces around ="
 
 
 def test_a_key_that_stands_twice_is_refused():

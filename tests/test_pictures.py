@@ -1,0 +1,41 @@
+"""The pictures of the README show what the commands print today."""
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+PICTURES = ROOT / "docs" / "pictures"
+
+
+def drawing() -> Any:
+    spec = importlib.util.spec_from_file_location("drawing_of_pictures", PICTURES / "draw.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shown(picture: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal is opened as POSIX has it")
+def test_the_picture_of_a_run_is_what_a_terminal_shows(tmp_path: Path) -> None:
+    drawn = drawing().terminal(tmp_path)
+    kept = (PICTURES / "run.svg").read_text(encoding="utf-8")
+    assert any("this&#160;run&#160;is&#160;above&#160;by" in text for text in shown(kept))
+    assert shown(drawn) == shown(kept), "make pictures draws it anew"
+
+
+def test_every_picture_of_the_readme_is_there_and_can_be_told_without_seeing_it() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r'(?:src|srcset)="([^"]+)"', readme)
+    assert sorted(named) == sorted(f"docs/pictures/{path.name}" for path in PICTURES.glob("*.[sp][vn]g"))
+    assert all(re.search(r'alt="[^"]{20,}"', image) for image in re.findall(r"<img[^>]*>", readme))
