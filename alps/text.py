@@ -12,6 +12,8 @@ def fold(text: str) -> str:
 
     Two values that differ only in Unicode form, letter case or white space fold to the same string.
     """
+    if text.isascii():
+        return " ".join(text.lower().split())
     # Folding case can undo the normal form, so it is made twice.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())

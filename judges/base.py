@@ -144,6 +144,8 @@ async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *,
     if asked.empty:
         return Judgement("ok", tuple(asked.identical))
     judged = await judge.match(asked.gold, asked.predicted, about=about)
+    if not judged.pairs and not asked.identical:
+        return judged
     placed = (
         replace(pair, gold=asked.rows[pair.gold], predicted=asked.columns[pair.predicted]) for pair in judged.pairs
     )

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from alps.judges import similarity as lexical_similarity
+from alps.judges.alike import alike
 from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
-from alps.judges.similarity import THRESHOLD, similarity_matrix
+from alps.judges.similarity import THRESHOLD
 
 AGREEMENT = "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not identical"
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`."""
@@ -35,11 +36,9 @@ class LexicalJudge(Embedded):
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Name every pair whose similarity reaches the threshold."""
-        matrix = similarity_matrix([item.value for item in gold], [item.value for item in predicted])
+        values = [item.value for item in gold], [item.value for item in predicted]
         pairs = tuple(
             Pair(row, column, "same", f"lexical similarity {strength:.2f}", strength)
-            for row, strengths in enumerate(matrix)
-            for column, strength in enumerate(strengths)
-            if strength >= THRESHOLD
+            for row, column, strength in alike(*values, THRESHOLD)
         )
         return Judgement("ok", pairs)

@@ -85,12 +85,7 @@ def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
     """Show memories to a judge: ids `<prefix>1…`, and values without the mark of a rejected gold item."""
     return [
         Item(
-            id=f"{prefix}{n}",
-            value=shown_value(m.value),
-            type=m.type,
-            label=m.label,
-            evidence=m.evidence.text if m.evidence else None,
-            memory_id=m.memory_id,
+            f"{prefix}{n}", shown_value(m.value), m.type, m.label, m.evidence.text if m.evidence else None, m.memory_id
         )
         for n, m in enumerate(memories, start=1)
     ]
@@ -98,7 +93,7 @@ def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
 
 def shown_value(value: str) -> str:
     """Return `value` without the trailing `[ERROR: …]` that marks gold its annotators rejected."""
-    return value[: _mark(value)].rstrip() or value
+    return (value[: _mark(value)].rstrip() or value) if _REJECTED in value else value.rstrip() or value
 
 
 def is_rejected(value: str) -> bool:
@@ -115,12 +110,15 @@ def _mark(value: str) -> int:
 
 def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:
     """Pair memories whose values are the same after folding, each at most once, in their order."""
+    folded, sought = [fold(item.value) for item in predicted], [fold(item.value) for item in gold]
+    if set(folded).isdisjoint(sought):
+        return []
     waiting: dict[str, list[int]] = {}
-    for position, item in enumerate(predicted):
-        waiting.setdefault(fold(item.value), []).append(position)
+    for position, value in enumerate(folded):
+        waiting.setdefault(value, []).append(position)
     pairs = []
-    for position, item in enumerate(gold):
-        if twins := waiting.get(fold(item.value)):
+    for position, value in enumerate(sought):
+        if twins := waiting.get(value):
             pairs.append(Pair(position, twins.pop(0), "same", "identical values", strength=1.0))
     return pairs
 
@@ -148,6 +146,8 @@ def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
     """
     counted = POLICIES[policy]
     usable = [pair for pair in pairs if pair.relation in counted]
+    if not usable:
+        return []
     rows, columns = Counter(p.gold for p in usable), Counter(p.predicted for p in usable)
     free = [p for p in usable if rows[p.gold] == 1 and columns[p.predicted] == 1]
     contested = [p for p in usable if rows[p.gold] > 1 or columns[p.predicted] > 1]
