@@ -1,8 +1,10 @@
 """What goes wrong in a command becomes an exit code, and one line where the user can mend it."""
 
 import errno
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 
@@ -24,11 +26,13 @@ def guarded(command: Callable[[], object]) -> int:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
         code = _complain(error.format_message() + hint, 2)
     except (KeyboardInterrupt, click.Abort):
+        with suppress(ValueError):  # only the main thread may; a second one would break off the ending
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
     except OSError as error:
-        hint = "; make room, and the same command goes on" if error.errno == errno.ENOSPC else ""
+        hint = "; make room, and the same command goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
     return code if isinstance(code, int) else 0
 

@@ -219,6 +219,10 @@ class _Memory(Journal):
         """Keep `row`; it replaces an earlier one of the same record."""
         self._rows[key_of(row) or ""] = row
 
+    async def append_together(self, row: dict[str, Any]) -> None:
+        """Keep `row`, as `append` does."""
+        self.append(row)
+
     def settle(self, order: Iterable[str]) -> None:
         """Leave the rows as they are: they are looked up by their keys."""
 

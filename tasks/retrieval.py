@@ -6,6 +6,7 @@ gold away. Whether the memory was used in the answer is a second figure, asked o
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
@@ -13,7 +14,7 @@ from alps.judges.matching import shown_value
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
-from alps.schema import Candidate, Prediction, RetrievalAnswer, RetrievalSample
+from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 from alps.text import fold
 
@@ -48,26 +49,36 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
         values.setdefault(fold(value), value)
     if not values:
         raise ValueError("input.candidate_memories: there are none")
-    width = len(str(len(values))) if len(values) > 999 else 3
-    ids = {folded: f"c{number:0{width}}" for number, folded in enumerate(values, start=1)}
+    ids = _ids(len(values))
     chosen = None
     if gold is not None:
-        chosen = ids.get(fold(_said(gold["gold"]["selected_memory"], "gold.selected_memory")))
-        if chosen is None:
+        right = fold(_said(gold["gold"]["selected_memory"], "gold.selected_memory"))
+        if right not in values:
             raise ValueError("gold.selected_memory.value: not among the candidates")
-    return RetrievalSample(
-        benchmark_id=row["benchmark_id"],
-        session_id=row.get("session_id") or row["benchmark_id"],
-        query=row["input"]["query"],
-        candidates=tuple(Candidate(id=ids[folded], value=value) for folded, value in values.items()),
-        gold=chosen,
+        chosen = ids[list(values).index(right)]
+    # Checked in one go: candidates that are built one by one take twice as long.
+    return RetrievalSample.model_validate(
+        {
+            "benchmark_id": row["benchmark_id"],
+            "session_id": row.get("session_id") or row["benchmark_id"],
+            "query": row["input"]["query"],
+            "candidates": [{"id": name, "value": value} for name, value in zip(ids, values.values(), strict=True)],
+            "gold": chosen,
+        }
     )
 
 
+@lru_cache(maxsize=16)
+def _ids(count: int) -> tuple[str, ...]:
+    width = len(str(count)) if count > 999 else 3
+    return tuple(f"c{number:0{width}}" for number in range(1, count + 1))
+
+
 def _said(item: Row, where: str) -> str:
-    if not isinstance(item["value"], str) or not item["value"].strip():
+    value = item["value"]
+    if not isinstance(value, str) or not (said := value.strip()):
         raise ValueError(f"{where}: a memory's value must be a text")
-    return shown_value(item["value"].strip())
+    return shown_value(said)
 
 
 def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:

@@ -12,6 +12,7 @@ from tests.endtoend import environment
 
 FOLDERS = ("alps", "tasks", "judges", "data", "leaderboard", "tests", "bench", "docs", ".ci")
 LINKS = ("tasks", "judges", "data", "leaderboard")
+DRAWN = {".png"}
 BUILT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 
 
@@ -22,7 +23,7 @@ def project_files():
             inside = path.relative_to(ROOT)
             if path.is_file() and BUILT.isdisjoint(inside.parts) and inside.parts[:2] not in LINKED:
                 found.append(path)
-    return [path for path in found if path.name != ".git"]
+    return [path for path in found if path.name != ".git" and path.suffix not in DRAWN]
 
 
 LINKED = {("alps", name) for name in LINKS}

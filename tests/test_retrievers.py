@@ -171,13 +171,21 @@ def test_words_that_only_look_inflected_stay(word):
     assert stem(word) == word
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Costs 1,200.50 (or 3.5kg)", "v2.0-beta, 2,5 and 1,a .5", "A_b __c__ don't\tSTOP\nthe THESE", "1.2.3,4 x1.5y", ""],
+)
+def test_plain_text_has_the_terms_that_it_has_beside_other_alphabets(text):
+    assert terms(f"{text} Ω") == [*terms(text), "ω"]
+
+
 def test_bm25_is_the_published_formula():
     # Two of three values hold "cello" and one "harp"; lengths 2, 3 and 1, so 2 on average.
     pool = ["cello harp", "cello cello violin", "oboe"]
     retriever = BM25(k1=1.2, b=0.75)
     retriever.tokenise(pool)
-    ids = retriever._vocabulary
-    scores = retriever._scores({ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[0] for v in pool], len(ids))
+    ids = retriever._numbers.terms
+    scores = retriever._scores({ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[8:] for v in pool], len(ids))
     cello, harp = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
     assert scores == pytest.approx([cello + 2 * harp, cello * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 1.5)), 0.0])
 
@@ -191,13 +199,16 @@ def test_bm25_counts_terms_in_the_querys_own_pool_only():
 
 
 def test_bm25_keeps_no_more_than_it_may(monkeypatch):
-    monkeypatch.setattr("alps.systems.bm25.MOST_TERMS", 500)
+    monkeypatch.setattr("alps.systems.bm25.MOST_WORDS", 500)
+    monkeypatch.setattr("alps.systems.bm25.MOST_MET", 300)
     retriever = BM25(cached_values=100)
     for number in range(50):
         pool = [f"subject{number}x{place} cello{place}" for place in range(40)]
-        assert best(retriever, f"cello{number % 40}", pool) == pool[number % 40]
-    assert retriever._packed.cache_info().currsize <= 100
-    assert len(retriever._vocabulary) <= 500 + 2 * 40
+        for _ in range(2):  # what never comes back is not kept at all
+            assert best(retriever, f"cello{number % 40}", pool) == pool[number % 40]
+    assert retriever._packed.cache_info().currsize == 100
+    assert len(retriever._met) <= 300 + 40
+    assert len(retriever._numbers) <= 500 + 2 * 40
 
 
 @pytest.mark.parametrize("options", [{"k1": -1}, {"k1": float("nan")}, {"b": 1.5}, {"b": -0.1}])

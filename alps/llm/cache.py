@@ -14,7 +14,10 @@ from alps.errors import UsageError
 from alps.llm.types import Reply, Request, schema_of
 
 _BUSY_SECONDS = 30.0
+_STORING_SECONDS = 2.0
+_RESTING_SECONDS = 60.0
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
+_COLUMNS = ["key", "reply"]
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
 
 
@@ -47,12 +50,16 @@ def default_path() -> Path | None:
 class Cache:
     """Replies by key in SQLite, in WAL mode so that several runs can share it.
 
-    A file that is not a database is put aside as `….broken` and a new one begun; `rebuilt` tells so.
+    A file that is not a database, or has other columns, is put aside as `….broken` and a new one begun; `rebuilt` tells
+    so. A reply that can't be stored, as on a full disk, is not kept: `unkept` counts those.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rebuilt = False
+        self.unkept = 0
+        self._reason = ""
+        self._rests_until = 0.0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -69,6 +76,21 @@ class Cache:
         self._begin_wal()
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(_TABLE)
+        self._db.execute(f"PRAGMA busy_timeout={_STORING_SECONDS * 1000:.0f}")
+        if [column[1] for column in self._db.execute("PRAGMA table_info(replies)")] != _COLUMNS:
+            raise sqlite3.DatabaseError("not the columns of this version")
+
+    @property
+    def troubles(self) -> list[str]:
+        """What went wrong and did not end the run, a line each."""
+        found = []
+        if self.rebuilt:
+            aside = self.path.with_suffix(".broken").name
+            found.append(f"cache {self.path}: it could not be read, was put aside as {aside} and begun anew")
+        if self.unkept:
+            what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
+            found.append(f"cache {self.path}: {what} could not be kept ({self._reason}), and may be asked for again")
+        return found
 
     def _begin_wal(self) -> None:
         """Switch to WAL; SQLite does not wait for another process that is doing the same, so that is done here."""
@@ -109,8 +131,11 @@ class Cache:
 
     def put(self, key: str, reply: Reply) -> None:
         """Store `reply` under `key`."""
+        if time.monotonic() < self._rests_until:
+            self.unkept += 1
+            return
         row = key, json.dumps(asdict(reply))
-        with suppress(sqlite3.OperationalError):  # without room a reply is not kept, and the run goes on
+        try:
             try:
                 self._db.execute(_STORE, row)
             except sqlite3.OperationalError:
@@ -118,6 +143,10 @@ class Cache:
             except sqlite3.DatabaseError:
                 self._rebuild()
                 self._db.execute(_STORE, row)
+        except sqlite3.OperationalError as error:  # without room a reply is not kept, and the run goes on
+            self.unkept, self._reason = self.unkept + 1, str(error)
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # the whole run waits: not for every reply
+                self._rests_until = time.monotonic() + _RESTING_SECONDS
 
     def close(self) -> None:
         """Close the database."""

@@ -18,6 +18,7 @@ from alps.llm.budget import Budget, may_be_billed, spending_of
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import Limiter
+from alps.llm.pace import Pace
 from alps.llm.repair import Reading, looks_like_refusal, readings
 from alps.llm.types import AnswerType, Completion, Read, Reply, Request, TransportError
 from alps.prompts import load_prompt
@@ -62,6 +63,7 @@ class Client:
         send: Send = provider.send,
     ) -> None:
         self._limiter = Limiter(concurrency)
+        self._pace = Pace()
         self._ledger = ledger
         self._cache = cache
         self._timeout = timeout
@@ -81,10 +83,16 @@ class Client:
         if flight is None:
             flight = asyncio.ensure_future(self._answer(request, key))
             self._flights[key] = flight
-            flight.add_done_callback(lambda _: self._flights.pop(key, None))
+            flight.add_done_callback(lambda ended: self._landed(key, ended))
         else:
             self._ledger.totals.cached += 1  # answered by a call that another one pays for
         return await asyncio.shield(flight)
+
+    def _landed(self, key: str, ended: asyncio.Task[Completion[Any]]) -> None:
+        """Forget a flight; an error that nobody waits for any more, since another one has ended the run, is heard."""
+        self._flights.pop(key, None)
+        if not ended.cancelled():
+            ended.exception()
 
     async def _answer(self, request: Request[T], key: str) -> Completion[T]:
         if self._cache is not None and (stored := self._cache.get(key)) is not None:
@@ -96,7 +104,7 @@ class Client:
         heard: Completion[T] | None = None
         for ask in range(1 + _RE_ASKS):
             try:
-                reply, completion = await self._ask(request, messages, key=key, ask=ask)
+                completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
                 if error.fatal is not None:
                     raise error.fatal from error
@@ -105,17 +113,13 @@ class Client:
             except _BudgetSpent:
                 return heard or Completion("budget", error="what the run may spend is spent")
             heard = replace(completion, notes=(*completion.notes, f"after {ask} re-asks")) if ask else completion
-            if heard.outcome == "ok" and self._cache is not None:
-                self._cache.put(key, reply)
             if heard.outcome in ("ok", "refused"):
                 break
             messages = _with_problem(request, completion)
         assert heard is not None
         return heard
 
-    async def _ask(
-        self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
-    ) -> tuple[Reply, Completion[T]]:
+    async def _ask(self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int) -> Completion[T]:
         """Get one reply to `messages`, trying again while the failure may pass."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, TransportError) and error.transient),
@@ -131,12 +135,17 @@ class Client:
 
     async def _attempt(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int, attempt: int
-    ) -> tuple[Reply, Completion[T]]:
-        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger whatever comes of it."""
+    ) -> Completion[T]:
+        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger whatever comes of it.
+
+        What was paid for is kept before anything is waited for: a process that is killed then need not ask again.
+        """
         async with self._limiter:
+            await self._pace.turn()
             ticket = await self._budget.reserve(request, messages) if self._budget is not None else -1
             if ticket is None:
                 raise _BudgetSpent
+            await self._limiter.pause_over()
             started = time.perf_counter()
             call = Call(
                 key=key[:16],
@@ -154,6 +163,7 @@ class Client:
                     self._limiter.throttled(error.retry_after)
                 call = replace(call, status=error.status, error=str(error))
                 await self._record(call, started, ticket, billed=None if may_be_billed(error) else False)
+                await self._ledger.flushed()
                 raise
             self._limiter.succeeded()
         completion = understand(reply, request.answer)
@@ -167,7 +177,10 @@ class Client:
             error=completion.error,
         )
         await self._record(call, started, ticket, billed=True)
-        return reply, completion
+        if completion.outcome == "ok" and self._cache is not None:
+            self._cache.put(key, reply)
+        await self._ledger.flushed()
+        return completion
 
     async def _record(self, call: Call, started: float, ticket: int, *, billed: bool | None) -> None:
         """Write `call` into the ledger and settle its budget; `billed` is None where nobody can know."""

@@ -68,9 +68,13 @@ class Ledger:
                 self.totals.add(Call(**{name: value for name, value in (row or {}).items() if name in known}))
 
     def record(self, call: Call) -> None:
-        """Write `call` durably."""
-        self._file.append(call.__dict__)
+        """Write `call`; only the crash of the machine can lose it until it is `flushed`."""
+        self._file.write(call.__dict__)
         self.totals.add(call)
+
+    async def flushed(self) -> None:
+        """Wait until every call is on disk; calls that end at about the same time are flushed together."""
+        await self._file.flushed()
 
     def close(self) -> None:
         """Close the file."""

@@ -1,11 +1,13 @@
-"""One HTTP attempt through litellm and instructor; the only module that imports either.
+"""One HTTP attempt: instructor says how a typed answer is asked for, litellm asks; no other module imports either.
 
 Importing litellm takes seconds and 168 MB, so it happens inside the first call. Retries are the client's: litellm and
 instructor are told to make exactly one request.
 """
 
 import functools
+import gc
 import importlib
+import json
 import logging
 import math
 import os
@@ -16,6 +18,8 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
 from typing import Any
+
+from pydantic import BaseModel
 
 from alps.errors import AlpsError, CredentialError, UsageError
 from alps.llm.prices import has_own_price, price_of
@@ -36,20 +40,28 @@ def _libraries() -> SimpleNamespace:
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
         logger.setLevel(logging.CRITICAL)
-    litellm: Any = importlib.import_module("litellm")
-    instructor: Any = importlib.import_module("instructor")
+    litellm, instructor, processing = _imported("litellm", "instructor", "instructor.processing")
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
     warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
-    once = functools.partial(litellm.acompletion, max_retries=0)
-    return SimpleNamespace(
-        litellm=litellm,
-        plain=once,
-        typed=instructor.from_litellm(once, mode=instructor.Mode.JSON_SCHEMA),
-        incomplete=importlib.import_module("instructor.core.exceptions").IncompleteOutputException,
-        exhausted=importlib.import_module("instructor.core.exceptions").InstructorRetryException,
-    )
+    return SimpleNamespace(litellm=litellm, mode=instructor.Mode.JSON_SCHEMA, shape=processing.handle_response_model)
+
+
+def _imported(*names: str) -> list[Any]:
+    """Import libraries that make a million objects and throw none away.
+
+    The garbage collector would look through them again and again, for a quarter of the time that the import takes, and
+    after it at every full collection.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return [importlib.import_module(name) for name in names]
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def check_model(model: str, *, api_base: str | None) -> None:
@@ -103,8 +115,10 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
         options["api_base"] = request.api_base
         if libraries.litellm.validate_environment(request.model)["missing_keys"]:
             options["api_key"] = _PLACEHOLDER_KEY
+    if request.answer is not None:
+        options |= json.loads(_shaped(request.answer.schema))
     try:
-        return _reply(await _request(libraries, request, options), request.model)
+        return _reply(await libraries.litellm.acompletion(max_retries=0, **options), request.model)
     except Exception as error:  # whatever a provider's client raises, no answer was heard
         raise _transport_error(libraries.litellm.exceptions, error, request.model) from error
 
@@ -114,19 +128,16 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", errors="replace").decode()
 
 
-async def _request(libraries: SimpleNamespace, request: Request[Any], options: dict[str, Any]) -> Any:
-    """Return litellm's response; the text is read by our own parser, so what instructor rejects is not an error."""
-    if request.answer is None:
-        return await libraries.plain(**options)
-    try:
-        _, response = await libraries.typed.chat.completions.create_with_completion(
-            response_model=request.answer.schema, max_retries=0, strict=False, **options
-        )
-    except (libraries.incomplete, libraries.exhausted) as error:
-        if error.last_completion is None:
-            raise (error.__cause__ or error) from None
-        return error.last_completion
-    return response
+@functools.cache
+def _shaped(schema: type[BaseModel]) -> str:
+    """Return what instructor adds to a request for an answer by `schema`, as JSON.
+
+    Its client would make the same anew for each request, and check each answer, which our own parser reads: half of the
+    time that a request takes.
+    """
+    libraries = _libraries()
+    _, options = libraries.shape(schema, mode=libraries.mode, messages=[])
+    return json.dumps({name: value for name, value in options.items() if name != "messages"})
 
 
 def _reply(response: Any, model: str) -> Reply:

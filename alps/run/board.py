@@ -4,24 +4,31 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from alps.schema import FAILURES
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean, clustered_ratio
 from alps.tasks import Metric, Scored
 
+Integers = NDArray[np.int64]
+
 
 class Board:
-    """Scores of every record of one system under one judge; columns of numbers, so that memory stays small."""
+    """Scores of every record of one system under one judge; columns of numbers, so that memory stays small.
 
-    def __init__(self, metrics: Sequence[Metric]) -> None:
+    Args:
+        metrics: What is shown of them.
+        sessions: The numbers that sessions have; boards on the same records share one, and add to it.
+    """
+
+    def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
         self.metrics = metrics
         self._place = array("q")
         self._repeat = array("q")
         self._cluster = array("q")
-        self._codes: dict[str, int] = {}
+        self._codes = {} if sessions is None else sessions
         self._columns: dict[str, array[float]] = {}
         self._counts: set[str] = set()
         self.failed_predictions: Counter[str] = Counter()
@@ -72,11 +79,10 @@ class Board:
 
     def difference(self, other: "Board", metric: Metric, *, seed: int) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over the records both have."""
-        mine, theirs = self._by_place(metric.name), other._by_place(metric.name)
-        shared = sorted(mine.keys() & theirs.keys())
-        values = np.array([np.mean(mine[place]) - np.mean(theirs[place]) for place in shared])
-        cluster = dict(zip(self._place, self._cluster, strict=True))
-        return clustered_mean(values, [cluster[place] for place in shared], seed=seed)
+        places, mine, clusters = self._by_place(metric.name)
+        others, theirs, _ = other._by_place(metric.name)
+        _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
+        return clustered_mean(mine[at] - theirs[there], clusters[at].tolist(), seed=seed)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
         """Return the mean of a metric in each repeat, in the order of the repeats; None where no record has it."""
@@ -92,7 +98,7 @@ class Board:
         worst, best = (heard + limit * self.unscored for limit in (metric.lowest, metric.highest))
         return worst / whole, best / whole
 
-    def _order(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _order(self) -> Integers:
         return np.lexsort((np.array(self._repeat, dtype=np.int64), np.array(self._place, dtype=np.int64)))
 
     def _clusters(self) -> list[int]:
@@ -112,13 +118,17 @@ class Board:
             total += weight * np.nan_to_num(self._column(name))
         return total
 
-    def _by_place(self, name: str) -> dict[int, list[float]]:
-        """Return the values of each record, one a repeat."""
-        found: dict[int, list[float]] = {}
-        for n, value in enumerate(self._columns.get(name, array("d"))):
-            if not math.isnan(value):
-                found.setdefault(self._place[n], []).append(value)
-        return found
+    def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
+        """Return the records that have a value, in the order of their places: place, mean over repeats, and cluster."""
+        column = np.array(self._columns.get(name, array("d")))
+        rows = np.flatnonzero(~np.isnan(column))
+        places = np.array(self._place, dtype=np.int64)[rows]
+        order = np.argsort(places, kind="stable")
+        found, first = np.unique(places[order], return_index=True)
+        means = column[rows][order]
+        if len(found) < len(rows):  # several repeats; one by one, as any other mean is taken, to the last digit
+            means = np.array([part.mean() for part in np.split(means, first[1:])])
+        return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
 
 
 def count_failure(board: Board, outcome: str) -> None:

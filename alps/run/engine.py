@@ -85,8 +85,9 @@ class TrackPlan:
         floor_systems: Mapping[str, Embedded],
     ) -> "TrackPlan":
         """Return a plan with nothing done."""
-        boards = {name: Board(task.metrics) for name in floor_systems}
-        return cls(task, samples, systems, floor_systems, Outcome(Board(task.metrics), boards))
+        sessions: dict[str, int] = {}
+        boards = {name: Board(task.metrics, sessions) for name in floor_systems}
+        return cls(task, samples, systems, floor_systems, Outcome(Board(task.metrics, sessions), boards))
 
 
 @dataclass(frozen=True)
@@ -175,23 +176,23 @@ async def _process(plan: Plan, unit: Unit) -> bool:
     _remember(outcome, prediction)
     if prediction.outcome in UNHEARD:
         count_failure(outcome.board, prediction.outcome)
-        _write_score(plan, unit, {"outcome": prediction.outcome, "stage": "generate", "scores": {}})
+        await _write_score(plan, unit, {"outcome": prediction.outcome, "stage": "generate", "scores": {}})
         return False
     if not task.has_gold(unit.sample):
-        return _unscored(plan, unit, NO_GOLD)
+        return await _unscored(plan, unit, NO_GOLD)
     verdict = None
     if prediction.outcome == "ok":
         verdict = await _judge(plan, unit, prediction)
         if verdict["outcome"] != "ok":
             if verdict["error"]:
                 outcome.errors.setdefault(f"judge {verdict['outcome']}", verdict["error"])
-            return _unscored(plan, unit, verdict["outcome"])
+            return await _unscored(plan, unit, verdict["outcome"])
     else:
         count_failure(outcome.board, prediction.outcome)
     scored = task.score(unit.sample, prediction, verdict, plan.judge)
     outcome.board.add(unit.place, unit.sample.session_id, scored, repeat=unit.repeat)
     stage = "score" if verdict is not None else "generate"
-    _write_score(plan, unit, {"outcome": prediction.outcome, "stage": stage, **_score_fields(scored)})
+    await _write_score(plan, unit, {"outcome": prediction.outcome, "stage": stage, **_score_fields(scored)})
     return True
 
 
@@ -201,7 +202,7 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
         return Prediction.model_validate(row)
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
     prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
-    plan.journals.predictions.append(prediction.model_dump())
+    await plan.journals.predictions.append_together(prediction.model_dump())
     return prediction
 
 
@@ -224,7 +225,7 @@ async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
         return row
     verdict = await unit.track.task.judge(unit.sample, prediction, plan.judge, plan.options)
     row = unit.row(verdict)
-    plan.journals.verdicts.append(row)
+    await plan.journals.verdicts.append_together(row)
     return row
 
 
@@ -234,18 +235,18 @@ def is_judged(row: Row) -> bool:
     return all(part["outcome"] == "ok" for part in parts)
 
 
-def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:
+async def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:
     outcome = unit.track.outcome
     outcome.board.failed_judgements[kind] += 1
     outcome.board.add_unscored()
-    _write_score(plan, unit, {"outcome": kind, "stage": "judge", "scores": {}})
+    await _write_score(plan, unit, {"outcome": kind, "stage": "judge", "scores": {}})
     return False
 
 
-def _write_score(plan: Plan, unit: Unit, fields: Row) -> None:
+async def _write_score(plan: Plan, unit: Unit, fields: Row) -> None:
     row = unit.row(fields)
     if plan.journals.scores.get(unit.key) != row:
-        plan.journals.scores.append(row)
+        await plan.journals.scores.append_together(row)
 
 
 def _score_fields(scored: Scored) -> Row:

@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from pathlib import Path
 
 from alps.jsonl import Appender, Row, dump, scan
+
+_LENGTH = 40
+"""Bits of a place that are the length of its line."""
 
 
 def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
@@ -30,28 +34,35 @@ class Journal:
         self.path = path
         self._key = key
         self._file = Appender(path)
-        self._places: dict[str, tuple[int, int]] = {}
+        self._places: dict[str, int] = {}
         self.unreadable = 0
         for offset, length, row in scan(path):
             name = key(row) if row is not None else None
             if name is None:
                 self.unreadable += 1
             else:
-                self._places[name] = offset, length
+                self._places[name] = _place(offset, length)
 
     def append(self, row: Row) -> None:
         """Write `row` durably; it replaces an earlier row of the same record."""
+        self._note(row, self._file.append)
+
+    async def append_together(self, row: Row) -> None:
+        """Write `row` durably; rows that come at about the same time are flushed to disk together."""
+        self._note(row, self._file.write)
+        await self._file.flushed()
+
+    def _note(self, row: Row, write: Callable[[Row], None]) -> None:
         name = self._key(row)
         if name is None:
             raise ValueError(f"a row without what it is about: {sorted(row)}")
         before = self._file.size
-        self._file.append(row)
-        self._places[name] = before, self._file.size - before
+        write(row)
+        self._places[name] = _place(before, self._file.size - before)
 
     def get(self, name: str) -> Row | None:
         """Return the row under the key `name`."""
-        place = self._places.get(name)
-        return self._file.read(*place) if place is not None else None
+        return self._read(name) if name in self._places else None
 
     def __len__(self) -> int:
         return len(self._places)
@@ -62,16 +73,17 @@ class Journal:
         The file of a finished run does not depend on which record was finished first.
         """
         wanted = [name for name in order if name in self._places]
-        if [self._places[name][0] for name in wanted] == self._offsets_in_file():
+        lines = (_place(offset, length) for offset, length, _ in scan(self.path))
+        if all(now == then for now, then in zip_longest((self._places[name] for name in wanted), lines)):
             return
         temporary = self.path.with_name(self.path.name + ".tmp")
-        places: dict[str, tuple[int, int]] = {}
+        places: dict[str, int] = {}
         offset = 0
         with temporary.open("wb") as file:
             for name in wanted:
-                line = dump(self._file.read(*self._places[name]))
+                line = dump(self._read(name))
                 file.write(line)
-                places[name] = offset, len(line)
+                places[name] = _place(offset, len(line))
                 offset += len(line)
             file.flush()
             os.fsync(file.fileno())
@@ -84,5 +96,11 @@ class Journal:
         """Close the file."""
         self._file.close()
 
-    def _offsets_in_file(self) -> list[int]:
-        return [offset for offset, _, _ in scan(self.path)]
+    def _read(self, name: str) -> Row:
+        place = self._places[name]
+        return self._file.read(place >> _LENGTH, place & ((1 << _LENGTH) - 1))
+
+
+def _place(offset: int, length: int) -> int:
+    """Return offset and length of a line as one number: a long run keeps three for every sample."""
+    return offset << _LENGTH | length

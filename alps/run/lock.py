@@ -1,5 +1,6 @@
 """One process at a time in a run folder."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ except ImportError:  # Windows has no flock; the run then goes unguarded
 else:
     _guarded = True
 
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
 
 class FolderLock:
     """Holds `<folder>/.lock` for the life of the process; the system lets go of it even after `kill -9`.
@@ -30,10 +33,13 @@ class FolderLock:
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = os.read(self._file, 200).decode(errors="replace").strip() or "another process"
             os.close(self._file)
             raise RunFolderError(f"{folder}: in use by {holder}; wait for it, or choose another out=") from error
+        except OSError as error:  # a file system that knows no locks
+            os.close(self._file)
+            raise RunFolderError(f"{folder}: can't be locked ({error.strerror}); choose another out=") from error
         os.ftruncate(self._file, 0)
         os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
 
@@ -62,5 +68,9 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
             yield ledger
         finally:
             ledger.close()
+    except OSError as error:
+        if error.errno in _DISK and error.filename is None:
+            error.filename = str(folder)  # a write does not say of which file, and the cache is on another disk maybe
+        raise
     finally:
         lock.release()

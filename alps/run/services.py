@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from alps.errors import UsageError, closest
 from alps.judges.base import Judge
 from alps.judges.repeated import RepeatedJudge
@@ -45,8 +47,15 @@ class Services:
             from alps.llm import provider
 
             await provider.close()
-        if self.cache is not None:
-            self.cache.close()
+        close_cache(self.cache)
+
+
+def close_cache(cache: "Cache | None") -> None:
+    """Close the reply cache, and say on stderr what was wrong with it: a run goes on without."""
+    if cache is not None:
+        cache.close()
+        for trouble in cache.troubles:
+            click.echo(f"alps: {trouble}", err=True)
 
 
 @asynccontextmanager
@@ -77,11 +86,22 @@ def open_services(
         return Services(_local(settings, tasks, folder), embedded_judge(settings.judge), None)
     cache, budget = _open_cache(), _budget(settings, tasks, ledger)
 
-    def client() -> "Client":
-        return _client(settings, ledger, cache, budget)
+    clients: dict[tuple[str | None, str], Client] = {}  # one an endpoint, as each keeps to `concurrency` alone
 
-    systems = _local(settings, tasks, folder) if local else _llm_systems(settings, tasks, client())
-    judge = embedded_judge(settings.judge) if embedded else _llm_judge(settings, client(), wording)
+    def client(api_base: str | None, model: str) -> "Client":
+        endpoint = api_base, model.partition("/")[0]
+        return clients.setdefault(endpoint, _client(settings, ledger, cache, budget))
+
+    systems = (
+        _local(settings, tasks, folder)
+        if local
+        else _llm_systems(settings, tasks, client(settings.api_base, settings.model))
+    )
+    judge = (
+        embedded_judge(settings.judge)
+        if embedded
+        else _llm_judge(settings, client(settings.judge_api_base, settings.judge), wording)
+    )
     return Services(systems, judge, cache)
 
 

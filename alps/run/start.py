@@ -26,7 +26,7 @@ from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
 from alps.run.manifest import CONFIG, build_manifest, claim, read_manifest, write_config, write_json
 from alps.run.progress import progress_line
-from alps.run.services import Services, check_names, closing, open_judge, open_services
+from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, open_data
 from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
@@ -100,9 +100,9 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
-    begun = [folder / f"{name}.jsonl" for name in ("predictions", "verdicts")]
-    predictions, verdicts = (Journal(path) if path.exists() else None for path in begun)
     with TemporaryDirectory() as scratch:
+        begun = [folder / f"{name}.jsonl" for name in ("predictions", "verdicts")]
+        predictions, verdicts = (_copied(path, Path(scratch)) for path in begun)
         ledger = Ledger(Path(scratch) / "calls.jsonl")
         services = open_services(settings, data.tasks, ledger, None)
         options = JudgingOptions(extras=settings.extras == "judge")
@@ -111,10 +111,15 @@ def dry_run(settings: RunSettings) -> list[Stage]:
         )
         asyncio.run(services.aclose())
         ledger.close()
-    for journal in (predictions, verdicts):
-        if journal is not None:
-            journal.close()
+        for journal in (predictions, verdicts):
+            if journal is not None:
+                journal.close()
     return stages
+
+
+def _copied(path: Path, scratch: Path) -> Journal | None:
+    """Open a copy of a journal: opening mends a torn line, which in a run that goes on is one being written."""
+    return Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
 
 
 def run_folder(settings: RunSettings) -> Path:
@@ -162,8 +167,7 @@ def _check_calibration(settings: RunSettings, data: Data) -> None:
             choose(settings.calibration, services.judge, data, today=date.today())
         finally:
             ledger.close()
-            if services.cache is not None:
-                services.cache.close()
+            close_cache(services.cache)
 
 
 def _check_predicted(source: Path, then: dict[str, Any], data: Data) -> None:

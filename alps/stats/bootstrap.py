@@ -1,7 +1,9 @@
 """Percentile bootstrap that resamples clusters: records of one session are not independent."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
-_CHUNK = 2_000_000
+_CHUNK, _GATHERED = 2_000_000, 200_000
+_KEPT_BYTES = 32_000_000
 
 
 @dataclass(frozen=True)
@@ -81,15 +84,43 @@ def clustered_mean(
 
 def _resample(sums: Floats, weights: Floats, *, seed: int, draws: int) -> Floats:
     """Return the ratio of `draws` resamples; resamples without weight are left out."""
-    generator = np.random.Generator(np.random.PCG64(seed))
-    clusters = len(sums)
-    per_chunk = max(1, _CHUNK // clusters)
+    weighs_all = bool(weights.min() > 0)
+    if weighs_all and not sums.any():
+        return np.zeros(draws)
+    weight = float(weights[0])
+    alike = weighs_all and weight.is_integer() and bool((weights == weight).all())  # adds up exactly in any order
     parts = []
-    for start in range(0, draws, per_chunk):
-        chosen = generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
-        below = weights[chosen].sum(axis=1)
-        parts.append(sums[chosen].sum(axis=1)[below > 0] / below[below > 0])
+    for chosen in _chosen(len(sums), seed=seed, draws=draws):
+        above = sums[chosen].sum(axis=1)
+        below = np.full(len(above), weight * len(sums)) if alike else weights[chosen].sum(axis=1)
+        parts.append(above[below > 0] / below[below > 0])
     return np.concatenate(parts)
+
+
+def _chosen(clusters: int, *, seed: int, draws: int) -> Iterator[NDArray[Any]]:
+    """Yield which clusters each resample takes, shape (some draws, clusters), until there are `draws`."""
+    per_chunk = max(1, _GATHERED // clusters)
+    small = np.min_scalar_type(clusters)
+    if draws * clusters * small.itemsize <= _KEPT_BYTES:
+        kept = _kept(clusters, seed, draws)
+        yield from (kept[start : start + per_chunk] for start in range(0, draws, per_chunk))
+        return
+    generator = np.random.Generator(np.random.PCG64(seed))
+    for start in range(0, draws, per_chunk):
+        yield generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
+
+
+@lru_cache(maxsize=1)
+def _kept(clusters: int, seed: int, draws: int) -> NDArray[Any]:
+    """Return the same as one array of small integers: all figures of a table are resampled alike."""
+    kept = np.empty((draws, clusters), dtype=np.min_scalar_type(clusters))
+    generator = np.random.Generator(np.random.PCG64(seed))
+    per_chunk = max(1, _GATHERED // clusters)
+    for start in range(0, draws, per_chunk):
+        kept[start : start + per_chunk] = generator.integers(
+            0, clusters, size=(min(per_chunk, draws - start), clusters)
+        )
+    return kept
 
 
 def cluster_index(clusters: Sequence[Hashable]) -> NDArray[np.int64]:

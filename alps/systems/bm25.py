@@ -9,6 +9,7 @@ against a value. No setting was tuned on evaluation data.
 
 import math
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -20,15 +21,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import UsageError
-from alps.systems.tokens import TOKENS_VERSION, best_first, digest, terms
+from alps.systems.tokens import TOKENS_VERSION, best_first, cut, digest, term_of, terms
 
 CACHED_VALUES = 65_536
 """Values whose terms are kept, the least recently used forgotten first."""
 
-MOST_TERMS = 262_144
-"""Distinct terms after which the vocabulary is begun anew, so that endless new values cannot fill the memory."""
+MOST_MET = 131_072
+"""Values whose hashes are remembered: only what is met a second time is kept."""
 
-_ID = np.dtype(np.int32)
+MOST_WORDS = 262_144
+"""Distinct words after which the vocabulary is begun anew, so that endless new values cannot fill the memory."""
+
+_ID, _KEY = np.dtype(np.intc), 8
+
+
+class _Numbers(dict[str, int]):
+    """The number of the term that each word stands for, found when it is first looked up; -1 for a stop word.
+
+    Words are kept rather than terms: one look-up a word is what most of the time of a pool goes into.
+    """
+
+    def __init__(self) -> None:
+        self.terms: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        term = term_of(word)
+        self[word] = number = self.terms.setdefault(term, len(self.terms)) if term else -1
+        return number
+
+    def clear(self) -> None:
+        """Forget every word and every term."""
+        super().clear()
+        self.terms.clear()
 
 
 class BM25:
@@ -52,25 +76,35 @@ class BM25:
             raise UsageError(f"bm25: b={b} must lie between 0 and 1, such as 0.75")
         self.settings: Mapping[str, Any] = {"k1": k1, "b": b, "idf": "ln(1+(N-n+.5)/(n+.5))", "terms": TOKENS_VERSION}
         self._k1, self._b = k1, b
-        self._vocabulary: dict[str, int] = {}
+        self._numbers = _Numbers()
         self._packed = lru_cache(maxsize=cached_values)(self._pack)
+        self._met: set[int] = set()
         self._lock = Lock()
 
-    def _pack(self, value: str) -> tuple[bytes, bytes]:
-        """Return the ids of the terms of `value`, and the digest that settles ties, both as bytes."""
-        ids = [self._vocabulary.setdefault(term, len(self._vocabulary)) for term in terms(value)]
-        return np.array(ids, dtype=_ID).tobytes(), digest(value).to_bytes(8, sys.byteorder)
+    def _pack(self, value: str) -> bytes:
+        """Return the digest of `value` that settles ties, and the ids of its terms, as one object."""
+        numbers = self._numbers
+        ids = array(_ID.char, [number for word in cut(value) if (number := numbers[word]) >= 0])
+        return digest(value).to_bytes(_KEY, sys.byteorder) + ids.tobytes()
 
     def tokenise(self, values: Sequence[str]) -> None:
         """Cut `values` into terms beforehand; `rank` does it otherwise."""
         with self._lock:
             self._pack_all(values)
 
-    def _pack_all(self, values: Sequence[str]) -> list[tuple[bytes, bytes]]:
-        if len(self._vocabulary) > MOST_TERMS:
+    def _pack_all(self, values: Sequence[str]) -> list[bytes]:
+        if len(self._numbers) > MOST_WORDS:
             self._packed.cache_clear()
-            self._vocabulary.clear()
-        return [self._packed(value) for value in values]
+            self._numbers.clear()
+        if len(self._met) > MOST_MET:
+            self._met.clear()
+        return [self._packed(value) if self._comes_back(value) else self._pack(value) for value in values]
+
+    def _comes_back(self, value: str) -> bool:
+        """Tell whether `value` was met before; keeping what never comes back costs a tenth of the whole."""
+        before = len(self._met)
+        self._met.add(hash(value))
+        return len(self._met) == before
 
     def rank(self, query: str, values: Sequence[str]) -> list[int]:
         """Return the positions of all `values`, the best first."""
@@ -78,10 +112,11 @@ class BM25:
             return []
         with self._lock:
             packed = self._pack_all(values)
-            wanted = {self._vocabulary[t]: n for t, n in Counter(terms(query)).items() if t in self._vocabulary}
-            size = len(self._vocabulary)
-        digests = np.frombuffer(b"".join([key for _, key in packed]), dtype=np.uint64)
-        return best_first(self._scores(wanted, [ids for ids, _ in packed], size), query, digests)
+            known = self._numbers.terms
+            wanted = {known[term]: count for term, count in Counter(terms(query)).items() if term in known}
+            size = len(known)
+        digests = np.frombuffer(b"".join([value[:_KEY] for value in packed]), dtype=np.uint64)
+        return best_first(self._scores(wanted, [value[_KEY:] for value in packed], size), query, digests)
 
     def _scores(self, wanted: Mapping[int, int], packed: Sequence[bytes], size: int) -> NDArray[np.float64]:
         """Return the score of each packed value for a query's term ids and their counts, out of `size` ids.

@@ -1,0 +1,242 @@
+"""What makes a run fast, and must not change what it gives: shared flushes, requests apart, one shape a schema."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from alps.jsonl import Appender, scan
+from alps.judges.llm import MATCH_ANSWER
+from alps.judges.matching import Item
+from alps.llm.cache import Cache, cache_key
+from alps.llm.client import Client
+from alps.llm.ledger import Call, Ledger
+from alps.llm.pace import Pace
+from alps.llm.provider import send
+from alps.llm.types import Reply, Request
+from alps.run.journal import Journal, journal_key
+from alps.run.services import open_services
+from alps.schema import ExtractionSample, Turn
+from alps.settings import RunSettings
+from alps.stats.bootstrap import DRAWS, clustered_ratio
+from alps.tasks import load_tracks
+from tests.loopback import Answer, asked_over_http, serve
+
+pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes that files had when they were flushed, in their order; the flushes are real."""
+    sizes: list[int] = []
+    really = os.fsync
+
+    def fsync(file: int) -> None:
+        sizes.append(os.fstat(file).st_size)
+        really(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return sizes
+
+
+def row(number: int) -> dict[str, Any]:
+    return {"benchmark_id": f"b{number}", "track": "task1", "text": "x" * number}
+
+
+def test_rows_that_come_together_share_a_flush_and_each_waits_for_one_that_holds_it(tmp_path: Path, flushed: list[int]):
+    journal = Journal(tmp_path / "rows.jsonl")
+    durable: dict[int, int] = {}
+
+    async def write(number: int) -> None:
+        await journal.append_together(row(number))
+        durable[number] = max(flushed)
+
+    async def write_all() -> None:
+        await asyncio.gather(*(write(number) for number in range(40)))
+
+    asyncio.run(write_all())
+    assert 1 <= len(flushed) <= 3
+    ends = {
+        found["benchmark_id"]: offset + length
+        for offset, length, found in scan(tmp_path / "rows.jsonl")
+        if found is not None
+    }
+    assert list(ends) == [f"b{number}" for number in range(40)]
+    assert all(durable[number] >= ends[f"b{number}"] for number in range(40))
+    assert journal.get(journal_key("task1", "b7")) == row(7)
+    journal.close()
+
+
+def test_a_call_is_on_disk_when_it_is_flushed(tmp_path: Path, flushed: list[int]):
+    ledger = Ledger(tmp_path / "calls.jsonl")
+    call = Call("k", "judge", "b1", "m", ask=0, attempt=1, outcome="ok", prompt_tokens=3, completion_tokens=2)
+    ledger.record(call)
+    assert flushed == []
+    asyncio.run(ledger.flushed())
+    assert flushed == [(tmp_path / "calls.jsonl").stat().st_size]
+    assert json.loads((tmp_path / "calls.jsonl").read_text())["prompt_tokens"] == 3
+    assert (ledger.totals.calls, ledger.totals.prompt_tokens) == (1, 3)
+    ledger.close()
+
+
+def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cache, ledger = Cache(tmp_path / "replies.sqlite"), Ledger(tmp_path / "calls.jsonl")
+    request = Request[str](model="m", messages=({"role": "user", "content": "Hello"},), answer=None)
+    kept: list[tuple[Reply | None, int]] = []
+
+    async def answer(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        return Reply("Good morning", prompt_tokens=1, completion_tokens=2)
+
+    def fsync(file: int) -> None:
+        seen = Cache(tmp_path / "replies.sqlite")  # as another process would see it
+        kept.append((seen.get(cache_key(request)), os.fstat(file).st_size))
+        seen.close()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(Client(concurrency=1, ledger=ledger, cache=cache, send=answer).complete(request))
+    ((reply, size),) = kept
+    assert reply is not None
+    assert reply.text == "Good morning"
+    assert size == (tmp_path / "calls.jsonl").stat().st_size > 0
+    ledger.close()
+    cache.close()
+
+
+def test_what_nobody_waited_for_is_flushed_on_closing(tmp_path: Path, flushed: list[int]):
+    file = Appender(tmp_path / "rows.jsonl")
+    file.write(row(1))
+    assert flushed == []
+    file.close()
+    assert flushed == [(tmp_path / "rows.jsonl").stat().st_size]
+
+
+def test_a_disk_that_fails_fails_everyone_who_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    journal = Journal(tmp_path / "rows.jsonl")
+
+    async def write_all() -> list[Any]:
+        writing = (journal.append_together(row(number)) for number in range(3))
+        return await asyncio.gather(*writing, return_exceptions=True)
+
+    assert [type(found) for found in asyncio.run(write_all())] == [OSError] * 3
+    journal.close()
+
+
+def test_a_writer_that_is_interrupted_leaves_the_others_their_flush(tmp_path: Path):
+    journal = Journal(tmp_path / "rows.jsonl")
+
+    async def write_two() -> None:
+        first, second = (asyncio.ensure_future(journal.append_together(row(number))) for number in (1, 2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
+
+    asyncio.run(write_two())
+    journal.close()
+    assert len(Journal(tmp_path / "rows.jsonl")) == 2
+
+
+def test_requests_that_cost_the_processor_start_apart():
+    async def starts() -> list[float]:
+        pace, found = Pace(), []
+        await pace.turn()
+        until = time.process_time() + 0.03
+        while time.process_time() < until:
+            pass
+        for _ in range(4):
+            await pace.turn()
+            found.append(asyncio.get_running_loop().time())
+        return found
+
+    found = asyncio.run(starts())
+    assert found == sorted(found)
+    assert found[-1] - found[0] > 0.015  # of thirty milliseconds that the first one cost
+
+
+def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tmp_path: Path):
+    def answer(body: dict[str, Any]) -> Answer:
+        return Answer('{"memory_items": []}' if "extract" in body["model"] else '{"pairs": []}', delay=0.05)
+
+    ledger = Ledger(tmp_path / "calls.jsonl")
+    with serve(answer) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ALPS_CACHE", str(tmp_path))
+        words = {"model": "openai/extract", "judge": "openai/judge", "api_base": server.url}
+        settings = RunSettings(task="extraction", judge_api_base=server.url, concurrency=3, **words)
+        services = open_services(settings, load_tracks("extraction"), ledger, tmp_path)
+
+        async def ask_both() -> None:
+            said = [_sample(n) for n in range(6)]
+            ((system,),) = services.systems
+            asked = [system.predict(one) for one in said]
+            judged = [services.judge.match([_item("g", n)], [_item("p", n)], about="b") for n in range(6)]
+            await asyncio.gather(*asked, *judged)
+            await services.aclose()
+
+        asyncio.run(ask_both())
+    ledger.close()
+    assert (len(server.requests), server.most_under_way) == (12, 3)
+
+
+def _sample(number: int) -> ExtractionSample:
+    said = Turn(role="user", text=f"I have {number} cats.")
+    return ExtractionSample(benchmark_id=f"b{number}", session_id="s", dialogue=(said,), gold=())
+
+
+def _item(side: str, number: int) -> Item:
+    return Item(f"{side}1", f"{side} {number}", "direct", "UNMAPPED", None)
+
+
+def test_a_typed_request_is_the_one_that_instructor_makes():
+    messages = [{"role": "system", "content": "Relate."}, {"role": "user", "content": "{}"}]
+
+    async def ask(url: str) -> None:
+        import instructor
+        import litellm
+
+        request = Request("openai/m", (), MATCH_ANSWER, {"temperature": 0}, url)
+        await send(request, messages)
+        await send(request, messages)
+        asking = instructor.from_litellm(litellm.acompletion, mode=instructor.Mode.JSON_SCHEMA).chat.completions
+        common = {"model": "openai/m", "temperature": 0, "api_base": url, "api_key": "none", "max_retries": 0}
+        await asking.create(response_model=MATCH_ANSWER.schema, messages=messages, **common)
+
+    with serve(lambda _: Answer('{"pairs": []}')) as server:
+        asked_over_http(ask(server.url))
+    first, second, theirs = server.requests
+    assert first == second == theirs
+    assert first["response_format"]["json_schema"]["schema"] == MATCH_ANSWER.schema.model_json_schema()
+
+
+def reference(above: Any, below: Any, clusters: Sequence[Hashable], seed: int) -> tuple[float, float]:
+    """The interval of a ratio, drawn at once and added up plainly."""
+    names = list(dict.fromkeys(clusters))
+    index = [names.index(name) for name in clusters]
+    sums, weights = np.bincount(index, weights=above), np.bincount(index, weights=below)
+    chosen = np.random.Generator(np.random.PCG64(seed)).integers(0, len(names), size=(DRAWS, len(names)))
+    total, weight = sums[chosen].sum(axis=1), weights[chosen].sum(axis=1)
+    tail = 100 * (1 - 0.95) / 2
+    low, high = np.percentile(total[weight > 0] / weight[weight > 0], [tail, 100 - tail])
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("size", [2, 60, 255, 256, 700])
+@pytest.mark.parametrize("kind", ["mean", "ratio", "often undefined", "nothing"])
+def test_intervals_are_to_the_last_bit_those_of_plain_resampling(size: int, kind: str):
+    generator = np.random.default_rng(size)
+    clusters = [*range(size), *range(size // 2)]
+    above = np.zeros(len(clusters)) if kind == "nothing" else generator.random(len(clusters))
+    below = np.ones(len(clusters)) if kind in ("mean", "nothing") else generator.integers(0, 2, len(clusters))
+    if kind == "often undefined":
+        below[2:] = 0
+    below[0] = 1
+    found = clustered_ratio(above, below.astype(np.float64), clusters, seed=3)
+    assert (found.low, found.high) == reference(above, below, clusters, 3)
