@@ -1,9 +1,10 @@
-"""Measure what calibrating a judge takes: python bench/calibrate.py.
+"""Measure what calibrating a judge takes: python bench/calibrate.py [write=yes].
 
 Writes two label folders, 3,600 items under one binary rubric, and 1,200 under each of three rubrics, one of them
 ordinal; all with three people, an adjudicated label, a recorded judge, and clusters of four items. Prints wall seconds
 of `python -m alps calibrate`, three times, and its peak memory. Exits 1 where the best takes longer than the bound, a
-calibration fails or isn't done with 2,000 bootstrap draws, or a library was imported that it does not need.
+calibration fails or isn't done with 2,000 bootstrap draws, or a library was imported that it does not need;
+`write=yes` writes the section of docs/benchmarks.md.
 """
 
 import inspect
@@ -17,6 +18,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from document import Bound, Section, missed, terminal, write_section
 
 SECONDS, RUNS, DRAWS = 5.0, 3, 2_000
 CLUSTER, JUDGE = 4, "recorded"
@@ -96,25 +99,27 @@ def timed(words: Sequence[str], folder: Path) -> Finished:
     return Finished(process.returncode, seconds, computing, used.ru_maxrss / 1024, errors)
 
 
-def measure(scenario: Scenario, number: int, folder: Path) -> list[str]:
-    """Calibrate three times, and once to look at the modules; print what was seen and return what is wrong."""
+def measure(scenario: Scenario, number: int, folder: Path) -> tuple[list[Bound], list[str]]:
+    """Calibrate three times, and once to look at the modules; return the bounds and the row of the table.
+
+    Raises:
+        SystemExit: If a calibration fails.
+    """
     write_folder(folder / f"labels{number}", scenario)
     words = ["calibrate", f"labels=labels{number}", f"judge={JUDGE}"]
     runs = [timed(["-m", "alps", *words], folder) for _ in range(RUNS)]
     probe = timed(["-c", PROBE, *words], folder)
     if failed := [run for run in (*runs, probe) if run.code]:
-        reason = _last_line(failed[0].complained.strip())
-        return [f"{scenario.title}: exit {failed[0].code}: {reason}"]
+        sys.exit(f"{scenario.title}: exit {failed[0].code}: {_last_line(failed[0].complained.strip())}")
     imported = _last_line(probe.complained)
     best, peak = min(run.seconds for run in runs), max(run.megabytes for run in runs)
-    every = ", ".join(f"{run.seconds:.2f}" for run in runs)
+    # A busy machine moves the clock; the processor's seconds tell it from a slower calibration.
     computing = min(run.computing for run in runs)
-    print(f"{scenario.title}\n  best {best:.2f} s of {every} (bound {SECONDS:g}), peak {peak:.0f} MB")
-    # A busy machine moves the clock; this tells it from a slower calibration.
-    print(f"  seconds of the processor: {computing:.2f} at best")
-    print(f"  of {', '.join(FORBIDDEN)} imported: {imported or 'none'}")
-    wrong = [f"{scenario.title}: imports {imported}"] if imported else []
-    return [*wrong, f"{scenario.title}: {best:.2f} s"] if best > SECONDS else wrong
+    every = " ".join(f"{run.seconds:.2f}" for run in runs)
+    return [
+        Bound(scenario.title, f"≤ {SECONDS:g} s", f"{best:.2f} s", best <= SECONDS),
+        Bound(f"{scenario.title}: of {', '.join(FORBIDDEN)}", "none", imported or "none", not imported),
+    ], [scenario.title, f"{best:.2f}", every, f"{computing:.2f}", f"{peak:.0f}"]
 
 
 def default_draws() -> int:
@@ -126,18 +131,30 @@ def default_draws() -> int:
     return found
 
 
+def section(bounds: list[Bound], cells: list[list[str]]) -> Section:
+    """Return the section of the page."""
+    text = f"""What `alps calibrate` takes, from the start of the command to its page: three people and an adjudicated
+label for every item, a recorded judge, and clusters of {CLUSTER} items. The best of {RUNS} runs, each a process of
+its own."""
+    return Section("calibrate", "Calibrating a judge", text, bounds, "python bench/calibrate.py write=yes", cells)
+
+
 def main() -> None:
-    """Measure, print, and compare with the bound."""
+    """Measure, print, write, and compare with the bounds."""
+    if sys.argv[1:] not in ([], ["write=yes"]):
+        sys.exit(f"{' '.join(sys.argv[1:])}: this benchmark takes write=yes, or nothing.")
+    bounds, cells = [], [["what", "best s", "all runs, s", "processor s", "peak MB"]]
     with tempfile.TemporaryDirectory() as name:
-        wrong = [said for number, each in enumerate(SCENARIOS) for said in measure(each, number, Path(name))]
+        for number, scenario in enumerate(SCENARIOS):
+            found, row = measure(scenario, number, Path(name))
+            bounds += found
+            cells.append(row)
     draws = default_draws()
-    print(f"bootstrap draws: {draws:,}")
-    if draws < DRAWS:
-        wrong.append(f"{draws:,} bootstrap draws, fewer than {DRAWS:,}")
-    for said in wrong:
-        print(f"not as it should be: {said}", file=sys.stderr)
-    if wrong:
-        sys.exit(1)
+    bounds.append(Bound("bootstrap draws", f"≥ {DRAWS:,}", f"{draws:,}", draws >= DRAWS))
+    print(terminal(cells), *(missed(bounds) or ["Every bound is held."]), sep="\n")
+    if "write=yes" in sys.argv:
+        write_section(section(bounds, cells))
+    sys.exit(1 if missed(bounds) else 0)
 
 
 def _near(chance: random.Random, truth: int, values: Sequence[int], right: float) -> int:

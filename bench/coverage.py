@@ -1,11 +1,13 @@
-"""Simulate how often the intervals of corrected scores hold the truth: python bench/coverage.py [draws=N] [out=FILE].
+"""Simulate how often the intervals of corrected scores hold the truth: python bench/coverage.py.
+
+    python bench/coverage.py [draws=N] [out=FILE] [write=yes]
 
 Prints, for each setting and method, how often a 95 % interval covers the true rate, with the standard error of the
 simulation; the same among the intervals given; their mean width; how often the method gives none, which counts as a
 miss; and how often a value or bound is outside [0, 1]. Methods that runs don't use stand beside ours, marked `x`: the
 judge's rate as it is, a bootstrap of the labels alone, and PPI++ with the normal interval of its authors. A second
 table does the same where items come in clusters. Exits 1 where one of our methods covers independent items less often
-than the bounds say; `out` writes the figures as JSON.
+than the bounds say; `out` writes the figures as JSON, and `write=yes` the section of docs/benchmarks.md.
 """
 
 import json
@@ -19,6 +21,7 @@ from textwrap import fill
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from document import Bound, Section, write_section
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -44,6 +47,7 @@ class Words(BaseModel):
 
     draws: Annotated[int, Field(ge=1, description="simulated samples a setting")] = 2_000
     out: Annotated[str | None, Field(description="a JSON file for the figures")] = None
+    write: Annotated[bool, Field(description="write the section of docs/benchmarks.md")] = False
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,36 @@ def say(title: str, lines: Sequence[str]) -> None:
         print(fill(line, 80, initial_indent="  ", subsequent_indent="    "))
 
 
+def bounds(table: dict[Setting, dict[str, Figures]]) -> list[Bound]:
+    """Return what our methods promise for independent items, and what came of it."""
+    found = []
+    for method in (method for method in next(iter(table.values())) if not method.startswith("x ")):
+        least = min(rows[method].coverage for rows in table.values())
+        mean, error = average(table, method)
+        measured = f"{mean:.3f} (s.e. {error:.4f})"
+        found += [
+            Bound(f"{method}: covered in the worst setting", f"≥ {EACH}", f"{least:.3f}", least >= EACH),
+            Bound(f"{method}: covered on average", f"≥ {AVERAGE}", measured, mean >= AVERAGE),
+        ]
+    return found
+
+
+def section(parts: dict[str, dict[Setting, dict[str, Figures]]], draws: int) -> Section:
+    """Return the section of the page."""
+    text = f"""How many of the 95 % intervals of corrected scores hold the true rate, over {draws:,} simulated samples
+in each of {len(SETTINGS)} settings of true rate, sensitivity, specificity and sizes. The bounds are for independent
+items. Methods marked x are not used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."""
+    cells = [["items", "method", "on average", "s.e.", "in the worst setting"]]
+    for items, table in parts.items():
+        for method in next(iter(table.values())):
+            mean, error = average(table, method)
+            least = min(rows[method].coverage for rows in table.values())
+            cells.append([items, method, f"{mean:.3f}", f"{error:.4f}", f"{least:.3f}"])
+    promised = bounds(parts["independent"])
+    command = f"python bench/coverage.py draws={draws} write=yes"
+    return Section("coverage", "Coverage of intervals", text, promised, command, cells)
+
+
 def record(table: dict[Setting, dict[str, Figures]]) -> list[dict[str, object]]:
     """Return a table as JSON has it."""
     return [
@@ -292,6 +326,8 @@ def main() -> None:
     if words.out:
         rows = {"draws": words.draws, "seed": SEED, "independent": record(alone), "clustered": record(together)}
         Path(words.out).write_text(json.dumps({**rows, "missed": missed}, indent=2) + "\n", encoding="utf-8")
+    if words.write:
+        write_section(section({"independent": alone, "in clusters": together}, words.draws))
     if missed:
         sys.exit(1)
 

@@ -4,11 +4,13 @@ import datetime
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+PAGE = "ALPS_BENCHMARKS_PAGE"
+"""The environment variable that names another file to write into, as bench/all.py does for each benchmark."""
+DOCUMENT = Path(os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md")
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
     *("soak", "crashes", "fuzz"),
@@ -26,6 +28,7 @@ $ alps doctor
 ```
 """
 HEAD = ("what", "bound", "measured", "")
+HELD, MISSED = "held", "**missed**"
 
 
 @dataclass(frozen=True)
@@ -105,22 +108,42 @@ def write_section(section: Section) -> None:
     """
     if section.name not in ORDER:
         raise ValueError(f"{section.name}: not a section of the page ({', '.join(ORDER)})")
-    document = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
-    blocks = {**dict(_blocks(document)), section.name: _laid(section)}
+    _put(section.name, _laid(section))
+
+
+def take_over(name: str, page: Path) -> bool:
+    """Put the section `name` of another page into this one; return whether that page has it."""
+    found = _read(page).get(name)
+    if found is not None:
+        _put(name, found)
+    return found is not None
+
+
+def every_bound(page: Path, name: str) -> list[tuple[str, str, str, str]]:
+    """Return what a section of `page` promises: what, the bound, what was measured, and `HELD` or `MISSED`."""
+    return _bounds(_read(page).get(name, ""))
+
+
+def _put(name: str, text: str) -> None:
+    blocks = {**_read(DOCUMENT), name: text}
     kept = [(name, blocks[name]) for name in ORDER if name in blocks]
     marked = (f"<!-- begin {name} -->\n{text}<!-- end {name} -->\n" for name, text in kept)
     DOCUMENT.write_text("\n".join((PREFACE, _every_bound(kept), *marked)), encoding="utf-8")
 
 
-def _blocks(document: str) -> Iterator[tuple[str, str]]:
-    for found in re.finditer(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->\n", document, re.DOTALL):
-        yield found[1], found[2]
+def _read(page: Path) -> dict[str, str]:
+    """Return the sections of `page` by their names; none where there is no page yet."""
+    document = page.read_text(encoding="utf-8") if page.exists() else ""
+    sections = re.finditer(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->\n", document, re.DOTALL)
+    return {found[1]: found[2] for found in sections}
+
+
+def _bounds(text: str) -> list[tuple[str, str, str, str]]:
+    return re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \| (held|\*\*missed\*\*) \|$", text, re.MULTILINE)
 
 
 def _laid(section: Section) -> str:
-    rows = [
-        (bound.what, bound.limit, bound.measured, "held" if bound.held else "**missed**") for bound in section.bounds
-    ]
+    rows = [(bound.what, bound.limit, bound.measured, HELD if bound.held else MISSED) for bound in section.bounds]
     notes = "\n".join(f"- {note}" for note in (*section.notes, *circumstances(), f"Command: `{section.command}`"))
     figures = [markdown(section.table)] if section.table else []
     return "\n\n".join((f"## {section.title}", section.text.strip(), markdown([HEAD, *rows]), *figures, notes)) + "\n"
@@ -131,6 +154,5 @@ def _every_bound(blocks: Iterable[tuple[str, str]]) -> str:
     for _, text in blocks:
         title = text.splitlines()[0].removeprefix("## ")
         link = f"[{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})"
-        bounds = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \| (held|\*\*missed\*\*) \|$", text, re.MULTILINE)
-        rows += [(link, *bound) for bound in bounds]
+        rows += [(link, *bound) for bound in _bounds(text)]
     return "## Every bound\n\n" + markdown([("section", *HEAD), *rows]) + "\n"

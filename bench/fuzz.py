@@ -1,9 +1,10 @@
-"""Feed every reader of foreign input with broken files: python bench/fuzz.py [inputs=100000] [seed=0].
+"""Feed every reader of foreign input with broken files: python bench/fuzz.py [inputs=100000] [seed=0] [write=yes].
 
 Real files are mutated, byte by byte or value by value, and now and then replaced by something made up. A reader may
 return a proper result or raise an `AlpsError` (the command prints an `OSError` on one line, too); anything else would
 reach the user as a traceback. Prints a table, and of every failing input the number that makes it again: `seed=N`
-with `reader=NAME` and `only=NUMBER` runs that one alone, and shows its traceback. Exits 1 where anything failed.
+with `reader=NAME` and `only=NUMBER` runs that one alone, and shows its traceback. Exits 1 where anything failed, and
+`write=yes` writes the section of docs/benchmarks.md.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ from broken_files import (
     tracks,
     word_files,
 )
+from document import terminal, write_section
+from fuzz_table import Tally, section, table, together
 
 from alps import settings
 from alps.data.release import read_samples
@@ -82,16 +85,6 @@ class Reader:
     share: float
     files: tuple[Files, ...]
     read: Callable[[Path], object]
-
-
-@dataclass
-class Tally:
-    """What became of the inputs of one reader; `failed` has a number and one line for each failing input."""
-
-    accepted: int = 0
-    refused: int = 0
-    seconds: float = 0.0
-    failed: list[tuple[int, str]] = field(default_factory=list)
 
 
 def read_release(folder: Path, task: Task) -> object:
@@ -250,12 +243,6 @@ def readers(folder: Path) -> tuple[Reader, ...]:
     )
 
 
-def _releases() -> Iterator[Reader]:
-    for name, task in tracks().items():
-        if name in TRACKS:
-            yield Reader(f"release {name}", 3, (real_track(name),), partial(read_release, task=task))
-
-
 def _samples_of(data: Path, name: str) -> Iterator[Any]:
     return read_samples(data / "dev" / tracks()[name].place, tracks()[name].read_sample)
 
@@ -352,7 +339,8 @@ def fuzz(reader: Reader, inputs: int, seed: int, folder: Path) -> Tally:
 
 def main(words: list[str]) -> int:
     """Fuzz every reader, print what came of it, and return the exit code."""
-    given = {"inputs": "100000", "seed": "0", "reader": "", "only": "", **dict(word.split("=", 1) for word in words)}
+    known = {"inputs": "100000", "seed": "0", "reader": "", "only": "", "write": ""}
+    given = {**known, **dict(word.split("=", 1) for word in words)}
     inputs, seed = int(given["inputs"]), int(given["seed"])
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stderr(io.StringIO()):
         chosen = [reader for reader in readers(Path(name)) if given["reader"] in ("", reader.name)]
@@ -360,26 +348,15 @@ def main(words: list[str]) -> int:
             return again(chosen[0], int(given["only"]), seed, Path(name))
         share = sum(reader.share for reader in chosen)
         tallies = {r.name: fuzz(r, -int(-inputs * r.share // share), seed, Path(name)) for r in chosen}
-    print(f"{'reader':<26} {'inputs':>8} {'accepted':>9} {'refused':>8} {'failed':>7} {'seconds':>8}")
-    for name, tally in (*tallies.items(), ("all", together(tallies.values()))):
-        inputs = tally.accepted + tally.refused + len(tally.failed)
-        counts = f"{inputs:>8,} {tally.accepted:>9,} {tally.refused:>8,} {len(tally.failed):>7,}"
-        print(f"{name:<26} {counts} {tally.seconds:>8.1f}")
+    total = together(tallies.values())
+    cells = list(table({**tallies, "all": total}))
+    print(terminal(cells))
     for name, tally in tallies.items():
         for number, what in tally.failed:
             print(f'seed={seed} reader="{name}" only={number}: {what.encode("ascii", "backslashreplace").decode()}')
+    if given["write"] == "yes":
+        write_section(section(cells, total, f"python bench/fuzz.py inputs={given['inputs']} seed={seed} write=yes"))
     return 1 if any(tally.failed for tally in tallies.values()) else 0
-
-
-def together(tallies: Iterable[Tally]) -> Tally:
-    """Add up what became of the inputs of several readers."""
-    total = Tally()
-    for tally in tallies:
-        total.accepted += tally.accepted
-        total.refused += tally.refused
-        total.seconds += tally.seconds
-        total.failed += tally.failed
-    return total
 
 
 def again(reader: Reader, number: int, seed: int, folder: Path) -> int:

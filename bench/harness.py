@@ -18,16 +18,15 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from document import Bound, Section, missed, terminal, write_section
+from short_samples import TURNS, write_samples
 
-from alps.data.release import GOLD, INPUT, write_track
+from alps.data.release import GOLD, INPUT
 
-RUNS, TURNS = 3, 8
+RUNS = 3
 INSPECT_TIMES, LM_EVAL_TIMES, MEGABYTES = 5.0, 1.0, 150.0
 WORDS = ("samples", "inspect", "lm_eval", "write")
-TOWNS, PETS = ("Lyon", "Porto", "Graz", "Turku", "Cork"), ("beagle", "tabby cat", "parrot", "gecko")
 
 ALPS = """
 class Instant:
@@ -147,28 +146,9 @@ def harnesses(words: Mapping[str, str]) -> Iterator[Harness]:
         yield Harness("lm-eval", "lm-eval", words["lm_eval"], lm_eval_words, records, LM_EVAL_TIMES)
 
 
-def rows(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a dialogue of eight turns, and its two gold memories."""
-    town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
-    ids = {"benchmark_id": f"short_{number}", "session_id": f"s_{number}", "task": "task1"}
-    said = f"I live in {town}. I have a {pet}, it is {number} weeks old, and I wonder what we could do this weekend."
-    heard = "How nice! There is a park along the river, and the path through it is flat and shady. " * 3
-    turns = [
-        {"role": "assistant", "text": heard} if turn % 2 else {"role": "user", "text": f"{said} ({turn})"}
-        for turn in range(TURNS)
-    ]
-    values = (f"Lives in {town}", f"Has a {pet}")
-    items = [
-        {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value, "confidence": 0.95}
-        for n, value in enumerate(values, start=1)
-    ]
-    return {**ids, "input": {"dialogue": turns}}, {**ids, "gold": {"memory_items": items}}
-
-
-def write_samples(folder: Path, count: int) -> None:
+def write_everywhere(folder: Path, count: int) -> None:
     """Write `count` samples in the release layout, and as the plain rows that the other harnesses read."""
-    track = folder / "dev" / "task1"
-    write_track(track, (rows(number) for number in range(count)))
+    track = write_samples(folder, count)
     with (
         (track / INPUT).open(encoding="utf-8") as inputs,
         (track / GOLD).open(encoding="utf-8") as golds,
@@ -210,7 +190,7 @@ def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, f
 def measure(known: list[Harness], count: int, home: Path) -> Iterator[Measured]:
     """Yield the figures over `count` samples; the harnesses take turns, so that a busy minute meets all of them."""
     data = home / f"data{count}"
-    write_samples(data, count)
+    write_everywhere(data, count)
     taken: dict[str, list[tuple[float, float]]] = {harness.name: [] for harness in known}
     for number in range(RUNS):
         for harness in known:

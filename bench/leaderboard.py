@@ -1,8 +1,9 @@
-"""Measure the site: python bench/leaderboard.py [SYSTEMS] [KEEP].
+"""Measure the site: python bench/leaderboard.py [systems=200] [keep=DIR] [write=yes].
 
-Makes up SYSTEMS submissions (200) on every track of the samples, builds the site from them in a process of its own, and
+Makes up so many submissions on every track of the samples, builds the site from them in a process of its own, and
 prints seconds, peak memory and the bytes of the first page with what it loads; in Chromium, where there is one, also
-how long the first page takes until it can be used. Exits 1 where a bound is exceeded. KEEP is a folder for all of it.
+how long the first page takes until it can be used. Exits 1 where a bound is exceeded. `keep` is a folder for
+all of it, and `write=yes` writes the section of docs/benchmarks.md.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from document import HEAD, Bound, Section, missed, terminal, write_section
 
 from alps.leaderboard.samples import Track, own_track, tasks
 from alps.leaderboard.submission import checksum_of
@@ -220,23 +222,30 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 """
 
 
-def measure(folder: Path, count: int) -> bool:
-    """Build the site from `count` made-up submissions in `folder`, print what it took; tell whether it was enough."""
+def measure(folder: Path, count: int) -> tuple[list[Bound], str]:
+    """Build the site from `count` made-up submissions in `folder`; return the bounds, and what else there is to say."""
     synthesise(folder / "submissions", count)
     command = [sys.executable, "-c", _BUILD, str(folder / "submissions"), str(folder / "site")]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     took, memory = float(said[0]), float(said[1])
     site = folder / "site"
     first = sum((site / name).stat().st_size for name in ("index.html", "assets/site.css", "assets/site.js"))
-    print(f"{count} systems, {said[2]} pages, {int(said[3]) / 1e6:.1f} MB")
-    print(f"built in {took:.1f} s (at most {SECONDS:.0f}), {memory:.0f} MB (at most {MEGABYTES:.0f})")
-    print(f"first page {first / 1000:.0f} kB uncompressed (at most {FIRST_PAGE / 1000:.0f})")
+    what = f"{count} systems: "
+    bounds = [
+        Bound(f"{what}built", f"≤ {SECONDS:.0f} s", f"{took:.1f} s", took <= SECONDS),
+        Bound(f"{what}peak memory", f"≤ {MEGABYTES:.0f} MB", f"{memory:.0f} MB", memory <= MEGABYTES),
+        Bound(
+            f"{what}first page, uncompressed",
+            f"≤ {FIRST_PAGE / 1000:.0f} kB",
+            f"{first / 1000:.0f} kB",
+            first <= FIRST_PAGE,
+        ),
+    ]
     ready = usable_after(site / "index.html")
-    if ready is None:
-        print("usable after: no Chromium here")
-    else:
-        print(f"usable after {ready:.2f} s in Chromium (at most {USABLE:.0f})")
-    return took <= SECONDS and memory <= MEGABYTES and first <= FIRST_PAGE and (ready or 0.0) <= USABLE
+    if ready is not None:
+        bounds.append(Bound(f"{what}usable in Chromium", f"≤ {USABLE:g} s", f"{ready:.2f} s", ready <= USABLE))
+    unseen = "" if ready is not None else "; no Chromium here, so when it can be used was not measured"
+    return bounds, f"{said[2]} pages, {int(said[3]) / 1e6:.1f} MB{unseen}"
 
 
 def usable_after(page: Path) -> float | None:
@@ -265,13 +274,29 @@ def usable_after(page: Path) -> float | None:
     return min(found)
 
 
+def section(bounds: list[Bound], note: str, command: str) -> Section:
+    """Return the section of the page."""
+    text = """What building the leaderboard takes, out of made-up submissions on every track of the samples, and what
+its first page weighs with all that it loads. The site is built in a process of its own; opened in Chromium, it is
+usable when its table has been sorted anew."""
+    return Section("leaderboard", "The leaderboard", text, bounds, command, notes=[note])
+
+
 def main() -> int:
     """Measure as the arguments say."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    if len(sys.argv) > 2:
-        return 0 if measure(Path(sys.argv[2]), count) else 1
+    words = {"systems": "200", "keep": "", "write": "", **dict(word.partition("=")[::2] for word in sys.argv[1:])}
+    if len(words) > 3 or not words["systems"].isdecimal() or words["write"] not in ("", "yes"):
+        sys.exit("this benchmark takes systems=NUMBER, keep=DIR and write=yes.")
     with tempfile.TemporaryDirectory() as folder:
-        return 0 if measure(Path(folder), count) else 1
+        bounds, note = measure(Path(words["keep"] or folder), int(words["systems"]))
+    print(
+        terminal([HEAD, *((b.what, b.limit, b.measured, "held" if b.held else "missed") for b in bounds)]),
+        note,
+        sep="\n",
+    )
+    if words["write"]:
+        write_section(section(bounds, note, f"python bench/leaderboard.py systems={words['systems']} write=yes"))
+    return 1 if missed(bounds) else 0
 
 
 if __name__ == "__main__":

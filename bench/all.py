@@ -1,0 +1,141 @@
+"""Run every benchmark, one after another: python bench/all.py [write=yes] [only=a,b] [quick=yes] [KEY=VALUE …].
+
+Each is a process of its own, so that none weighs another's memory. A line tells how each went; what it printed is shown
+where it failed for another reason than a missed bound. In the end stand the bounds of all that ran, and what is missed
+ends in exit 1. `write=yes` writes docs/benchmarks.md anew, section by section. `quick=yes` takes smaller sizes where a
+benchmark has them, and never writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps
+with other harnesses, `demo=yes` to startup.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import wrap
+from typing import NamedTuple
+
+import document
+
+HERE = Path(__file__).resolve().parent
+WORDS = ("write", "only", "quick", "inspect", "lm_eval", "demo")
+PASSED_ON: Mapping[str, tuple[str, ...]] = {
+    "harness": ("inspect", "lm_eval"),
+    "throughput": ("inspect",),
+    "startup": ("demo",),
+}
+"""The words that a benchmark takes from here."""
+WIDTHS = (36, 12, 20, 6)
+"""Of the columns of the table, which fits 80 with the spaces between."""
+QUICK: Mapping[str, tuple[str, ...]] = {
+    "harness": ("samples=300",),
+    "throughput": ("calls=200", "turns=1"),
+    "data": ("samples=500,2000", "pools=50", "run=no"),
+    "fuzz": ("inputs=2000",),
+    "coverage": ("draws=100",),
+    "leaderboard": ("systems=20",),
+    "matching": ("records=300",),
+    "soak": ("samples=300",),
+}
+"""Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot."""
+
+
+class Ran(NamedTuple):
+    """How a benchmark went; `bounds` are those of the section that it wrote, `printed` its output with its errors."""
+
+    name: str
+    code: int
+    seconds: float
+    bounds: list[tuple[str, str, str, str]]
+    printed: str
+
+
+def chosen(words: Mapping[str, str]) -> list[str]:
+    """Return the names of the benchmarks that are to run, in the order of the page."""
+    named = [name for name in words.get("only", "").split(",") if name]
+    if unknown := [name for name in named if name not in document.ORDER]:
+        sys.exit(f"only={unknown[0]}: no benchmark of this name ({', '.join(document.ORDER)}).")
+    return [name for name in document.ORDER if not named or name in named]
+
+
+def command(name: str, words: Mapping[str, str]) -> list[str]:
+    """Return what a benchmark is started by."""
+    passed = [f"{key}={words[key]}" for key in PASSED_ON.get(name, ()) if key in words]
+    sizes = QUICK.get(name, ()) if "quick" in words else ()
+    return [sys.executable, str(HERE / f"{name}.py"), *sizes, *passed, "write=yes"]
+
+
+def ran(name: str, words: Mapping[str, str], folder: Path) -> Ran:
+    """Run a benchmark; its section goes to the page of its own in `folder`, and on to the real one if it is to."""
+    page = folder / f"{name}.md"
+    environment = {**os.environ, document.PAGE: str(page)}
+    started = time.perf_counter()
+    done = subprocess.run(
+        command(name, words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    seconds = time.perf_counter() - started
+    if "write" in words:
+        document.take_over(name, page)
+    return Ran(name, done.returncode, seconds, document.every_bound(page, name), done.stdout)
+
+
+def lines(done: Ran) -> Iterator[str]:
+    """Yield a line on how a benchmark went, one for each bound that it missed, and its output where it failed."""
+    missed = [bound for bound in done.bounds if bound[-1] != document.HELD]
+    said = f"{len(missed)} of {len(done.bounds)} bounds missed" if done.bounds else "no section written"
+    yield f"{done.name:<12} {done.seconds:>6.0f} s   exit {done.code}   {said}"
+    yield from (f"    {what}: {measured} (bound {limit})" for what, limit, measured, _ in missed)
+    if (done.code and not missed) or not done.bounds:
+        yield from (f"    {line}" for line in done.printed.rstrip().splitlines()[-20:])
+
+
+def summary(everything: Sequence[Ran]) -> str:
+    """Return the table of the bounds of the benchmarks that ran."""
+    rows = [list(document.HEAD)]
+    for done in everything:
+        for what, limit, measured, held in done.bounds:
+            cells = (f"{done.name}: {what}", limit, measured, held.strip("*"))
+            wrapped = (wrap(cell, width) for cell, width in zip(cells, WIDTHS, strict=True))
+            rows += [list(row) for row in zip_longest(*wrapped, fillvalue="")]
+    return document.terminal(rows)
+
+
+def failed(done: Ran) -> bool:
+    """Tell whether a benchmark did not end as promised: a bound missed, an error, or no bounds at all."""
+    return bool(done.code) or not done.bounds or any(held != document.HELD for *_, held in done.bounds)
+
+
+def told(arguments: Sequence[str]) -> Mapping[str, str]:
+    """Return the words; end with a sentence where one can't be read."""
+    words = dict(word.partition("=")[::2] for word in arguments)
+    if unknown := [word for word in words if word not in WORDS]:
+        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
+    if wrong := [key for key in ("write", "quick", "demo") if words.get(key, "yes") != "yes"]:
+        sys.exit(f"{wrong[0]}={words[wrong[0]]}: expected yes, or nothing.")
+    if {"write", "quick"} <= set(words):
+        sys.exit("quick=yes never writes: leave out write=yes, or quick=yes.")
+    for key in {"inspect", "lm_eval"} & set(words):
+        words[key] = os.path.abspath(words[key])  # not resolved: a link is what makes an environment
+    return words
+
+
+def main() -> None:
+    """Run, and end in the table of the bounds."""
+    words = told(sys.argv[1:])
+    everything: list[Ran] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen(words):
+            print(f"{name} …", file=sys.stderr, flush=True)
+            everything.append(ran(name, words, Path(folder)))
+            print(*lines(everything[-1]), sep="\n", flush=True)
+    print("", summary(everything), sep="\n")
+    names = [done.name for done in everything if failed(done)]
+    print(f"Not as promised: {', '.join(names)}." if names else "Every benchmark that ran ended as promised.")
+    sys.exit(1 if names else 0)
+
+
+if __name__ == "__main__":
+    main()

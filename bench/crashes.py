@@ -1,0 +1,369 @@
+"""Kill real runs at random and at chosen moments, disturb them otherwise, and compare what comes of it.
+
+    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances] [only=NAME:NUMBER] [write=yes]
+
+A run is killed five times, and the same command run to its end after that: what it leaves must be that of a run that
+nobody disturbed. Prints a table, and of every failure the words that make it again (the moments of `kill -9` are drawn
+by the seed, and hang on the load besides). Exits 1 where a bound is missed. Needs Linux; some disturbances need root.
+"""
+
+import math
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crash_disturbances import Run, disturbances
+from crash_runs import (
+    PROGRAM,
+    Calm,
+    Place,
+    Setup,
+    differences,
+    finish,
+    kill_after,
+    stored,
+    undisturbed,
+    wait_for_lock,
+)
+from document import Bound, Section, missed, terminal, write_section
+from server import Server, running
+
+ALL_KILLS, KILLS, AT_ONCE, LATENCY, AT_A_TIME = 200, 5, 4, "0.01-0.07", 2
+WORDS, PARTS = ("seed", "kills", "part", "only", "write"), ("kills", "places", "disturbances")
+PLACED = ("utilization-rules", "model-and-judge")
+ASKED = ("task=extraction,utilization", "limit=8", f"concurrency={AT_ONCE}")
+
+
+@dataclass
+class Found:
+    """What came of the runs of one kind.
+
+    Attributes:
+        tries: How many processes were ended, or how many disturbances happened.
+        held: How many of them had locked their run folder.
+        repeated: How many requests were answered again.
+        most: The most that one kill cost of them.
+        failures: A sentence for each thing that went wrong.
+    """
+
+    tries: int = 0
+    held: int = 0
+    runs: int = 0
+    repeated: int = 0
+    most: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __iadd__(self, other: "Found") -> "Found":
+        self.tries, self.held, self.runs = self.tries + other.tries, self.held + other.held, self.runs + other.runs
+        self.repeated, self.most = self.repeated + other.repeated, max(self.most, other.most)
+        self.failures += other.failures
+        return self
+
+
+def setups(home: Path) -> tuple[Setup, ...]:
+    """Return the runs that are killed, the programs and data of which lie in `home`."""
+    (home / "answer.py").write_text(PROGRAM, encoding="utf-8")
+    program = f"model=program:{sys.executable} -S {home / 'answer.py'}"
+    return (
+        Setup("all-rules", ("task=all", "model=rules", "limit=12"), 14),
+        Setup("extraction-program", ("task=extraction", program), 4),
+        Setup("update-rules", ("task=update", "model=rules"), 4),
+        Setup("retrieval-bm25", ("task=retrieval", "model=bm25"), 4),
+        Setup("utilization-rules", ("task=utilization", "model=rules"), 4),
+        Setup("model-and-judge", ASKED, 10, asks=True),
+    )
+
+
+def asked_on(server: Server | None) -> tuple[str, ...]:
+    """Return the words that name the model and the judge on a server."""
+    if server is None:
+        return ()
+    model = ("model=openai/scripted", f"api_base={server.url}")
+    return (*model, "judge=openai/scripted-judge", f"judge_api_base={server.url}")
+
+
+def serving(setup: Setup) -> AbstractContextManager[Server | None]:
+    """Return a server of its own where the run asks one."""
+    return running(latency=LATENCY) if setup.asks else nullcontext()
+
+
+@dataclass
+class Sums:
+    """What the server has answered well, and what of it is in the cache; after a kill, the rest was under way."""
+
+    server: Server
+    place: Place
+    answered: int = 0
+    kept: int = 0
+
+    def lost(self) -> tuple[int, str]:
+        """Return how many answers since the last look are not in the cache, and what is wrong with the cache."""
+        while (counts := self.server.counts())["under_way"]:
+            time.sleep(0.01)
+        answered = counts.get("well", 0)
+        kept, problem = stored(self.place.folder / "cache", self.place.folder / "looked at")
+        lost = (answered - self.answered) - (kept - self.kept)
+        self.answered, self.kept = answered, kept
+        return lost, problem
+
+    @property
+    def repeated(self) -> int:
+        """How many questions were answered more than once, each time counted."""
+        counts = self.server.counts()
+        return int(counts.get("well", 0)) - int(counts["questions"])
+
+
+def killed_chain(setup: Setup, calm: Calm, place: Place, draw: random.Random) -> Found:
+    """Kill a run again and again, let it end, and compare."""
+    found = Found(runs=1)
+    with serving(setup) as server:
+        words = (*setup.words, *asked_on(server))
+        sums = Sums(server, place) if server is not None else None
+        while found.tries < KILLS:
+            process = place.start(words)
+            moment = draw.uniform(0, calm.seconds)
+            if found.tries % 2:
+                wait_for_lock(process)
+                moment = draw.uniform(0, calm.held)
+            was_there, held = kill_after(process, moment)
+            found.tries, found.held = found.tries + was_there, found.held + held
+            if sums is not None:
+                found += cost_of(sums)
+        found.failures += ended_well(words, place, calm, asks=setup.asks)
+        if sums is not None:
+            found += after_all(sums, found)
+    return found
+
+
+def cost_of(sums: Sums) -> Found:
+    """Return what a kill cost: answers that had come and were not in the cache yet."""
+    lost, problem = sums.lost()
+    failures = [problem] if problem else []
+    if not 0 <= lost <= 2 * AT_ONCE:
+        failures.append(f"a kill cost {lost} answers, of at most {2 * AT_ONCE} under way")
+    return Found(repeated=max(lost, 0), most=lost, failures=failures)
+
+
+def after_all(sums: Sums, found: Found) -> Found:
+    """Check that just what was under way was asked again."""
+    repeated = sums.repeated
+    return Found(
+        failures=[f"{repeated} answers came twice, and {found.repeated} were lost"] * (repeated != found.repeated)
+    )
+
+
+def ended_well(words: tuple[str, ...], place: Place, calm: Calm, *, asks: bool) -> list[str]:
+    """Run a command to its end; return in what its end differs from an undisturbed one."""
+    ended = finish(place.start(words))
+    return [ended.problem] if ended.problem else differences(place.out, calm.out, manifest=not asks)
+
+
+def specs(setup: Setup) -> Iterator[dict[str, Any]]:
+    """Yield the exact places at which a process is ended; only the answers of a model come out of order."""
+    if setup.asks:
+        for number in (2, 30):
+            yield {"kind": "write", "file": "calls.jsonl", "n": number, "keep": 0.5}
+        yield {"kind": "fsync", "file": "calls.jsonl", "n": 20, "keep": 0.5}
+        yield from ({"kind": kind, "n": 15} for kind in ("transaction", "frame", "checkpoint"))
+        for keep in (0.5, 1.0):
+            yield {"kind": "fsync", "file": "predictions.jsonl.tmp", "n": 1, "keep": keep}
+        for when in ("before", "after"):
+            yield {"kind": "replace", "file": "verdicts.jsonl", "when": when}
+        return
+    for name in ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl"):
+        for number, keep in ((1, 0.0), (1, 0.01), (9, 0.5), (26, 0.99), (26, 1.0)):
+            yield {"kind": "write", "file": name, "n": number, "keep": keep}
+        for keep in (0.0, 0.5, 1.0):
+            yield {"kind": "fsync", "file": name, "n": 2, "keep": keep}
+    yield {"kind": "write", "file": ".lock", "n": 1, "keep": 0.5}
+    yield from ({"kind": "flock", "when": when} for when in ("before", "after"))
+    for name in ("manifest.json", "config.toml", "summary.json"):
+        yield from ({"kind": "fsync", "file": f"{name}.tmp", "n": 1, "keep": keep} for keep in (0.0, 0.5, 1.0))
+        yield from ({"kind": "replace", "file": name, "when": when} for when in ("before", "after"))
+
+
+def ended_at(setup: Setup, calm: Calm, place: Place, spec: dict[str, Any]) -> Found:
+    """End a run at one place, let the same command end, and compare."""
+    with serving(setup) as server:
+        words = (*setup.words, *asked_on(server))
+        ended = finish(place.start(words, spec))
+        found = Found(tries=1, runs=1, held=spec["kind"] != "flock")
+        if ended.code >= 0:
+            found.failures.append(f"the disturbance did not happen: exit {ended.code} {ended.errors[-200:]}")
+        sums = Sums(server, place) if server is not None else None
+        if sums is not None:
+            found += cost_of(sums)
+        found.failures += ended_well(words, place, calm, asks=setup.asks)
+        if sums is not None:
+            found += after_all(sums, found)
+    return found
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to do in a folder of its own: the row of the table it belongs to, and how a failure is named."""
+
+    row: str
+    name: str
+    work: Callable[[Place], Found]
+
+
+def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job]:
+    """Yield what there is to do, after the undisturbed runs that it is compared with."""
+    parts = words["part"].split(",")
+    wanted = words.get("only", "").partition(":")[0].removesuffix("-at").replace("disturbance", "")
+    known = {setup.name: setup for setup in setups(home) if wanted in ("", setup.name)}
+    calm: dict[str, Calm] = {}
+    if "kills" not in parts:
+        known = {name: setup for name, setup in known.items() if name in (*PLACED, "all-rules")}
+    for name, setup in known.items():
+        with serving(setup) as server:
+            place = Place(home / "calm" / name)
+            calm[name] = undisturbed(setup, (*setup.words, *asked_on(server)), place)
+    for name, setup in known.items():
+        chains = math.ceil(setup.chains * int(words["kills"]) / ALL_KILLS) if "kills" in parts else 0
+        for number in range(chains):
+            draw = random.Random(f"{words['seed']} {name} {number}")
+            yield Job(f"random kills, {name}", f"{name}:{number}", partial(killed_chain, setup, calm[name], draw=draw))
+        placed = specs(setup) if "places" in parts and name in PLACED else ()
+        for number, spec in enumerate(placed):
+            row = f"placed ends, {name}"
+            yield Job(row, f"{name}-at:{number}", partial(ended_at, setup, calm[name], spec=spec))
+    if "disturbances" in parts and not wanted:
+        embedded, asking = known["all-rules"], known["model-and-judge"]
+        server = stack.enter_context(serving(asking))
+        runs = (
+            Run(embedded.words, calm[embedded.name]),
+            Run((*asking.words, *asked_on(server)), calm[asking.name], True),
+        )
+        for number, (name, work) in enumerate(disturbances(*runs, home / "scratch")):
+            yield Job(name, f"disturbance:{number}", partial(disturbed, work))
+
+
+def disturbed(work: Callable[[Place], list[str]], place: Place) -> Found:
+    """Disturb a run once."""
+    return Found(tries=1, runs=1, failures=work(place))
+
+
+def carried_out(job: Job, home: Path) -> Found:
+    """Do a job; what goes wrong in a way that nobody thought of is a failure, too."""
+    folder = home / "jobs" / job.name.replace(":", "-")
+    try:
+        found = job.work(Place(folder))
+    except Exception as error:  # one broken job does not hide what the others find
+        found = Found(tries=1, runs=1, failures=[f"{type(error).__name__}: {error}"])
+    if not found.failures:
+        shutil.rmtree(folder, ignore_errors=True)
+    found.failures = [f"{job.name}: {failure}" for failure in found.failures]
+    return found
+
+
+def table(found: dict[str, Found]) -> Iterator[list[str]]:
+    """Yield the heading and the rows of the table."""
+    yield ["what", "times", "in its folder", "runs", "repeated", "most", "wrong"]
+    for name, row in found.items():
+        kills, asked = name.startswith(("random", "placed")), "model" in name
+        held = f"{row.held:,}" if kills else "–"
+        costs = (f"{row.repeated:,}", f"{row.most:,}") if kills and asked else ("–", "–")
+        yield [name, f"{row.tries:,}", held, f"{row.runs:,}", *costs, f"{len(row.failures):,}"]
+
+
+def bounds(found: dict[str, Found]) -> Iterator[Bound]:
+    """Yield what is promised of each part that was carried out."""
+    parts = {"random": "killed at random", "placed": "ended at exact places", "": "disturbed otherwise"}
+    left = dict(found)
+    for start, what in parts.items():
+        rows = [left.pop(name) for name in list(left) if name.startswith(start)]
+        if rows:
+            wrong, runs = sum(bool(row.failures) and len(row.failures) for row in rows), sum(row.runs for row in rows)
+            measured = f"{wrong:,} wrong in {runs:,} runs, {sum(row.tries for row in rows):,} times"
+            yield Bound(f"{what}: the end is that of an undisturbed run", "all", measured, wrong == 0)
+    kills = [row for name, row in found.items() if name.startswith(("random", "placed")) and "model" in name]
+    if kills:
+        most = max(row.most for row in kills)
+        yield Bound("answers that one kill costs again", f"≤ {2 * AT_ONCE}", f"{most:,}", most <= 2 * AT_ONCE)
+
+
+def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
+    """Return the section of the page."""
+    text = f"""Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9`, {KILLS} times
+a run, at moments drawn over the time of an undisturbed run, every other one over the time in which it holds its folder
+(«in its folder»: it did at the kill). Others end at exact places: with a part of a line written, between write and
+fsync with what was not on disk lost, around every rename and the lock, inside a transaction, a log frame and a
+checkpoint of the reply cache. Then the same command runs to its end. It must leave the same files, its predictions,
+verdicts and scores in the same bytes, a summary that is equal but for `calls` and seconds, and, where no address is in
+it, the same manifest. With a model and a judge on loopback ({AT_ONCE} requests under way and as many answers being
+written, the cache on), just the answers that were not in the cache at a kill come again: `repeated`, and `most` for
+one kill. The other disturbances ask for one line, exit code 2 and the same end afterwards, or for the same end at once
+and one line on what happened."""
+    command = f"python bench/crashes.py seed={seed} write=yes"
+    return Section("crashes", "Crashes and disturbances", text, promised, command, cells)
+
+
+def told(arguments: list[str]) -> dict[str, str]:
+    """Return the words; end with a sentence where one can't be read."""
+    words = {
+        "seed": "0",
+        "kills": str(ALL_KILLS),
+        "part": ",".join(PARTS),
+        **dict(word.partition("=")[::2] for word in arguments),
+    }
+    if unknown := [word for word in words if word not in WORDS]:
+        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
+    for name in ("seed", "kills"):
+        if not words[name].isdecimal():
+            sys.exit(f"{name}={words[name]}: expected a whole number.")
+    if wrong := [part for part in words["part"].split(",") if part not in PARTS]:
+        sys.exit(f"part={wrong[0]}: expected {', '.join(PARTS)}.")
+    if words.get("write", "yes") != "yes":
+        sys.exit(f"write={words['write']}: expected yes, or nothing.")
+    return words
+
+
+def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
+    """Do what the words ask for, a few jobs at a time, and print what goes wrong; return what was found by row."""
+    found: dict[str, Found] = {}
+    only = words.get("only", "")
+    with ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
+        wanted = [job for job in jobs(home, words, stack) if only in ("", job.name)]
+        if not wanted:
+            sys.exit(f"only={only}: there is no such job.")
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        for job, ended in zip(wanted, pool.map(partial(carried_out, home=home), wanted), strict=True):
+            total = found.setdefault(job.row, Found())
+            total += ended
+            for failure in ended.failures:
+                print(f"{failure} (seed={words['seed']} only={job.name})", flush=True)
+    return found
+
+
+def main() -> None:
+    """Carry everything out, print, write, and compare with the bounds."""
+    words = told(sys.argv[1:])
+    home = Path(tempfile.mkdtemp(prefix="crashes-"))
+    try:
+        found = carry_out(words, home)
+    finally:
+        if not any((home / "jobs").glob("*")):
+            shutil.rmtree(home)
+    if home.exists():
+        print(f"What the failed runs left is in {home}.")
+    cells, promised = list(table(found)), list(bounds(found))
+    misses = missed(promised)
+    print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
+    if "write" in words:
+        write_section(section(cells, promised, int(words["seed"])))
+    sys.exit(1 if misses else 0)
+
+
+if __name__ == "__main__":
+    main()

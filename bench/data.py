@@ -1,0 +1,139 @@
+"""Measure what large data take: python bench/data.py [samples=20000,100000] [pools=2381] [run=no] [write=yes].
+
+Short samples are written, read, audited, and run with an instant class, at two sizes; what memory grows by between them
+is what one more sample costs. Then as many pools as the release has, of 1,001 candidates each, are read by the release
+reader and ranked by BM25: once of values that come back, as in the release, where pools share their distractors, and
+once of values that never do. Every figure is of a process of its own. Exits 1 where a bound is missed; `run=no` leaves
+out `alps run`, which takes minutes, and `write=yes` writes the section of docs/benchmarks.md.
+"""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from document import Bound, Section, missed, terminal, write_section
+from processes import Taken, taken
+
+WORDS = {"samples": "20000,100000", "pools": "2381", "run": "yes", "write": ""}
+PARTS = str(Path(__file__).resolve().parent / "data_parts.py")
+CANDIDATES = 1_001
+GROWN_BYTES = {"written": 50, "read": 250, "audited": 1_000, "run": 2_000}
+"""What one more sample may cost in memory, in bytes: ids and places for those that read, and scores for a run."""
+RANK_SECONDS, RANK_MEGABYTES = 30.0, 500.0
+INSTANT = """
+class Instant:
+    settings = {"version": 1}
+
+    async def predict(self, sample):
+        return [{"value": "Lives in Lyon", "type": "direct"}]
+"""
+
+
+class Figure(NamedTuple):
+    """What was done, with how many samples or pools, and what it took."""
+
+    what: str
+    number: int
+    took: Taken
+
+
+def streamed(home: Path, counts: Iterable[int], *, run: bool) -> Iterator[Figure]:
+    """Yield the figures of short samples: written, read, audited and run, at every size."""
+    (home / "instant.py").write_text(INSTANT, encoding="utf-8")
+    for count in counts:
+        data = home / f"samples{count}"
+        yield Figure("written", count, taken([PARTS, "write", str(data), str(count)], home))
+        yield Figure("read", count, taken([PARTS, "read", str(data)], home))
+        yield Figure("audited", count, taken(["-m", "alps", "data", "audit", f"data={data}"], home, codes=(0, 1)))
+        if run:
+            words = ["run", "task=extraction", "model=python:instant:Instant", f"data={data}", f"out={home / 'run'}"]
+            yield Figure("run", count, taken(["-m", "alps", *words], home))
+            shutil.rmtree(home / "run")
+        shutil.rmtree(data)
+
+
+def ranked(home: Path, count: int) -> Iterator[Figure]:
+    """Yield the figures of pools that are read and ranked."""
+    for what, kind in (("pools, values that come back", "shared"), ("pools, every value a new one", "new")):
+        data = home / f"pools-{kind}"
+        taken([PARTS, "pools", str(data), str(count), kind], home)
+        found = taken([PARTS, "rank", str(data)], home)
+        if int(found.said.split()[0]) != count * CANDIDATES:
+            sys.exit(f"{what}: {found.said.split()[0]} of {count * CANDIDATES} candidates were ranked")
+        yield Figure(what, count, found)
+        shutil.rmtree(data)
+
+
+def grown(figures: list[Figure]) -> Iterator[tuple[str, int, int, float]]:
+    """Yield what was done, the smallest and the largest size, and the bytes that one more sample cost between them."""
+    for what in dict.fromkeys(figure.what for figure in figures):
+        least, *_, most = sorted((figure for figure in figures if figure.what == what), key=lambda each: each.number)
+        megabytes = most.took.megabytes - least.took.megabytes
+        yield what, least.number, most.number, megabytes * 2**20 / (most.number - least.number)
+
+
+def bounds(samples: list[Figure], pools: list[Figure]) -> Iterator[Bound]:
+    """Yield what is promised, and what came of it."""
+    for what, least, most, bytes_each in grown(samples):
+        limit = GROWN_BYTES[what]
+        name = f"{what}: memory a sample, from {least:,} to {most:,}"
+        yield Bound(name, f"≤ {limit:,} bytes", f"{bytes_each:,.0f} bytes", bytes_each <= limit)
+    for what, number, took in pools:
+        name = f"{number:,} {what}: read and ranked"
+        yield Bound(name, f"≤ {RANK_SECONDS:.0f} s", f"{took.seconds:.1f} s", took.seconds <= RANK_SECONDS)
+        held = took.megabytes <= RANK_MEGABYTES
+        yield Bound(f"{name}, peak memory", f"≤ {RANK_MEGABYTES:.0f} MB", f"{took.megabytes:.0f} MB", held)
+
+
+def table(figures: Iterable[Figure]) -> Iterator[list[str]]:
+    """Yield the heading and the rows of the table."""
+    yield ["what", "number", "wall s", "processor s", "peak MB"]
+    for what, number, took in figures:
+        yield [what, f"{number:,}", f"{took.seconds:.1f}", f"{took.computing:.1f}", f"{took.megabytes:.0f}"]
+
+
+def section(cells: list[list[str]], promised: list[Bound], command: str) -> Section:
+    """Return the section of the page."""
+    text = f"""Short samples of 2 kB each, written by the release writer, read by its reader, looked through by
+`alps data audit`, and run by `alps run` with an instant class and the lexical judge. No step keeps a sample: the reader
+keeps ids and places of gold rows, the audit what is known of each user, a run the places and the scores of its rows.
+Below them as many pools as the release has, of {CANDIDATES:,} candidates with ten words each, read from disk and ranked
+by BM25. The release draws its distractors from some ten thousand memories, so that values come back; where every
+value is a new one, all of them must be cut into words. One process a row; seconds include the start of Python."""
+    return Section("data", "Large data", text, promised, command, cells)
+
+
+def told(arguments: list[str]) -> tuple[Mapping[str, str], list[int]]:
+    """Return the words and the sizes; end with a sentence where one can't be read."""
+    words = {**WORDS, **dict(word.partition("=")[::2] for word in arguments)}
+    if unknown := [word for word in words if word not in WORDS]:
+        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
+    sizes = words["samples"].split(",")
+    if not all(size.isdecimal() for size in (*sizes, words["pools"])) or len(set(map(int, sizes))) < 2:
+        sys.exit(f"samples={words['samples']} pools={words['pools']}: two different sizes, and a whole number.")
+    if words["run"] not in ("yes", "no") or words["write"] not in ("yes", ""):
+        sys.exit("run= takes yes or no; write= takes yes, or is left out.")
+    return words, sorted(map(int, sizes))
+
+
+def main() -> None:
+    """Measure, print, write, and compare with the bounds."""
+    words, sizes = told(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as name:
+        pools = list(ranked(Path(name), int(words["pools"])))
+        samples = list(streamed(Path(name), sizes, run=words["run"] == "yes"))
+    cells, promised = list(table([*samples, *pools])), list(bounds(samples, pools))
+    misses = missed(promised)
+    print(terminal(cells))
+    print("\n".join(f"{what}: {each:,.0f} bytes for one more sample" for what, _, _, each in grown(samples)))
+    print(*(misses or ["Every bound that was measured is held."]), sep="\n")
+    if words["write"]:
+        write_section(section(cells, promised, f"python bench/data.py samples={words['samples']} write=yes"))
+    sys.exit(1 if misses else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""What the server of the benchmarks answers: it depends on the request alone."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_SENTENCE, _WORD = re.compile(r"[^.!?\n]+"), re.compile(r"\w{4,}")
+
+
+def content(body: dict[str, Any]) -> str:
+    """Return the answer to a request: a judge's by the payload contract, memories, or plain text.
+
+    The judge finds a pair the same where half of the longer words of one stand in the other. The memories are the first
+    sentences of what the user says.
+    """
+    said = body["messages"][min(1, len(body["messages"]) - 1)]["content"]
+    place = said.find('{"kind": ')
+    if place >= 0:
+        return json.dumps(_judged(json.loads(said[place:])))
+    if said.startswith('{"conversation": [{"turn": '):  # extraction numbers them
+        return json.dumps({"memory_items": list(_memories(json.loads(said)["conversation"]))})
+    return "A plain answer: " + " ".join(_WORD.findall(said)[:12])
+
+
+def _judged(payload: dict[str, Any]) -> dict[str, Any]:
+    if payload["kind"] == "match":
+        words = {item["id"]: _words(item["value"]) for item in (*payload["gold"], *payload["predicted"])}
+        pairs = ((gold["id"], item["id"]) for gold in payload["gold"] for item in payload["predicted"])
+        same = [(gold, item) for gold, item in pairs if _alike(words[gold], words[item])]
+        fields = {"reason": "the same words", "relation": "same"}
+        return {"pairs": [{**fields, "gold": gold, "predicted": item} for gold, item in same]}
+    if payload["kind"] == "support":
+        said = {"reason": "said so", "support": "supported"}
+        return {"items": [{**said, "id": item["id"]} for item in payload["items"]]}
+    if payload["rubric"] == "ei":
+        return {"reason": "plain", "resonation": 3, "expression": 3, "reception": 3}
+    return {"reason": "plain", "verdict": "met"}
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}
+
+
+def _alike(one: set[str], other: set[str]) -> bool:
+    return 2 * len(one & other) >= min(len(one), len(other)) > 0
+
+
+def _memories(conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    said = [(turn["turn"], one) for turn in conversation if turn["role"] == "user" for one in _said(turn["text"])]
+    for number, (turn, sentence) in enumerate(said[:4], start=1):
+        yield {
+            "memory_id": f"m{number}",
+            "type": "direct",
+            "label": "UNMAPPED",
+            "label_suggestion": None,
+            "value": f"The user says: {sentence}",
+            "reasoning": "The user says so.",
+            "evidence": {"session_id": None, "utterance_index": turn, "text": sentence},
+            "confidence": 0.95,
+            "time_scope": "long_term",
+            "emotion": None,
+            "preference_attitude": None,
+            "updated_at": None,
+        }
+
+
+def _said(text: str) -> list[str]:
+    return [sentence.strip()[:120] for sentence in _SENTENCE.findall(text) if len(sentence.strip()) > 8]

@@ -1,0 +1,199 @@
+"""What the soak is made of: the samples, the command as a watched process, and what a server's log says of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alps.data.release import write_track
+
+MODEL, JUDGE = "openai/soaked", "openai/soaked-judge"
+TOWNS, PETS = ("Lyon", "Porto", "Graz", "Turku", "Cork"), ("beagle", "tabby cat", "parrot", "gecko")
+HEARD = "How nice! There is a park along the river, and the path through it is flat and shady."
+JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
+_PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
+_EVERY = 0.1
+
+Row = dict[str, Any]
+
+
+def write_samples(folder: Path, count: int) -> None:
+    """Write `count` dialogues of four turns; the first gold memory is in each, the second in two of three."""
+
+    def pair(number: int) -> tuple[Row, Row]:
+        ids = {"benchmark_id": f"soaked_{number}", "session_id": f"s_{number}", "task": "task1"}
+        town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
+        said = (f"I live in {town} at house {number}.", f"I have a {pet}. It is {number} weeks old today.")
+        turns = [turn for one in said for turn in ({"role": "user", "text": one}, {"role": "assistant", "text": HEARD})]
+        values = f"Lives in {town}", f"Has a {pet}" if number % 3 else "Plays the bassoon"
+        items = [
+            {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value, "confidence": 0.95}
+            for n, value in enumerate(values, start=1)
+        ]
+        return {**ids, "input": {"dialogue": turns}}, {**ids, "gold": {"memory_items": items}}
+
+    write_track(folder / "dev" / "task1", (pair(number) for number in range(count)))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended.
+
+    Attributes:
+        folder: Its run folder.
+        seconds: From its start to its end.
+        cpu: Seconds of a processor that it took.
+        memory: `(seconds since the start, megabytes resident, bytes of scores.jsonl)`, every tenth of a second.
+        lines: What it said on stderr.
+    """
+
+    folder: Path
+    code: int
+    seconds: float
+    cpu: float
+    memory: Sequence[tuple[float, float, int]]
+    lines: Sequence[str]
+
+    def growth(self) -> tuple[float, float]:
+        """Return the megabytes at the time when a tenth was scored, and by how many the most after it is above that."""
+        tenth = self.memory[-1][2] / 10
+        after = [megabytes for _, megabytes, size in self.memory if size >= tenth]
+        return (after[0], max(after) - after[0]) if after else (0.0, 0.0)
+
+
+class Command:
+    """`alps run` over the samples, as a process of its own whose memory is watched."""
+
+    def __init__(self, home: Path, url: str, out: str, *words: str, judge: bool = True) -> None:
+        models = [f"model={MODEL}", f"api_base={url}"]
+        models += [f"judge={JUDGE}", f"judge_api_base={url}"] if judge else []
+        self.folder = home / out
+        self.wait_started = time.monotonic()
+        environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "alps", "run", "task=extraction", "data=data", f"out={out}", *models, *words],
+            cwd=home,
+            env={**environment, "ALPS_CACHE": str(home / f"cache-{out}")},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.memory: list[tuple[float, float, int]] = []
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def ended(self, within: float = 900) -> Ended:
+        """Wait for its end; one that takes longer is ended, and is told by its exit code."""
+        try:
+            said = self.process.communicate(timeout=within)[1]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            said = self.process.communicate()[1]
+        seconds = time.monotonic() - self.wait_started
+        lines = [line for line in said.splitlines() if line.strip()]
+        return Ended(self.folder, self.process.returncode, seconds, self.cpu, self.memory or [(0, 0, 0)], lines)
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        self.process.send_signal(signal.SIGINT)
+
+    def written(self) -> int:
+        """Return how many rows stand in its predictions by now."""
+        path = self.folder / JOURNALS[0]
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def reached(self, predictions: int) -> bool:
+        """Wait until so many predictions are written; tell whether it was still running then."""
+        while self.process.poll() is None and self.written() < predictions:
+            time.sleep(0.05)
+        return self.process.poll() is None
+
+    def _watch(self) -> None:
+        place, scores = Path(f"/proc/{self.process.pid}"), self.folder / JOURNALS[2]
+        ticks, self.cpu = os.sysconf("SC_CLK_TCK"), 0.0
+        while self.process.poll() is None:
+            try:
+                megabytes = int((place / "statm").read_text().split()[1]) * _PAGE
+                times = (place / "stat").read_text().rpartition(")")[2].split()
+            except (OSError, IndexError):
+                return
+            if megabytes:
+                self.cpu = (int(times[11]) + int(times[12])) / ticks
+                size = scores.stat().st_size if scores.exists() else 0
+                self.memory.append((time.monotonic() - self.wait_started, megabytes, size))
+            time.sleep(_EVERY)
+
+
+def read(path: Path) -> dict[str, Row]:
+    """Return the rows of a journal by their records; every line must be whole, and no record may stand there twice."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
+    found = {row["benchmark_id"]: row for row in lines}
+    if len(found) != len(lines):
+        sys.exit(f"{path.name}: {len(lines) - len(found)} records stand there twice.")
+    return found
+
+
+def differing(folder: Path, calm: Path, count: int) -> tuple[int, int]:
+    """Return how many of the first `count` records were heard in both runs, and how many of their rows differ.
+
+    The notes of a prediction, which tell what it took, are left out.
+    """
+    heard = different = 0
+    ours, theirs = ([read(place / name) for name in JOURNALS] for place in (folder, calm))
+    for number in range(count):
+        name = f"soaked_{number}"
+        if any(rows.get(name, {}).get("outcome") != "ok" for rows in (*ours, *theirs)):
+            continue
+        heard += 1
+        different += any(_plain(mine[name]) != _plain(other[name]) for mine, other in zip(ours, theirs, strict=True))
+    return heard, different
+
+
+def _plain(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name != "notes"}
+
+
+def summary(folder: Path) -> Row:
+    """Return what the summary of a run says of its track."""
+    track: Row = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["tracks"]["task1"]
+    return track
+
+
+def too_early(log: Sequence[Row], grace: float) -> tuple[int, int, float]:
+    """Return how many requests came before the time that a 429 asked for, and how many such 429s came.
+
+    What comes within `grace` seconds was on its way when the answer came. The third is the latest of those, in seconds.
+    """
+    pauses = [(row["time"], row["time"] + row["retry_after"]) for row in log if row["retry_after"]]
+    early, latest = 0, 0.0
+    for row in log:
+        after = max((row["arrived"] - start for start, end in pauses if start < row["arrived"] < end), default=0.0)
+        early += after > grace
+        latest = max(latest, after if after <= grace else 0.0)
+    return early, len(pauses), latest
+
+
+def refused_share(log: Sequence[Row], start: float, end: float) -> float:
+    """Return the share of 429 among the requests that came between two times, in seconds after the first."""
+    first = min(row["arrived"] for row in log)
+    statuses = Counter(row["status"] == 429 for row in log if start <= row["arrived"] - first < end)
+    return statuses[True] / max(1, statuses.total())
+
+
+def lasting(log: Sequence[Row]) -> float:
+    """Return the seconds from the first arrival to the last answer."""
+    seconds: float = max(row["time"] for row in log) - min(row["arrived"] for row in log)
+    return seconds
+
+
+def ideal(log: Iterable[Row], places: int) -> float:
+    """Return the seconds that the requests take where `places` of them are always under way."""
+    seconds: float = sum(row["time"] - row["arrived"] for row in log)
+    return seconds / places
