@@ -36,9 +36,11 @@ from crash_runs import (
 )
 from document import Bound, Section, missed, terminal, write_section
 from server import Server, running
+from words import read_words, some_of, whole
 
 ALL_KILLS, KILLS, AT_ONCE, LATENCY, AT_A_TIME = 200, 5, 4, "0.01-0.07", 2
-WORDS, PARTS = ("seed", "kills", "part", "only", "write"), ("kills", "places", "disturbances")
+PARTS = ("kills", "places", "disturbances")
+WORDS = {"seed": "0", "kills": str(ALL_KILLS), "part": ",".join(PARTS), "only": ""}
 PLACED = ("utilization-rules", "model-and-judge")
 ASKED = ("task=extraction,utilization", "limit=8", f"concurrency={AT_ONCE}")
 
@@ -136,16 +138,16 @@ def killed_chain(setup: Setup, calm: Calm, place: Place, draw: random.Random) ->
                 moment = draw.uniform(0, calm.held)
             was_there, held = kill_after(process, moment)
             found.tries, found.held = found.tries + was_there, found.held + held
-            if sums is not None:
-                found += cost_of(sums)
+            found += cost_of(sums)
         found.failures += ended_well(words, place, calm, asks=setup.asks)
-        if sums is not None:
-            found += after_all(sums, found)
+        found += after_all(sums, found)
     return found
 
 
-def cost_of(sums: Sums) -> Found:
-    """Return what a kill cost: answers that had come and were not in the cache yet."""
+def cost_of(sums: Sums | None) -> Found:
+    """Return what a kill cost: answers that had come and were not in the cache yet, where a server is asked."""
+    if sums is None:
+        return Found()
     lost, problem = sums.lost()
     failures = [problem] if problem else []
     if not 0 <= lost <= 2 * AT_ONCE:
@@ -153,8 +155,10 @@ def cost_of(sums: Sums) -> Found:
     return Found(repeated=max(lost, 0), most=lost, failures=failures)
 
 
-def after_all(sums: Sums, found: Found) -> Found:
+def after_all(sums: Sums | None, found: Found) -> Found:
     """Check that just what was under way was asked again."""
+    if sums is None:
+        return Found()
     repeated = sums.repeated
     return Found(
         failures=[f"{repeated} answers came twice, and {found.repeated} were lost"] * (repeated != found.repeated)
@@ -200,11 +204,9 @@ def ended_at(setup: Setup, calm: Calm, place: Place, spec: dict[str, Any]) -> Fo
         if ended.code >= 0:
             found.failures.append(f"the disturbance did not happen: exit {ended.code} {ended.errors[-200:]}")
         sums = Sums(server, place) if server is not None else None
-        if sums is not None:
-            found += cost_of(sums)
+        found += cost_of(sums)
         found.failures += ended_well(words, place, calm, asks=setup.asks)
-        if sums is not None:
-            found += after_all(sums, found)
+        found += after_all(sums, found)
     return found
 
 
@@ -219,8 +221,8 @@ class Job:
 
 def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job]:
     """Yield what there is to do, after the undisturbed runs that it is compared with."""
-    parts = words["part"].split(",")
-    wanted = words.get("only", "").partition(":")[0].removesuffix("-at").replace("disturbance", "")
+    parts = some_of(words, "part", PARTS)
+    wanted = words["only"].partition(":")[0].removesuffix("-at").replace("disturbance", "")
     known = {setup.name: setup for setup in setups(home) if wanted in ("", setup.name)}
     calm: dict[str, Calm] = {}
     if "kills" not in parts:
@@ -230,7 +232,7 @@ def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job
             place = Place(home / "calm" / name)
             calm[name] = undisturbed(setup, (*setup.words, *asked_on(server)), place)
     for name, setup in known.items():
-        chains = math.ceil(setup.chains * int(words["kills"]) / ALL_KILLS) if "kills" in parts else 0
+        chains = math.ceil(setup.chains * whole(words, "kills", least=0) / ALL_KILLS) if "kills" in parts else 0
         for number in range(chains):
             draw = random.Random(f"{words['seed']} {name} {number}")
             yield Job(f"random kills, {name}", f"{name}:{number}", partial(killed_chain, setup, calm[name], draw=draw))
@@ -309,30 +311,10 @@ and one line on what happened."""
     return Section("crashes", "Crashes and disturbances", text, promised, command, cells)
 
 
-def told(arguments: list[str]) -> dict[str, str]:
-    """Return the words; end with a sentence where one can't be read."""
-    words = {
-        "seed": "0",
-        "kills": str(ALL_KILLS),
-        "part": ",".join(PARTS),
-        **dict(word.partition("=")[::2] for word in arguments),
-    }
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
-    for name in ("seed", "kills"):
-        if not words[name].isdecimal():
-            sys.exit(f"{name}={words[name]}: expected a whole number.")
-    if wrong := [part for part in words["part"].split(",") if part not in PARTS]:
-        sys.exit(f"part={wrong[0]}: expected {', '.join(PARTS)}.")
-    if words.get("write", "yes") != "yes":
-        sys.exit(f"write={words['write']}: expected yes, or nothing.")
-    return words
-
-
 def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
     """Do what the words ask for, a few jobs at a time, and print what goes wrong; return what was found by row."""
     found: dict[str, Found] = {}
-    only = words.get("only", "")
+    only = words["only"]
     with ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
         wanted = [job for job in jobs(home, words, stack) if only in ("", job.name)]
         if not wanted:
@@ -348,7 +330,7 @@ def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
 
 def main() -> None:
     """Carry everything out, print, write, and compare with the bounds."""
-    words = told(sys.argv[1:])
+    words = read_words(sys.argv[1:], WORDS)
     home = Path(tempfile.mkdtemp(prefix="crashes-"))
     try:
         found = carry_out(words, home)
@@ -360,7 +342,7 @@ def main() -> None:
     cells, promised = list(table(found)), list(bounds(found))
     misses = missed(promised)
     print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
-    if "write" in words:
+    if words["write"]:
         write_section(section(cells, promised, int(words["seed"])))
     sys.exit(1 if misses else 0)
 

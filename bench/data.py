@@ -10,14 +10,15 @@ out `alps run`, which takes minutes, and `write=yes` writes the section of docs/
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from document import Bound, Section, missed, terminal, write_section
 from processes import Taken, taken
+from words import read_words, some_of, whole
 
-WORDS = {"samples": "20000,100000", "pools": "2381", "run": "yes", "write": ""}
+WORDS = {"samples": "20000,100000", "pools": "2381", "run": "yes"}
 PARTS = str(Path(__file__).resolve().parent / "data_parts.py")
 CANDIDATES = 1_001
 GROWN_BYTES = {"written": 50, "read": 250, "audited": 1_000, "run": 2_000}
@@ -106,25 +107,16 @@ value is a new one, all of them must be cut into words. One process a row; secon
     return Section("data", "Large data", text, promised, command, cells)
 
 
-def told(arguments: list[str]) -> tuple[Mapping[str, str], list[int]]:
-    """Return the words and the sizes; end with a sentence where one can't be read."""
-    words = {**WORDS, **dict(word.partition("=")[::2] for word in arguments)}
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
-    sizes = words["samples"].split(",")
-    if not all(size.isdecimal() for size in (*sizes, words["pools"])) or len(set(map(int, sizes))) < 2:
-        sys.exit(f"samples={words['samples']} pools={words['pools']}: two different sizes, and a whole number.")
-    if words["run"] not in ("yes", "no") or words["write"] not in ("yes", ""):
-        sys.exit("run= takes yes or no; write= takes yes, or is left out.")
-    return words, sorted(map(int, sizes))
-
-
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
-    words, sizes = told(sys.argv[1:])
+    words = read_words(sys.argv[1:], WORDS)
+    sizes = sorted({whole({"samples": size}, "samples") for size in words["samples"].split(",")})
+    if len(sizes) < 2:
+        sys.exit(f"samples={words['samples']}: expected two different sizes, to see the growth between them.")
+    (run,) = some_of(words, "run", ("yes", "no"))
     with tempfile.TemporaryDirectory() as name:
-        pools = list(ranked(Path(name), int(words["pools"])))
-        samples = list(streamed(Path(name), sizes, run=words["run"] == "yes"))
+        pools = list(ranked(Path(name), whole(words, "pools")))
+        samples = list(streamed(Path(name), sizes, run=run == "yes"))
     cells, promised = list(table([*samples, *pools])), list(bounds(samples, pools))
     misses = missed(promised)
     print(terminal(cells))

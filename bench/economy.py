@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any
 
 from document import Bound, Section, missed, terminal, write_section
+from words import read_words
 
 from alps.judges.authors_v1 import AuthorsPair, label_similarity, match, value_similarity
 from alps.judges.base import question
@@ -283,11 +284,7 @@ each reason. Static are instructions, rubric and schema; the prefix is the least
 
 def main() -> None:
     """Count, print, write, and compare with the bounds."""
-    words = dict(word.partition("=")[::2] for word in sys.argv[1:])
-    if unknown := [word for word in words if word != "write"]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark (write).")
-    if words.get("write", "yes") != "yes":
-        sys.exit(f"write={words['write']}: expected yes, or nothing.")
+    words = read_words(sys.argv[1:], {})
     given = Path(os.environ.get("ALPS_SAMPLE") or HOME.parent / "shared" / "alpsbench_sample")
     sample = given if (given / "benchmark_data").is_dir() else None
     tokens, counted_by = tokenizer()
@@ -299,7 +296,7 @@ def main() -> None:
     cells, promised = list(table(ways, len(found), tokens)), list(bounds(ways, len(found)))
     sentences, misses = notes(ways, tokens, source, counted_by), missed(promised)
     print(terminal(cells), *sentences, *(misses or ["Every bound is held."]), sep="\n")
-    if "write" in words:
+    if words["write"]:
         write_section(section(cells, promised, sentences))
     sys.exit(1 if misses else 0)
 

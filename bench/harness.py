@@ -21,12 +21,13 @@ from pathlib import Path
 
 from document import Bound, Section, missed, terminal, write_section
 from short_samples import TURNS, write_samples
+from words import program, read_words, whole
 
 from alps.data.release import GOLD, INPUT
 
 RUNS = 3
 INSPECT_TIMES, LM_EVAL_TIMES, MEGABYTES = 5.0, 1.0, 150.0
-WORDS = ("samples", "inspect", "lm_eval", "write")
+WORDS = {"samples": "1000,5000", "inspect": "", "lm_eval": ""}
 
 ALPS = """
 class Instant:
@@ -139,11 +140,11 @@ def lm_eval_words(data: Path, out: Path) -> list[str]:
 def harnesses(words: Mapping[str, str]) -> Iterator[Harness]:
     """Yield alps, and the harnesses whose interpreter is named."""
     yield Harness("alps", "alps-eval", sys.executable, alps_words, lambda out: lines(out, "scores.jsonl"))
-    if "inspect" in words:
-        yield Harness("Inspect AI", "inspect-ai", words["inspect"], inspect_words, logged, INSPECT_TIMES)
-    if "lm_eval" in words:
+    if words["inspect"]:
+        yield Harness("Inspect AI", "inspect-ai", program(words, "inspect"), inspect_words, logged, INSPECT_TIMES)
+    if words["lm_eval"]:
         records: Callable[[Path], int] = lambda out: lines(out, "samples_*.jsonl")  # noqa: E731
-        yield Harness("lm-eval", "lm-eval", words["lm_eval"], lm_eval_words, records, LM_EVAL_TIMES)
+        yield Harness("lm-eval", "lm-eval", program(words, "lm_eval"), lm_eval_words, records, LM_EVAL_TIMES)
 
 
 def write_everywhere(folder: Path, count: int) -> None:
@@ -249,27 +250,13 @@ def version(harness: Harness) -> str:
     return found.stdout.strip()
 
 
-def told(arguments: list[str]) -> tuple[dict[str, str], list[int]]:
-    """Return the words, and the sizes among them; end with a sentence where one can't be read."""
-    words = {"samples": "1000,5000", **dict(word.partition("=")[::2] for word in arguments)}
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
-    sizes = words["samples"].split(",")
-    if not all(size.isdecimal() and int(size) for size in sizes):
-        sys.exit(f"samples={words['samples']}: expected whole numbers with commas, such as 1000,5000.")
-    if words.get("write", "yes") != "yes":
-        sys.exit(f"write={words['write']}: expected yes, or nothing.")
-    for name in {"inspect", "lm_eval"} & set(words):
-        words[name] = os.path.abspath(words[name])  # not resolved: a link is what makes an environment
-    return words, [int(size) for size in sizes]
-
-
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
-    words, sizes = told(sys.argv[1:])
+    words = read_words(sys.argv[1:], WORDS)
+    sizes = [whole({"samples": size}, "samples") for size in words["samples"].split(",")]
     known = list(harnesses(words))
     versions = {harness.name: version(harness) for harness in known}
-    skipped = [f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if name not in words]
+    skipped = [f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if not words[name]]
     print("\n".join(skipped), end="\n" if skipped else "")
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
@@ -279,7 +266,7 @@ def main() -> None:
     cells, promised = list(table(figures, versions)), list(bounds(figures))
     misses = missed(promised)
     print(terminal(cells), *(misses or ["Every bound that was measured is held."]), sep="\n")
-    if "write" in words:
+    if words["write"]:
         write_section(section(cells, promised, skipped, words["samples"]))
     sys.exit(1 if misses else 0)
 

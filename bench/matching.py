@@ -24,6 +24,7 @@ from statistics import fmean
 from typing import Any
 
 from document import Bound, Section, missed, terminal, write_section
+from words import read_words, whole
 
 from alps.judges.authors_v1 import algorithm_score
 from alps.judges.base import match_memories
@@ -33,7 +34,7 @@ from alps.schema import CANONICAL_LABELS, Memory
 from alps.tasks.extraction import precision_recall_f1
 
 TIMES = 20.0
-WORDS = ("records", "write", "part", "a_side")
+WORDS = {"records": "10000", "part": "", "a_side": ""}
 CHUNK = 500
 LONG = {10: 200, 30: 40, 100: 6, 300: 1}
 """Memories a side, and how many such records are timed."""
@@ -210,7 +211,7 @@ SCORERS: dict[str, Callable[[Sequence[Record]], list[float]]] = {"published": pu
 def chunks(words: dict[str, str]) -> Iterator[list[Record]]:
     """Yield the records that are to be timed, a part at a time: making them is not."""
     maker, count = Maker(1), int(words["records"])
-    if "a_side" in words:
+    if words["a_side"]:
         size = int(words["a_side"])
         yield [maker.record(TRACKS[number % 2], size, size) for number in range(count)]
         return
@@ -297,25 +298,13 @@ the exponent is the growth since the row above."""
     return Section("matching", "Matching", text, promised, command, cells, notes)
 
 
-def told(arguments: list[str]) -> dict[str, str]:
-    """Return the words; end with a sentence where one can't be read."""
-    words = {"records": "10000", **dict(word.partition("=")[::2] for word in arguments)}
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark (records, write).")
-    if not words["records"].isdecimal() or not int(words["records"]):
-        sys.exit(f"records={words['records']}: expected a whole number, such as 10000.")
-    if words.get("write", "yes") != "yes":
-        sys.exit(f"write={words['write']}: expected yes, or nothing.")
-    return words
-
-
 def main() -> None:
     """Measure, print, write, and compare with the bound."""
-    words = told(sys.argv[1:])
-    if PART in words:
+    words = read_words(sys.argv[1:], WORDS)
+    records = whole(words, "records")
+    if words[PART]:
         work(words)
         return
-    records = int(words["records"])
     found = {part: timed(part, records=records) for part in SCORERS}
     long = {
         size: {part: timed(part, records=count * (1 if part == "published" else 5), a_side=size) for part in SCORERS}
@@ -340,7 +329,7 @@ def main() -> None:
     ]
     misses = missed(promised)
     print(terminal(cells), *notes, *(misses or [f"Every bound is held: {measured}."]), sep="\n")
-    if "write" in words:
+    if words["write"]:
         write_section(section(cells, promised, notes, records))
     sys.exit(1 if misses else 0)
 

@@ -7,6 +7,7 @@ calm run, whose server answers at once and well, is what the others are compared
 exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
+import signal
 import sys
 import tempfile
 import textwrap
@@ -33,9 +34,10 @@ from soaking import (
     too_early,
     write_samples,
 )
+from words import read_words, some_of, whole
 
 PHASES = ("soak", "capacity", "hung", "interrupted")
-WORDS = ("samples", "phases", "write")
+WORDS = {"samples": "5000", "phases": ",".join(PHASES)}
 AT_ONCE, TIMEOUT, MEGABYTES, SLACK, GRACE = 64, 15, 50.0, 1.5, 0.5
 PROBABILITIES = {**dict.fromkeys(FAULTS, 0.01), "429": 0.001, "hang": 0.002, "refusal": 0.003}
 PLACES, PER_SECOND, CAPACITY_LATENCY = 16, 40.0, 0.8
@@ -261,24 +263,12 @@ ask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s."""
     return Section("soak", "Soak", text, found.bounds, command, [HEAD, *found.rows], found.notes)
 
 
-def told(arguments: list[str]) -> dict[str, str]:
-    """Return the words; end with a sentence where one can't be read."""
-    words = {"samples": "5000", "phases": ",".join(PHASES), **dict(word.partition("=")[::2] for word in arguments)}
-    if unknown := [word for word in words if word not in WORDS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(WORDS)}).")
-    if not words["samples"].isdecimal() or int(words["samples"]) < 100:
-        sys.exit(f"samples={words['samples']}: expected a whole number of at least 100.")
-    if unknown := [name for name in words["phases"].split(",") if name not in PHASES]:
-        sys.exit(f"phases={unknown[0]}: expected some of {','.join(PHASES)}.")
-    if words.get("write", "yes") != "yes":
-        sys.exit(f"write={words['write']}: expected yes, or nothing.")
-    return words
-
-
 def main() -> None:
     """Run the phases, print, write, and compare with the bounds."""
-    words = told(sys.argv[1:])
-    samples, phases, found = int(words["samples"]), words["phases"].split(","), Found()
+    words = read_words(sys.argv[1:], WORDS)
+    # A shell has what it starts in the background ignore Ctrl-C, and so would every run.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    samples, phases, found = whole(words, "samples", least=100), some_of(words, "phases", PHASES), Found()
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         write_samples(home / "data", samples)
@@ -305,7 +295,7 @@ def main() -> None:
         sep="\n",
     )
     print(*(misses or ["Every bound that was measured is held."]), sep="\n")
-    if "write" in words:
+    if words["write"]:
         write_section(section(found, words))
     sys.exit(1 if misses else 0)
 

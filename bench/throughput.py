@@ -20,6 +20,7 @@ from document import Bound, Section, missed, terminal, write_section
 from processes import Taken, taken
 from server import Server, running
 from throughput_clients import AT_ONCE, JUDGE, MODEL
+from words import program, read_words, some_of, whole
 
 LATENCY, SLACK = 0.5, 1.15
 OF_INSTRUCTOR, OF_INSPECT = 0.9, 2.0
@@ -218,30 +219,17 @@ def inspect_version(python: str) -> str:
     return f"{INSPECT} {found}"
 
 
-def told(arguments: list[str]) -> dict[str, str]:
-    """Return the words; end with a sentence where one can't be read."""
-    words = {**DEFAULTS, **dict(word.partition("=")[::2] for word in arguments)}
-    if unknown := [word for word in words if word not in DEFAULTS]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(DEFAULTS)}).")
-    for name, least in (("calls", 2), ("turns", 1)):
-        if not words[name].isdecimal() or int(words[name]) < least or (name == "calls" and int(words[name]) % 2):
-            sys.exit(f"{name}={words[name]}: expected a whole number, of calls an even one.")
-    if not set(words["parts"].split(",")) <= {"waiting", "instant"} or words["write"] not in ("", "yes"):
-        said = f"parts={words['parts']} write={words['write']}"
-        sys.exit(f"{said}: expected waiting, instant, or both with a comma; and yes, or nothing.")
-    return words
-
-
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
-    words = told(sys.argv[1:])
-    calls, parts, inspect = int(words["calls"]), words["parts"].split(","), words["inspect"]
+    words = read_words(sys.argv[1:], DEFAULTS)
+    calls = 2 * (whole(words, "calls", least=2) // 2)
+    parts, inspect = some_of(words, "parts", ("waiting", "instant")), program(words, "inspect")
     named = inspect_version(inspect) if inspect else ""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         prepare(home, calls)
         slow = waiting(home, calls) if "waiting" in parts else None
-        fast = instant(home, calls, int(words["turns"]), inspect) if "instant" in parts else []
+        fast = instant(home, calls, whole(words, "turns"), inspect) if "instant" in parts else []
     rows = [HEAD]
     promised: list[Bound] = []
     if slow is not None:

@@ -307,11 +307,11 @@ def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_
     assert [shown["conversation"] for shown in sent if len(shown["conversation"]) == 2] == [long[-2:]]
     assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
     assert (track["window"], track["counts"]["histories_cut"], track["counts"]["turns_left_out"]) == (200, 1, 3)
-    assert "1 histories cut to fit the window" in ran.out
+    assert "1 history cut to fit the window" in ran.out
     assert "window 200" in ran.out
     ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000", out="wide")
     assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]
-    assert "histories cut" not in ran.out
+    assert "cut to fit" not in ran.out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.report.compare import Comparison, Contrast, MetricComparison, Side, TrackComparison
-from alps.report.numbers import interval, number
+from alps.report.numbers import counted, interval, number, signed
 from alps.report.runs import visible
 from alps.report.tables import WIDTH
 from alps.stats.bootstrap import Estimate
@@ -43,8 +43,8 @@ def _legend(sides: Sequence[Side]) -> RenderableType:
 
 
 def _track(sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
-    where = "" if found.clusters is None else f" from {_counted(found.clusters, 'session')}"
-    title = visible(f"{found.track}: {_counted(found.shared, 'shared record')}{where}")
+    where = "" if found.clusters is None else f" from {counted(found.clusters, 'session')}"
+    title = visible(f"{found.track}: {counted(found.shared, 'shared record')}{where}")
     if not found.metrics or not found.shared:
         yield Text(title, style="bold")
     elif len(sides) == 2:
@@ -79,7 +79,7 @@ def _difference(contrast: Contrast) -> tuple[str, str, str, str]:
     """Return difference, interval, corrected p, and the difference that would be seen in 80 % of such samples."""
     estimate = contrast.difference.estimate
     return (
-        _signed(estimate.value),
+        signed(estimate.value),
         _interval(estimate),
         _p(contrast.corrected),
         number(contrast.difference.detectable),
@@ -150,7 +150,7 @@ def _explanations(comparison: Comparison) -> list[str]:
     tests = sorted({comparison.tests(*pair) for pair in letters})
     if not tests or not tests[-1]:
         return []
-    many = f"{'up to ' if len(tests) > 1 else ''}{_counted(tests[-1], 'test')}"
+    many = f"{'up to ' if len(tests) > 1 else ''}{counted(tests[-1], 'test')}"
     lines = [f"p: Holm-corrected for {many} between two runs; bold: at most .05."]
     if any(contrast.exact for contrast in pairs):
         lines.append("  McNemar's exact test where scores are 0 or 1 and every record stands alone.")
@@ -188,13 +188,5 @@ def _interval(estimate: Estimate) -> str:
     return interval({"low": estimate.low, "high": estimate.high})
 
 
-def _signed(value: float | None) -> str:
-    return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
-
-
 def _p(value: float | None) -> str:
     return "<.001" if value is not None and value < 0.001 else number(value)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' if count != 1 else ''}"

@@ -16,3 +16,20 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
+
+
+def signed(value: float | None) -> str:
+    """Return `number` with its sign, except for what rounds to nothing."""
+    return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Return `1 record` or `2 records`; `several` is the plural where it is not made by an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
+def spent(calls: Mapping[str, Any]) -> str:
+    """Return the sentence on calls, tokens and cost."""
+    cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
+    tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens"
+    return f"{counted(calls['http'], 'call')} ({calls['cached']:,} more from the cache), {tokens}, cost {cost}."

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.report.numbers import interval, number
+from alps.report.numbers import counted, interval, number, signed, spent
 from alps.report.runs import visible
 from alps.report.sensitivity import LEVEL_WIDTH, Flip, Ranking, Sensitivity, Spread, TrackSensitivity, UnderWording
 from alps.report.tables import WIDTH
@@ -55,7 +55,7 @@ def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]
             continue
         moved = one.difference
         beyond = moved.low is not None and moved.high is not None and (moved.low > 0 or moved.high < 0)
-        row = (*score, _signed(moved.value), _interval(moved), _percent(one.changed), str(one.score.n))
+        row = (*score, signed(moved.value), _interval(moved), _percent(one.changed), str(one.score.n))
         table.add_row(Text(visible(one.wording)), *row, style="bold" if beyond else "")
     if spread.n:
         yield table
@@ -79,7 +79,7 @@ def _noise(spread: Spread) -> Iterator[str]:
     """Say how far the scores lie apart, and whether that is more than sampling does."""
     if spread.deviation is None:
         return
-    share = f"{spread.changed:,} of {_counted(spread.n, 'record')} ({_percent(spread.changed / spread.n)})"
+    share = f"{spread.changed:,} of {counted(spread.n, 'record')} ({_percent(spread.changed / spread.n)})"
     yield f"Spread {number(spread.spread)}; {share} scored otherwise by some two wordings."
     sampling = spread.sampling_error
     if sampling is None:
@@ -92,7 +92,7 @@ def _noise(spread: Spread) -> Iterator[str]:
 
 
 def _ranking(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableType]:
-    title = f"Ranking on {track.track}, {_counted(ranking.n, 'record')} scored in all runs under every wording"
+    title = f"Ranking on {track.track}, {counted(ranking.n, 'record')} scored in all runs under every wording"
     table = _table(title, "wording", "order", "tau")
     table.columns[1].justify, table.columns[1].no_wrap = "left", False
     for name, order in ranking.orders.items():
@@ -113,7 +113,7 @@ def _flips(flips: Sequence[Flip]) -> Table:
         for name, estimate in flip.differences.items():
             value = round(estimate.value or 0.0, 9)
             ahead = "tied" if value == 0 else flip.first if value > 0 else flip.second
-            row = (f"{flip.first} – {flip.second}", _signed(estimate.value), _interval(estimate), ahead)
+            row = (f"{flip.first} – {flip.second}", signed(estimate.value), _interval(estimate), ahead)
             table.add_row(Text(visible(name)), *row)
         table.add_section()
     return table
@@ -127,10 +127,7 @@ def _explanations(found: Sensitivity) -> Iterator[str]:
         yield "The data was not found again: each record stands alone in intervals."
     if any(track.ranking for track in found.tracks):
         yield "tau: Kendall's tau-b with the order under ours (1: the same, -1: reversed)."
-    calls = found.calls
-    cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
-    tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens"
-    yield f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}."
+    yield spent(found.calls)
     folders = [one.folder for track in found.tracks for spread in track.spreads for one in spread.under]
     if folders:
         yield visible(f"Run folders: {folders[0].parent.parent}/RUN/WORDING")
@@ -151,21 +148,13 @@ def _table(title: str, first: str, *columns: str) -> Table:
 
 
 def _records(spread: Spread) -> str:
-    where = "" if spread.clusters is None else f" from {_counted(spread.clusters, 'session')}"
-    return f"{_counted(spread.n, 'record')}{where}"
+    where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
+    return f"{counted(spread.n, 'record')}{where}"
 
 
 def _interval(estimate: Estimate) -> str:
     return interval({"low": estimate.low, "high": estimate.high})
 
 
-def _signed(value: float | None) -> str:
-    return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' if count != 1 else ''}"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
 from alps.report.corrected import corrected_part
-from alps.report.numbers import interval, number
+from alps.report.numbers import counted, interval, number, spent
 from alps.run.estimate import Stage
 from alps.tasks import Metric
 
@@ -163,8 +163,8 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     """Say what became of every record."""
     repeats = found.get("repeats", 1)
     each = f" ({found['n'] // repeats} records, each answered {repeats} times)" if repeats > 1 else ""
-    answers = ("answer" if repeats > 1 else "record") + ("s" if found["n"] != 1 else "")
-    lines = [f"{found['n']} {answers}{each}: {found['scored']} scored, {found['unscored']} unscored."]
+    answers = counted(found["n"], "answer" if repeats > 1 else "record")
+    lines = [f"{answers}{each}: {found['scored']} scored, {found['unscored']} unscored."]
     lines += [
         f"{name} of each repeat: {', '.join(number(value) for value in values)}."
         for name, values in found.get("by_repeat", {}).items()
@@ -176,8 +176,10 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     lines += [f"  {kind}: {error[:66]}" for kind, error in found["errors"].items()]
     said = [f"{found['repaired']} mended ({found['truncated']} of them cut off)"] if found["repaired"] else []
     counts = found.get("counts", {})
-    said += [f"{counts['histories_cut']} histories cut to fit the window"] if counts.get("histories_cut") else []
-    said += [f"{counts['enforced']} verdicts overruled by a hard rule"] if counts.get("enforced") else []
+    if cut := counts.get("histories_cut"):
+        said.append(f"{counted(cut, 'history', 'histories')} cut to fit the window")
+    if enforced := counts.get("enforced"):
+        said.append(f"{counted(enforced, 'verdict')} overruled by a hard rule")
     said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
     said += [f"{found['rejected_gold']} gold items marked as rejected"] if found["rejected_gold"] else []
     if found.get("unchecked"):
@@ -199,11 +201,8 @@ def _footer(summary: Mapping[str, Any], folder: str) -> list[str]:
         reasons.setdefault(why, []).append(track)
     lines += [f"Left out: {', '.join(tracks)} ({why})." for why, tracks in reasons.items()]
     lines += [f"Calibration not used: {why}." for why in summary.get("not_calibrated", ())]
-    calls = summary["calls"]
-    if calls["http"] or calls["cached"]:
-        cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
-        tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens"
-        lines.append(f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}.")
+    if summary["calls"]["http"] or summary["calls"]["cached"]:
+        lines.append(spent(summary["calls"]))
     if any("grounding" in found["scores"] for found in summary["tracks"].values()):
         lines.append("Grounding: how much of the memory's words stands in the answer; a proxy, no rubric.")
     if any("scoring" in found for found in summary["tracks"].values()):
