@@ -150,8 +150,8 @@ def cost_of(sums: Sums | None) -> Found:
         return Found()
     lost, problem = sums.lost()
     failures = [problem] if problem else []
-    if not 0 <= lost <= 2 * AT_ONCE:
-        failures.append(f"a kill cost {lost} answers, of at most {2 * AT_ONCE} under way")
+    if not 0 <= lost <= AT_ONCE:
+        failures.append(f"a kill cost {lost} answers, of at most {AT_ONCE} under way")
     return Found(repeated=max(lost, 0), most=lost, failures=failures)
 
 
@@ -292,7 +292,7 @@ def bounds(found: dict[str, Found]) -> Iterator[Bound]:
     kills = [row for name, row in found.items() if name.startswith(("random", "placed")) and "model" in name]
     if kills:
         most = max(row.most for row in kills)
-        yield Bound("answers that one kill costs again", f"≤ {2 * AT_ONCE}", f"{most:,}", most <= 2 * AT_ONCE)
+        yield Bound("answers that one kill costs again", f"≤ {AT_ONCE}", f"{most:,}", most <= AT_ONCE)
 
 
 def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
@@ -303,10 +303,9 @@ a run, at moments drawn over the time of an undisturbed run, every other one ove
 fsync with what was not on disk lost, around every rename and the lock, inside a transaction, a log frame and a
 checkpoint of the reply cache. Then the same command runs to its end. It must leave the same files, its predictions,
 verdicts and scores in the same bytes, a summary that is equal but for `calls` and seconds, and, where no address is in
-it, the same manifest. With a model and a judge on loopback ({AT_ONCE} requests under way and as many answers being
-written, the cache on), just the answers that were not in the cache at a kill come again: `repeated`, and `most` for
-one kill. The other disturbances ask for one line, exit code 2 and the same end afterwards, or for the same end at once
-and one line on what happened."""
+it, the same manifest. With a model and a judge on loopback ({AT_ONCE} requests under way, the cache on), just what was
+not in the cache at a kill comes again: `repeated`, and `most` for one kill. The other disturbances ask for one line,
+exit code 2 and the same end afterwards, or for the same end at once and one line on what happened."""
     command = f"python bench/crashes.py seed={seed} write=yes"
     return Section("crashes", "Crashes and disturbances", text, promised, command, cells)
 

@@ -1,3 +1,5 @@
+import asyncio
+import gc
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from alps.errors import CredentialError, UsageError
-from alps.llm.provider import check_model, send
+from alps.llm.provider import check_model, close, send
 from alps.llm.types import Reply, Request, TransportError
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -30,6 +32,25 @@ def failed(answer: Answer) -> TransportError:
     with pytest.raises(TransportError) as caught:
         sent(answer)
     return caught.value
+
+
+def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
+    complaints: list[str] = []
+
+    async def ask_twice_with_an_hour_between(url: str) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        request = Request[str](model="openai/tiny", messages=(), answer=None, api_base=url)
+        await send(request, QUESTION)
+        kept = sys.modules["litellm"].in_memory_llm_clients_cache
+        for key in list(kept.cache_dict):
+            kept._remove_key(key)  # as when the hour is over for which it keeps a client
+        await send(request, QUESTION)
+        await close()
+        gc.collect()
+
+    with serve(lambda _: Answer("Yes.")) as server:
+        asyncio.run(ask_twice_with_an_hour_between(server.url))
+    assert complaints == []
 
 
 @pytest.mark.parametrize("model", ["nonsense", "no-such-provider/model", "/"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from alps.errors import UsageError
+from alps.systems import bm25
 from alps.systems.bm25 import BM25
 from alps.systems.minilm import MiniLM, embed
 from alps.systems.tfidf import TfIdf
@@ -188,6 +189,16 @@ def test_bm25_is_the_published_formula():
     scores = retriever._scores({ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[8:] for v in pool], len(ids))
     cello, harp = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
     assert scores == pytest.approx([cello + 2 * harp, cello * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 1.5)), 0.0])
+
+
+def test_bm25_cuts_values_once_that_were_cut_beforehand(monkeypatch):
+    pool, cut = ["cello harp", "cello cello violin", "oboe"], []
+    monkeypatch.setattr(bm25, "cut", lambda text: cut.append(text) or text.split())
+    retriever = BM25()
+    retriever.tokenise(pool)
+    retriever.rank("harp", pool)
+    retriever.rank("cello", pool)
+    assert sorted(cut) == sorted(pool)
 
 
 def test_bm25_counts_terms_in_the_querys_own_pool_only():

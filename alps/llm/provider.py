@@ -218,4 +218,9 @@ async def close() -> None:
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
     await close_litellm_async_clients()
+    # Clients that were replaced, as each is after an hour, wait for a later call that closes them.
+    closer: Any = getattr(litellm.in_memory_llm_clients_cache, "evicted_client_closer", None)
+    for client in list(getattr(closer, "_owned", ())):
+        with suppress(Exception):
+            await getattr(client, "aclose", client.close)()
     litellm.in_memory_llm_clients_cache.flush_cache()

@@ -90,14 +90,20 @@ class BM25:
     def tokenise(self, values: Sequence[str]) -> None:
         """Cut `values` into terms beforehand; `rank` does it otherwise."""
         with self._lock:
-            self._pack_all(values)
+            self._make_room()
+            for value in values:
+                self._met.add(hash(value))
+                self._packed(value)
 
-    def _pack_all(self, values: Sequence[str]) -> list[bytes]:
+    def _make_room(self) -> None:
         if len(self._numbers) > MOST_WORDS:
             self._packed.cache_clear()
             self._numbers.clear()
         if len(self._met) > MOST_MET:
             self._met.clear()
+
+    def _pack_all(self, values: Sequence[str]) -> list[bytes]:
+        self._make_room()
         return [self._packed(value) if self._comes_back(value) else self._pack(value) for value in values]
 
     def _comes_back(self, value: str) -> bool:
