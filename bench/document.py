@@ -4,8 +4,10 @@ import datetime
 import os
 import platform
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 PAGE = "ALPS_BENCHMARKS_PAGE"
@@ -27,6 +29,7 @@ a machine, to put beside these:
 $ alps doctor
 ```
 """
+WIDTH = 118
 HEAD = ("what", "bound", "measured", "")
 HELD, MISSED = "held", "**missed**"
 
@@ -125,7 +128,7 @@ def every_bound(page: Path, name: str) -> list[tuple[str, str, str, str]]:
 
 
 def _put(name: str, text: str) -> None:
-    blocks = {**_read(DOCUMENT), name: text}
+    blocks = {name: _folded(text) for name, text in {**_read(DOCUMENT), name: text}.items()}
     kept = [(name, blocks[name]) for name in ORDER if name in blocks]
     marked = (f"<!-- begin {name} -->\n{text}<!-- end {name} -->\n" for name, text in kept)
     DOCUMENT.write_text("\n".join((PREFACE, _every_bound(kept), *marked)), encoding="utf-8")
@@ -149,10 +152,16 @@ def _laid(section: Section) -> str:
     return "\n\n".join((f"## {section.title}", section.text.strip(), markdown([HEAD, *rows]), *figures, notes)) + "\n"
 
 
+def _folded(text: str) -> str:
+    """Fold the notes of a section, as all text of the project is."""
+    folded = partial(textwrap.fill, width=WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{folded(line) if line.startswith('- ') else line}\n" for line in text.splitlines())
+
+
 def _every_bound(blocks: Iterable[tuple[str, str]]) -> str:
-    rows = []
+    rows: list[Sequence[str]] = [HEAD]
     for _, text in blocks:
         title = text.splitlines()[0].removeprefix("## ")
         link = f"[{title}](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})"
-        rows += [(link, *bound) for bound in _bounds(text)]
-    return "## Every bound\n\n" + markdown([("section", *HEAD), *rows]) + "\n"
+        rows += [(f"**{link}**", "", "", ""), *_bounds(text)]
+    return "## Every bound\n\n" + markdown(rows) + "\n"

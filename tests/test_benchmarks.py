@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,9 +55,20 @@ def test_a_section_that_is_written_again_takes_the_place_of_its_earlier_self(pag
 def test_a_missed_bound_is_shown_in_its_section_and_above_all(page):
     page.write_section(section(page, "startup", "9.0 s", held=False))
     text = page.DOCUMENT.read_text(encoding="utf-8")
-    assert "| [Startup](#startup) | what it takes | ≤ 3 s | 9.0 s | **missed** |" in text
+    above, _, below = text.partition("## Startup")
+    assert "| **[Startup](#startup)** |  |  |  |\n| what it takes | ≤ 3 s | 9.0 s | **missed** |" in above
+    assert "| what it takes | ≤ 3 s | 9.0 s | **missed** |" in below
     assert text.count("**missed**") == 2
     assert page.missed(section(page, "startup", "9.0 s", held=False).bounds) == ["what it takes: 9.0 s (bound ≤ 3 s)."]
+
+
+def test_a_long_note_is_folded_once(page):
+    note = " ".join(["slower", *["and slower"] * 20])
+    for name in ("data", "fuzz"):
+        page.write_section(replace(section(page, name, "1.0 s"), notes=[note]))
+    lines = page.DOCUMENT.read_text(encoding="utf-8").splitlines()
+    assert max(map(len, lines)) <= 120
+    assert [line[:2] for line in lines if "slower" in line] == ["- ", "  "] * 2
 
 
 def test_a_section_of_another_name_is_refused(page):
