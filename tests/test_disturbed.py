@@ -160,6 +160,16 @@ def test_a_lock_left_by_a_killed_process_is_free_even_where_its_number_lives_aga
         assert f"process {os.getpid()} on" in (tmp_path / ".lock").read_text()
 
 
+def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path):
+    with claimed_folder(tmp_path / "out"):
+        second = run(tmp_path, *WORDS)
+        assert [file.name for file in (tmp_path / "out").iterdir() if file.name != "calls.jsonl"] == [".lock"]
+    assert (second.returncode, second.stdout) == (2, "")
+    assert second.stderr.startswith(f"alps: out: in use by process {os.getpid()} on ")
+    assert second.stderr.count("\n") == 1
+    assert run(tmp_path, *WORDS).returncode == 0
+
+
 def test_a_file_system_without_locks_is_not_called_another_process(tmp_path, monkeypatch):
     def unable(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

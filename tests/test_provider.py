@@ -1,9 +1,11 @@
 import asyncio
 import gc
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +36,35 @@ def failed(answer: Answer) -> TransportError:
     return caught.value
 
 
+def cost_of(model: str, *, cached: int) -> float:
+    usage = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes."}}
+    details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
+    body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+    reply = sent(Answer(body=json.dumps({**body, "usage": {**usage, **details}})), model=model)
+    assert (reply.prompt_tokens, reply.completion_tokens) == (2_000, 100)
+    assert reply.cost is not None
+    return reply.cost
+
+
+def test_what_the_provider_had_in_its_cache_is_cheaper_by_litellms_table(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
+    assert 0 < cost_of("openai/gpt-4.1-mini", cached=1_500) < cost_of("openai/gpt-4.1-mini", cached=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "cached_price", "expected"),
+    [("openai/mine", "cached_input = 0.5\n", 1_650), ("openai/another", "", 2_400)],
+)
+def test_what_the_provider_had_in_its_cache_costs_what_the_price_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, cached_price: str, expected: float
+):
+    (tmp_path / "prices.toml").write_text(f'["{model}"]\ninput = 1\n{cached_price}output = 4\n')
+    monkeypatch.setenv("ALPS_PRICES", str(tmp_path / "prices.toml"))
+    assert cost_of(model, cached=0) == pytest.approx(2_400 / 1e6)
+    assert cost_of(model, cached=1_500) == pytest.approx(expected / 1e6)
+
+
 def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
     complaints: list[str] = []
 
@@ -44,6 +75,7 @@ def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
         kept = sys.modules["litellm"].in_memory_llm_clients_cache
         for key in list(kept.cache_dict):
             kept._remove_key(key)  # as when the hour is over for which it keeps a client
+        gc.collect()
         await send(request, QUESTION)
         await close()
         gc.collect()

@@ -4,8 +4,11 @@ The price file is TOML, one table a model, in US dollars per million tokens:
 
     ["openai/my-model"]
     input = 0.40
+    cached_input = 0.10
     output = 1.60
     max_output_tokens = 8192
+
+`cached_input` is for tokens of a prompt that the provider had in its cache; without it they cost as much as others.
 """
 
 import os
@@ -28,6 +31,7 @@ class _Entry(BaseModel):
 
     input: Annotated[float, Field(ge=0)]
     output: Annotated[float, Field(ge=0)]
+    cached_input: Annotated[float, Field(ge=0)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
 
 
@@ -39,12 +43,21 @@ class Price:
     output: float | None
     max_output_tokens: int | None
     source: str
+    cached_input: float | None = None
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the dollars for so many tokens, or None where the price is not known."""
+    def cost(self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0) -> float | None:
+        """Return the dollars for so many tokens, or None where the price is not known.
+
+        Args:
+            prompt_tokens: All that was sent.
+            completion_tokens: All that was answered.
+            cached_tokens: Those of the prompt that the provider had in its cache.
+        """
         if self.input is None or self.output is None:
             return None
-        return prompt_tokens * self.input + completion_tokens * self.output
+        cached = self.input if self.cached_input is None else self.cached_input
+        sent = (prompt_tokens - cached_tokens) * self.input + cached_tokens * cached
+        return sent + completion_tokens * self.output
 
 
 def price_file() -> Path:
@@ -66,7 +79,8 @@ def price_of(model: str) -> Price:
     """
     own = _own_prices(price_file()).get(model)
     if own is not None:
-        return Price(own.input / _PER, own.output / _PER, own.max_output_tokens, "your price file")
+        cached = None if own.cached_input is None else own.cached_input / _PER
+        return Price(own.input / _PER, own.output / _PER, own.max_output_tokens, "your price file", cached)
     from alps.llm.provider import model_facts
 
     facts = model_facts(model)

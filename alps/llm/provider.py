@@ -43,6 +43,10 @@ def _libraries() -> SimpleNamespace:
     litellm, instructor, processing = _imported("litellm", "instructor", "instructor.processing")
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    # To clients that it replaces, as each is after an hour, litellm keeps weak references, where it keeps any: one that
+    # the garbage collector takes before it is closed complains on the screen.
+    with suppress(AttributeError):
+        litellm.in_memory_llm_clients_cache.evicted_client_closer._owned = set()
     # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
     warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
     return SimpleNamespace(litellm=litellm, mode=instructor.Mode.JSON_SCHEMA, shape=processing.handle_response_model)
@@ -155,7 +159,9 @@ def _reply(response: Any, model: str) -> Reply:
 def _cost(response: Any, model: str, *, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
     """Return the dollars of a reply: by the user's price file where it names the model, else by litellm's table."""
     if has_own_price(model):
-        return price_of(model).cost(prompt_tokens or 0, completion_tokens or 0)
+        details = getattr(getattr(response, "usage", None), "prompt_tokens_details", None)
+        cached = min(getattr(details, "cached_tokens", None) or 0, prompt_tokens or 0)
+        return price_of(model).cost(prompt_tokens or 0, completion_tokens or 0, cached_tokens=cached)
     cost: float | None = response._hidden_params.get("response_cost")
     return cost
 
@@ -218,9 +224,10 @@ async def close() -> None:
     from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
     await close_litellm_async_clients()
-    # Clients that were replaced, as each is after an hour, wait for a later call that closes them.
-    closer: Any = getattr(litellm.in_memory_llm_clients_cache, "evicted_client_closer", None)
-    for client in list(getattr(closer, "_owned", ())):
+    closer = getattr(litellm.in_memory_llm_clients_cache, "evicted_client_closer", None)
+    made: set[Any] = getattr(closer, "_owned", set())
+    while made:
+        client = made.pop()
         with suppress(Exception):
             await getattr(client, "aclose", client.close)()
     litellm.in_memory_llm_clients_cache.flush_cache()
