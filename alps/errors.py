@@ -5,6 +5,7 @@ AlpsError                exit 2, one line: what, where, how to mend
 ├── DataError            a file that was given: names the file, the line and the field
 ├── RunFolderError       a run folder that can't be used as asked
 ├── CredentialError      a provider's key that is missing or was refused
+├── QuotaError           a provider that lets nothing through for longer than a run should wait
 └── BudgetError          exit 3: the money or the tokens allowed are spent
 """
 
@@ -56,6 +57,10 @@ class RunFolderError(AlpsError):
 
 class CredentialError(AlpsError):
     """A provider's key is missing or was refused."""
+
+
+class QuotaError(AlpsError):
+    """A provider lets nothing through for longer than a run should wait."""
 
 
 class BudgetError(AlpsError):

@@ -209,7 +209,7 @@ def authors_payload(case: Case, pairs: Sequence[AuthorsPair]) -> str:
 
 def figures(gold: Memory, predicted: Memory, score: float) -> dict[str, Any]:
     """Return what the authors' judge is told of a pair."""
-    difference = abs((1.0 if gold.confidence is None else gold.confidence) - (predicted.confidence or 1.0))
+    first, second = (1.0 if memory.confidence is None else memory.confidence for memory in (gold, predicted))
     return {
         "gold_id": gold.memory_id,
         "predicted_id": predicted.memory_id,
@@ -217,7 +217,7 @@ def figures(gold: Memory, predicted: Memory, score: float) -> dict[str, Any]:
         "label_similarity": round(label_similarity(gold.label, predicted.label), 4),
         "value_similarity": round(value_similarity(gold.value, predicted.value), 4),
         "same_type": gold.type == predicted.type,
-        "confidence_difference": round(difference, 4),
+        "confidence_difference": round(abs(first - second), 4),
         "gold_label": gold.label,
         "predicted_label": predicted.label,
         "gold_value": gold.value,

@@ -47,6 +47,18 @@ def fill(path: Path, count: int = 300) -> None:
     cache.close()
 
 
+def test_a_reply_that_comes_after_the_end_is_not_kept_and_what_was_kept_stays(path: Path):
+    cache = Cache(path)
+    cache.put("before", FULL)
+    cache.close()
+    cache.put("after", FULL)
+    assert cache.get("before") is None
+    again = Cache(path)
+    assert (again.get("before"), again.get("after"), again.rebuilt) == (FULL, None, False)
+    assert not path.with_suffix(".broken").exists()
+    again.close()
+
+
 def works(cache: Cache) -> bool:
     cache.put("new", FULL)
     found = cache.get("new") == FULL and cache.get("never stored") is None

@@ -1,4 +1,6 @@
 import json
+import time
+from dataclasses import replace
 
 import pytest
 
@@ -83,6 +85,48 @@ def test_a_calibration_is_bound_to_the_judge_and_to_the_text_of_the_rubric(tmp_p
     assert len(cold["rubrics"]["pa"]["rubric_sha256"]) == 64
     assert cold["expires"] > cold["made"]
     assert cold["pinned"] is False
+
+
+@pytest.fixture
+def at(monkeypatch):
+    """Set the time zone, as on a machine elsewhere; it is put back at the end."""
+
+    def go(zone):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield go
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_verdict_given_where_it_is_tomorrow_already_is_kept(tmp_path, monkeypatch, at):
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    twelve(tmp_path / "labels")
+    with serve(by_the_word) as server:
+        at("Pacific/Kiritimati")
+        calibrate(tmp_path, server.url)
+        at("Pacific/Midway")
+        assert calibrate(tmp_path, server.url).code == 0
+        assert len(server.requests) == 12
+
+
+def test_a_refused_key_ends_a_calibration_and_what_was_heard_by_then_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALPS_CACHE", "off")
+    twelve(tmp_path / "labels")
+
+    def refusing(body):
+        if payload_of(body)["response"].endswith("cake number 5"):
+            return Answer(status=401, delay=0.3)
+        return replace(by_the_word(body), delay=3 if "risotto number 5" in payload_of(body)["response"] else 0)
+
+    with serve(refusing) as server:
+        assert "refused the key" in calibrate(tmp_path, server.url, "concurrency=12").one_line
+        kept = rows(tmp_path / "out" / "verdicts.jsonl")
+        assert len(kept) == 10
+        server.script, place = by_the_word, len(server.requests)
+        assert calibrate(tmp_path, server.url).code == 0
+        assert len(server.requests) - place == 2
 
 
 def test_the_folder_of_other_labels_is_refused(tmp_path):

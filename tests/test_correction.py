@@ -1,7 +1,13 @@
 import json
+from datetime import date
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+from alps.judges.binding import Calibration, bound, differing_part
+from alps.judges.calibration_file import CalibrationRow
+from alps.judges.llm import LlmJudge
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary
 from tests.loopback import Answer, serve
@@ -112,6 +118,20 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
     page = (tmp_path / "page.html").read_text()
     assert "random sample" in page
     assert f'value="{found["value"]}">.500' in page
+
+
+ELSEWHERE = "calibrated at another judge_api_base"
+
+
+def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_same_is_not(run, tmp_path):
+    with serve(strict) as one, serve(strict) as other:
+        calibration = calibrated(run, one, n=20)
+        at_the_same = score(run, one, f"calibration={calibration}")
+        at_another = score(run, other, f"calibration={calibration}", out="elsewhere")
+    assert ELSEWHERE not in at_the_same.out
+    assert ELSEWHERE not in corrected(tmp_path / "scored")["notes"]
+    assert ELSEWHERE in at_another.out
+    assert ELSEWHERE in corrected(tmp_path / "elsewhere")["notes"]
 
 
 def test_people_who_disagree_count_half(run, tmp_path):
@@ -269,6 +289,19 @@ def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population(run, t
     assert found["value"] == pytest.approx(0.5)
 
 
+def test_answers_that_the_judge_could_not_rate_pull_the_corrected_score_nowhere(run, tmp_path):
+    def mute_on_odd(body):
+        return Answer("?") if number_of(payload_of(body)["response"]) % 2 else met("met")
+
+    with serve(mute_on_odd) as server:
+        calibration = calibrated(run, server, n=11)
+        score(run, server, f"calibration={calibration}", "max_failures=1")
+    found = corrected(tmp_path / "scored")
+    # What the judge could rate it rated alike: only what people say counts.
+    assert (found["labelled"], found["judged"]) == (11, 20)
+    assert found["value"] == pytest.approx(fmean(row["label"] for row in rows(tmp_path / "labels" / "labels.jsonl")))
+
+
 def only(change):
     """Return a change to the one rubric of a calibration."""
     return lambda row: change(row["rubrics"]["pa"])
@@ -369,6 +402,14 @@ def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(run, tmp_pa
     assert ran.code == 0
     assert "Calibration not used" in ran.out
     assert corrected(tmp_path / "again") is None
+
+
+@pytest.mark.parametrize(("day", "why"), [(11, None), (12, "it expired on 2026-01-11")])
+def test_a_calibration_holds_until_the_last_of_its_days_and_no_longer(day, why):
+    judge = LlmJudge("openai/x", client=None)
+    row = bound({"judge": "openai/x", "rubrics": {"pa": {}}}, judge, today=date(2026, 1, 1), days=10)
+    calibration = Calibration(CalibrationRow.model_validate(row), Path("calibration.json"))
+    assert differing_part(calibration, judge, "pa", today=date(2026, 1, day)) == why
 
 
 @pytest.mark.parametrize("expires", [None, "never", "31.12.2099", 7])

@@ -1,10 +1,17 @@
+import asyncio
 import json
 import re
+import signal
 
 import pytest
 
-from tests.endtoend import extraction, finish, rows, run, start, task1
-from tests.loopback import serve
+from alps.llm import Request
+from alps.llm.budget import Budget, worst_case
+from alps.llm.ledger import Totals
+from alps.llm.prices import Price
+from tests.desk import QUESTION
+from tests.endtoend import extraction, finish, rows, run, start, task1, wait_until
+from tests.loopback import Answer, serve
 from tests.visitors import good, write_visitors
 
 COUNT = 20
@@ -109,6 +116,47 @@ def test_the_tokens_allowed_are_never_exceeded(whole, tmp_path):
         finished = run(tmp_path, *words, **environment)
         assert finished.returncode == 3
         assert 0 < charged(server, tmp_path)[1] <= cap
+
+
+def most_used(server):
+    """What a provider may count at most: a token a byte of every prompt, and the longest answer."""
+    return sum(sum(len(str(m["content"]).encode()) for m in body["messages"]) + 200 for body in server.requests)
+
+
+def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
+    environment = priced(tmp_path)
+    with serve(lambda _: Answer(drop=True)) as server:
+        words = extraction(server.url, *BOUNDED, "out=out", "max_total_tokens=40000")
+        finished = run(tmp_path, *words, **environment)
+        assert finished.returncode == 3
+        assert 0 < most_used(server) <= 40_000
+    calls = rows(tmp_path / "out" / "calls.jsonl")
+    assert len(calls) == len(server.requests)
+    assert {(call["status"], call["assumed_tokens"] > 0) for call in calls} == {(None, True)}
+
+
+def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path):
+    environment = priced(tmp_path)
+    with serve(lambda _: Answer("{}", delay=20)) as server:
+        words = extraction(server.url, *BOUNDED, "out=out", "concurrency=3", "max_total_tokens=60000")
+        for session in (1, 2):
+            process = start(tmp_path, *words, **environment)
+            wait_until(lambda asked=3 * session: len(server.requests) == asked)
+            process.send_signal(signal.SIGINT)
+            assert finish(process).returncode == 130
+        calls = rows(tmp_path / "out" / "calls.jsonl")
+        assert [call["error"] for call in calls] == ["interrupted before the answer came"] * 6
+        assert sum(call["assumed_tokens"] for call in calls) >= most_used(server)
+
+
+def test_a_request_that_is_not_answered_in_time_may_have_been_billed_and_counts_at_its_worst(desk):
+    request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})
+    price = Price(None, None, None, "nobody")
+    most = worst_case(request, QUESTION, price).tokens
+    budget = Budget(max_cost=None, max_total_tokens=2 * most, spent=Totals(), price=lambda _: price)
+    completion = desk.ask(request, send=lambda *_: asyncio.Event().wait(), timeout=0.02, budget=budget)
+    assert completion.outcome == "budget"
+    assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, most)] * 2
 
 
 def test_an_unknown_price_is_said_and_an_answer_without_bound_is_refused(tmp_path):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from alps.errors import CredentialError, UsageError
+from alps.llm.budget import may_be_billed
 from alps.llm.provider import check_model, close, send
 from alps.llm.types import Reply, Request, TransportError
 from tests.loopback import Answer, asked_over_http, serve
@@ -164,15 +165,17 @@ def test_a_status_that_will_not_pass_is_not_transient(status: int):
     assert error.status == status
 
 
-def test_a_dropped_connection_is_transient():
-    assert failed(Answer(drop=True)).transient
+def test_a_dropped_connection_is_transient_and_may_have_been_billed():
+    error = failed(Answer(drop=True))
+    assert (error.transient, error.status, may_be_billed(error)) == (True, None, True)
 
 
 def test_a_server_that_is_not_there_is_transient():
     request = Request[str]("openai/tiny", (), None, api_base=LOOPBACK)
     with pytest.raises(TransportError) as caught:
         asked_over_http(send(request, QUESTION))
-    assert caught.value.transient
+    error = caught.value
+    assert (error.transient, error.status, may_be_billed(error)) == (True, None, False)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +191,14 @@ def test_the_time_that_the_server_asked_for_may_be_a_date():
     retry_after = failed(Answer(status=429, headers={"Retry-After": date})).retry_after
     assert retry_after is not None
     assert 50 < retry_after <= 60
+
+
+def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
+    error = failed(Answer(status=429, headers={"Retry-After": "86400"}))
+    assert not error.transient
+    assert str(error.fatal).startswith("model 'openai/tiny': the provider asks to wait 24.0 hours (RateLimitError")
+    assert "the same command goes on then" in str(error.fatal)
+    assert failed(Answer(status=429, headers={"Retry-After": "3600"})).fatal is None
 
 
 def test_an_error_message_is_one_short_line():

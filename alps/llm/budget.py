@@ -135,4 +135,4 @@ def spending_of(call: Call) -> Spending:
 
 def may_be_billed(error: TransportError) -> bool:
     """Tell whether an attempt without an answer may have been answered, and billed, all the same."""
-    return error.status is None or error.status == 408
+    return not error.unsent and error.status in (None, 408)

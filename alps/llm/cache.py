@@ -59,6 +59,7 @@ class Cache:
         self.rebuilt = False
         self.unkept = 0
         self._reason = ""
+        self._closed = False
         self._rests_until = 0.0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +117,9 @@ class Cache:
         self._open()
 
     def get(self, key: str) -> Reply | None:
-        """Return the reply stored under `key`."""
+        """Return the reply stored under `key`; none once the cache is closed."""
+        if self._closed:
+            return None
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         except sqlite3.OperationalError:  # full disk, or locked: nothing is wrong with what is stored
@@ -130,7 +133,9 @@ class Cache:
             return None
 
     def put(self, key: str, reply: Reply) -> None:
-        """Store `reply` under `key`."""
+        """Store `reply` under `key`; nothing once the cache is closed."""
+        if self._closed:
+            return
         if time.monotonic() < self._rests_until:
             self.unkept += 1
             return
@@ -150,4 +155,5 @@ class Cache:
 
     def close(self) -> None:
         """Close the database."""
+        self._closed = True
         self._db.close()

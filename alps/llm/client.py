@@ -88,6 +88,13 @@ class Client:
             self._ledger.totals.cached += 1  # answered by a call that another one pays for
         return await asyncio.shield(flight)
 
+    async def aclose(self) -> None:
+        """Give up what is under way, before its connections are closed."""
+        flights = list(self._flights.values())
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
     def _landed(self, key: str, ended: asyncio.Task[Completion[Any]]) -> None:
         """Forget a flight; an error that nobody waits for any more, since another one has ended the run, is heard."""
         self._flights.pop(key, None)
@@ -164,6 +171,10 @@ class Client:
                 call = replace(call, status=error.status, error=str(error))
                 await self._record(call, started, ticket, billed=None if may_be_billed(error) else False)
                 await self._ledger.flushed()
+                raise
+            except asyncio.CancelledError:  # the run is interrupted, the provider may answer all the same
+                call = replace(call, error="interrupted before the answer came")
+                await self._record(call, started, ticket, billed=None)
                 raise
             self._limiter.succeeded()
         completion = understand(reply, request.answer)

@@ -21,12 +21,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from alps.errors import AlpsError, CredentialError, UsageError
+from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
 from alps.llm.prices import has_own_price, price_of
 from alps.llm.secrets import redact
 from alps.llm.types import Reply, Request, TransportError
 
 _PLACEHOLDER_KEY = "not-needed"
+_LONGEST_WAIT = 3600.0
+"""Seconds; a provider that asks for more has a quota for the day."""
 
 
 @functools.cache
@@ -167,15 +169,12 @@ def _cost(response: Any, model: str, *, prompt_tokens: int | None, completion_to
 
 
 def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
-    status = getattr(error, "status_code", None)
+    status, unsent = _http_status(kinds, error)
     text = str(error)
     detail = text.partition("Exception - ")[2] or text  # litellm names its classes up to three times before
     message = redact(f"{type(error).__name__}: {detail}").splitlines()[0][:300]
-    fatal: AlpsError | None = None
-    if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
-        fatal = CredentialError(f"model '{model}': the provider refused the key ({message})")
-    elif isinstance(error, kinds.NotFoundError):
-        fatal = UsageError(f"model '{model}': the endpoint does not have it ({message})")
+    retry_after = _retry_after(error)
+    fatal = _fatal(kinds, error, f"model '{model}'", message, retry_after)
     transient = isinstance(
         error,
         (
@@ -186,15 +185,47 @@ def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
             kinds.Timeout,
             kinds.APIConnectionError,
         ),
-    ) or (isinstance(status, int) and (status >= 500 or status in (408, 409, 425)))
+    ) or (status is not None and (status >= 500 or status in (408, 409, 425)))
     return TransportError(
         message,
-        transient=transient,
+        transient=transient and fatal is None,
         status=status,
-        retry_after=_retry_after(error),
+        unsent=unsent,
+        retry_after=retry_after,
         refused=isinstance(error, kinds.ContentPolicyViolationError),
         fatal=fatal,
     )
+
+
+def _fatal(kinds: Any, error: Any, who: str, message: str, retry_after: float | None) -> AlpsError | None:
+    """Return what to end the run with, where no later call can go through either."""
+    if retry_after is not None and retry_after > _LONGEST_WAIT:
+        wait = f"asks to wait {retry_after / 3600:,.1f} hours"
+        return QuotaError(f"{who}: the provider {wait} ({message}); the same command goes on then")
+    if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
+        return CredentialError(f"{who}: the provider refused the key ({message})")
+    if isinstance(error, kinds.NotFoundError):
+        return UsageError(f"{who}: the endpoint does not have it ({message})")
+    return None
+
+
+def _http_status(kinds: Any, error: Any) -> tuple[int | None, bool]:
+    """Return the status that a server gave, None where it gave none, and whether it was never reached.
+
+    litellm makes up a status for connections that broke.
+    """
+    import httpx
+
+    status = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else None
+    if isinstance(error, kinds.Timeout):
+        return status or 408, False
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, httpx.TransportError):
+            return None, isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        cause = cause.__cause__ or cause.__context__
+    return status, False
 
 
 def _retry_after(error: Any) -> float | None:

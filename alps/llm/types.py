@@ -105,7 +105,8 @@ class TransportError(Exception):
 
     Attributes:
         transient: Whether the same request may go through later.
-        status: The HTTP status, None where there was none.
+        status: The HTTP status, None where there was none; 408 where the answer took too long.
+        unsent: Whether no connection came about, so that nobody can have answered.
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
         fatal: What to end the run with, where no later call can go through either.
@@ -117,10 +118,11 @@ class TransportError(Exception):
         *,
         transient: bool,
         status: int | None = None,
+        unsent: bool = False,
         retry_after: float | None = None,
         refused: bool = False,
         fatal: AlpsError | None = None,
     ) -> None:
         super().__init__(message)
-        self.transient, self.status = transient, status
+        self.transient, self.status, self.unsent = transient, status, unsent
         self.retry_after, self.refused, self.fatal = retry_after, refused, fatal

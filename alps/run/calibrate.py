@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -39,6 +39,7 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.judges.stress_labels import STRESS, stress_labels
 from alps.llm.ledger import Totals
+from alps.run.engine import stopping_together
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
 from alps.run.manifest import build_manifest, claim, write_json
@@ -202,7 +203,8 @@ def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, A
             _without(report, missing[report.rubric], settings.max_failures * len(labels.items_of(report.rubric)))
             for report in _reports(settings, labels, verdicts, sample)
         ]
-        row = bound(report_rows(reports, verdicts, labels), judge, today=made, days=settings.valid_days)
+        found = report_rows(reports, verdicts, labels)
+        row = bound(found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base)
         row |= {"unheard": len(unheard), "calls": _calls(ledger.totals)}
         write_json(folder / "calibration.json", row)
     return Calibrated(
@@ -255,7 +257,8 @@ async def _ask_all(
                         heard[item.item_id] = await _once(asked, item, journal, judge.name)
                         progress(heard[item.item_id].outcome == "ok")
 
-                await asyncio.gather(*(work() for _ in range(2 * settings.concurrency)))
+                async with stopping_together(work() for _ in range(2 * settings.concurrency)) as workers:
+                    await asyncio.gather(*workers)
             journal.settle(item.item_id for item in items)
             rows = [row for item in items if (row := journal.get(item.item_id)) is not None]
         finally:
@@ -277,12 +280,12 @@ def _judged(row: Row, labels: LabelSet, judge: str) -> str | None:
 
 
 def _day(row: Row) -> date | None:
-    """Return the day of a verdict in the journal; None where there is none, or one to come."""
+    """Return the day of a verdict in the journal; None where there is none, or one to come in every time zone."""
     try:
         day = date.fromisoformat(str(row.get("day")))
     except ValueError:
         return None
-    return day if day <= date.today() else None
+    return day if day <= date.today() + timedelta(days=1) else None
 
 
 async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) -> Heard:

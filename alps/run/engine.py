@@ -49,14 +49,22 @@ class Journals:
 
 @dataclass
 class Outcome:
-    """What came out of a track: the boards, and what was met on the way; filled while it runs."""
+    """What came out of a track: the boards, and what was met on the way; filled while it runs.
+
+    `errors` has the first error of each kind, by the order of the data, and where in that order it stands.
+    """
 
     board: Board
     floors: Mapping[str, Board]
     repaired: int = 0
     truncated: int = 0
     notes: Counter[str] = field(default_factory=Counter)
-    errors: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def remember_error(self, kind: str, error: str | None, place: int) -> None:
+        """Keep the error of the sample at `place`, unless an earlier sample failed in the same way."""
+        if error:
+            self.errors[kind] = min(self.errors.get(kind, (place, error)), (place, error))
 
 
 @dataclass(frozen=True)
@@ -152,13 +160,13 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
             if unit.repeat == 0:
                 await _score_floors(plan, unit)
 
-    async with _stopping_together(work() for _ in range(plan.workers)) as workers:
+    async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
     plan.journals.settle(order)
 
 
 @asynccontextmanager
-async def _stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[None]]]:
+async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Run workers as tasks; when one fails, or the run is interrupted, end the others before going on."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
@@ -173,7 +181,7 @@ async def _process(plan: Plan, unit: Unit) -> bool:
     """Take one sample through the stages; return whether it was scored."""
     task, outcome = unit.track.task, unit.track.outcome
     prediction = await _predict(plan, unit)
-    _remember(outcome, prediction)
+    _remember(outcome, prediction, unit.place)
     if prediction.outcome in UNHEARD:
         count_failure(outcome.board, prediction.outcome)
         await _write_score(plan, unit, {"outcome": prediction.outcome, "stage": "generate", "scores": {}})
@@ -184,8 +192,7 @@ async def _process(plan: Plan, unit: Unit) -> bool:
     if prediction.outcome == "ok":
         verdict = await _judge(plan, unit, prediction)
         if verdict["outcome"] != "ok":
-            if verdict["error"]:
-                outcome.errors.setdefault(f"judge {verdict['outcome']}", verdict["error"])
+            outcome.remember_error(f"judge {verdict['outcome']}", verdict["error"], unit.place)
             return await _unscored(plan, unit, verdict["outcome"])
     else:
         count_failure(outcome.board, prediction.outcome)
@@ -197,13 +204,24 @@ async def _process(plan: Plan, unit: Unit) -> bool:
 
 
 async def _predict(plan: Plan, unit: Unit) -> Prediction:
-    row = plan.journals.predictions.get(unit.key)
-    if row is not None and row["outcome"] not in UNHEARD:
-        return Prediction.model_validate(row)
+    if (heard := _heard(plan, unit)) is not None:
+        return heard
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
     prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
     await plan.journals.predictions.append_together(prediction.model_dump())
     return prediction
+
+
+def _heard(plan: Plan, unit: Unit) -> Prediction | None:
+    """Return what the journal holds of an answer; None where it was not heard, or its row is no prediction."""
+    row = plan.journals.predictions.get(unit.key)
+    try:
+        prediction = None if row is None else Prediction.model_validate(row)
+        if prediction is not None and prediction.prediction is not None:
+            unit.track.task.fits(unit.sample, prediction.prediction)
+    except (ValueError, LookupError, TypeError):
+        return None
+    return None if prediction is None or prediction.outcome in UNHEARD else prediction
 
 
 def _fitting(unit: Unit, prediction: Prediction) -> Prediction:
@@ -232,7 +250,7 @@ async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
 def is_judged(row: Row) -> bool:
     """Tell whether a verdict is whole; a failure beside the score leaves the record scored, and is asked again."""
     parts = [row, *(row[name] for name in ("support", "used") if row.get(name))]
-    return all(part["outcome"] == "ok" for part in parts)
+    return all(isinstance(part, dict) and part.get("outcome") == "ok" for part in parts)
 
 
 async def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:
@@ -253,12 +271,11 @@ def _score_fields(scored: Scored) -> Row:
     return {"scores": dict(scored.scores), "counts": dict(scored.counts), **scored.details}
 
 
-def _remember(outcome: Outcome, prediction: Prediction) -> None:
+def _remember(outcome: Outcome, prediction: Prediction, place: int) -> None:
     outcome.repaired += prediction.repaired
     outcome.truncated += prediction.truncated
     outcome.notes.update(prediction.notes)
-    if prediction.error:
-        outcome.errors.setdefault(prediction.outcome, prediction.error)
+    outcome.remember_error(prediction.outcome, prediction.error, place)
 
 
 async def _score_floors(plan: Plan, unit: Unit) -> None:

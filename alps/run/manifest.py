@@ -17,7 +17,7 @@ CONFIG = "config.toml"
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
 _NOT_REPEATED = ("config", "dry_run")
-_COMPARED = ("alps", "settings", "system", "data", "prompts", "judge")
+_COMPARED = ("alps", "settings", "system", "data", "prompts", "judge", "predictions")
 
 
 def library_versions() -> dict[str, str]:
@@ -38,9 +38,14 @@ def build_manifest(
     data: Mapping[str, Any],
     prompts: Mapping[str, str],
     judge: Mapping[str, Any],
+    predictions: str | None = None,
 ) -> dict[str, Any]:
-    """Return the manifest of a run; nothing in it depends on when or where it runs."""
-    return {
+    """Return the manifest of a run; nothing in it depends on when or where it runs.
+
+    `predictions` is the sha256 of those that are judged again, where a run has none of its own.
+    """
+    judged = {"predictions": predictions} if predictions is not None else {}
+    return judged | {
         "alps": __version__,
         "settings": dict(settings),
         "system": dict(system),
@@ -63,7 +68,7 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
         return False
     there = read_manifest(folder)
     for name in _COMPARED:
-        if difference := _difference(there.get(name), _as_json(manifest[name]), name):
+        if difference := _difference(there.get(name), _as_json(manifest.get(name)), name):
             raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
     return True
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """The systems, the judge, and the reply cache (None where no LLM is asked, or it is off).
+    """The systems, the judge, the reply cache (None where no LLM is asked, or it is off), and who asks the LLMs.
 
     `systems` has a row for every track, in their order, with the system once per repeat.
     """
@@ -35,9 +35,12 @@ class Services:
     systems: tuple[tuple[System, ...], ...]
     judge: Judge
     cache: "Cache | None"
+    clients: "tuple[Client, ...]" = ()
 
     async def aclose(self) -> None:
-        """End the processes and connections that were opened."""
+        """Give up what is still asked, and end the processes and connections that were opened."""
+        for client in self.clients:
+            await client.aclose()
         shared = (getattr(system, "system", system) for row in self.systems for system in row)
         for system in {id(system): system for system in shared}.values():
             close = getattr(system, "aclose", None)
@@ -102,7 +105,7 @@ def open_services(
         if embedded
         else _llm_judge(settings, client(settings.judge_api_base, settings.judge), wording)
     )
-    return Services(systems, judge, cache)
+    return Services(systems, judge, cache, tuple(clients.values()))
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
@@ -115,7 +118,8 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     if is_embedded_judge(settings.judge):
         return Services((), embedded_judge(settings.judge), None)
     cache, budget = _open_cache(), _budget_of(settings, ledger)
-    return Services((), _llm_judge(settings, _client(settings, ledger, cache, budget), None), cache)
+    client = _client(settings, ledger, cache, budget)
+    return Services((), _llm_judge(settings, client, None), cache, (client,))
 
 
 def check_judge(settings: AskSettings) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,6 +45,14 @@ class Finished:
     budget_spent: bool
 
 
+@dataclass(frozen=True)
+class _Predictions:
+    """Predictions of a finished run that are judged again."""
+
+    lines: bytes
+    sha256: str
+
+
 def run(settings: RunSettings) -> Finished:
     """Carry out a run, or what is left of it, and write its summary.
 
@@ -81,14 +89,15 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
         raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}")
     check_names(settings, data.tasks, generate=False)
     _check_calibration(settings, data)
-    slug = f"{_slug(settings.judge)}-{_digest(settings.experiment())}"
+    predictions = _predictions_of(source)
+    slug = f"{_slug(settings.judge)}-{_digest({**settings.experiment(), 'predictions': predictions.sha256})}"
     folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
     other = ["Its rubrics were worded otherwise, by alps sensitivity, which no setting here says."]
     told += other if wording is not None else _repeating(folder)
-    return _carry_out(settings, data, folder, predictions=source, wording=wording, told=told)
+    return _carry_out(settings, data, folder, predictions=predictions, wording=wording, told=told)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
@@ -106,14 +115,16 @@ def dry_run(settings: RunSettings) -> list[Stage]:
         ledger = Ledger(Path(scratch) / "calls.jsonl")
         services = open_services(settings, data.tasks, ledger, None)
         options = JudgingOptions(extras=settings.extras == "judge")
-        stages = estimate(
-            _track_plans(data, services), services, options=options, predictions=predictions, verdicts=verdicts
-        )
-        asyncio.run(services.aclose())
-        ledger.close()
-        for journal in (predictions, verdicts):
-            if journal is not None:
-                journal.close()
+        try:
+            stages = estimate(
+                _track_plans(data, services), services, options=options, predictions=predictions, verdicts=verdicts
+            )
+        finally:
+            asyncio.run(services.aclose())
+            ledger.close()
+            for journal in (predictions, verdicts):
+                if journal is not None:
+                    journal.close()
     return stages
 
 
@@ -187,7 +198,7 @@ def _carry_out(
     data: Data,
     folder: Path,
     *,
-    predictions: Path | None,
+    predictions: _Predictions | None,
     wording: Mapping[str, Prompt] | None = None,
     told: Sequence[str],
 ) -> Finished:
@@ -196,11 +207,13 @@ def _carry_out(
     `told` stands above the settings that repeat the run.
     """
     with claimed_folder(folder) as ledger:
-        services = open_services(settings, data.tasks, ledger, folder) if predictions is None else None
-        services = services or _judging_services(
-            settings, data.tasks, ledger, predictions or folder, folder, wording=wording
-        )
-        plan, chosen = asyncio.run(_run(settings, data, folder, services=services, ledger=ledger, told=told))
+        if predictions is None:
+            services = open_services(settings, data.tasks, ledger, folder)
+        else:
+            services = _judging_services(settings, data.tasks, ledger, predictions, folder, wording=wording)
+        judged = None if predictions is None else predictions.sha256
+        running = _run(settings, data, folder, services=services, ledger=ledger, judged=judged, told=told)
+        plan, chosen = asyncio.run(running)
         found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
@@ -222,7 +235,14 @@ def _carry_out(
 
 
 async def _run(
-    settings: RunSettings, data: Data, folder: Path, *, services: Services, ledger: Ledger, told: Sequence[str]
+    settings: RunSettings,
+    data: Data,
+    folder: Path,
+    *,
+    services: Services,
+    ledger: Ledger,
+    judged: str | None,
+    told: Sequence[str],
 ) -> tuple[Plan, Chosen]:
     system, judge = services.systems[0][0], services.judge
     async with closing(services):
@@ -235,6 +255,7 @@ async def _run(
             data=data.description,
             prompts={prompt.id: prompt.sha256 for prompt in _prompts(settings, data.tasks)},
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
+            predictions=judged,
         )
         claim(folder, manifest)
         write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
@@ -272,26 +293,31 @@ def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
     return list({prompt.id: prompt for task in tasks for prompt in task.rubrics}.values())
 
 
+def _predictions_of(source: Path) -> _Predictions:
+    path = source / "predictions.jsonl"
+    if not path.is_file():
+        raise UsageError(f"{source}: no predictions.jsonl to judge")
+    lines = path.read_bytes()
+    return _Predictions(lines, hashlib.sha256(lines).hexdigest())
+
+
 def _judging_services(
     settings: RunSettings,
     tasks: Sequence[Task],
     ledger: Ledger,
-    source: Path,
+    predictions: _Predictions,
     folder: Path,
     *,
     wording: Mapping[str, Prompt] | None,
 ) -> Services:
-    """Bring the finished predictions of a run into a new folder; what is missing there stays unheard."""
-    predictions = source / "predictions.jsonl"
-    if not predictions.is_file():
-        raise UsageError(f"{source}: no predictions.jsonl to judge")
+    """Bring finished predictions into a new folder; what is missing there stays unheard."""
     if not (folder / "predictions.jsonl").exists():
         temporary = folder / "predictions.jsonl.tmp"
-        shutil.copyfile(predictions, temporary)
+        temporary.write_bytes(predictions.lines)
         temporary.replace(folder / "predictions.jsonl")
     judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording)
     systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
-    return Services(systems, judging.judge, judging.cache)
+    return replace(judging, systems=systems)
 
 
 def _slug(text: str) -> str:

@@ -36,11 +36,11 @@ def summarise_track(plan: Plan, track: TrackPlan, *, seed: int) -> dict[str, Any
         "repaired": outcome.repaired,
         "truncated": outcome.truncated,
         "empty_vs_empty": board.total("empty_vs_empty"),
-        "rejected_gold": board.total("rejected_gold"),
+        "rejected_gold": board.total_once("rejected_gold"),
         "unchecked": board.total("unchecked"),
         "counts": board.totals(),
-        "notes": dict(outcome.notes.most_common(20)),
-        "errors": dict(sorted(outcome.errors.items())),
+        "notes": dict(sorted(outcome.notes.items(), key=lambda item: (-item[1], item[0]))[:20]),
+        "errors": {kind: error for kind, (_, error) in sorted(outcome.errors.items())},
         "floors": {name: _floor(plan, track, name, seed) for name in outcome.floors},
     }
 

@@ -1,0 +1,70 @@
+"""What a run says does not depend on which of its records was finished first."""
+
+import json
+
+import pytest
+
+from tests.endtoend import contents, damage_file, rows, run
+
+FAILING = """
+import asyncio
+
+class {name}:
+    async def predict(self, sample):
+        place = int(sample.benchmark_id[-3:])
+        await asyncio.sleep({delay})
+        if place % 3 == 0:
+            raise ValueError(f"{{place}} can't be answered")
+        return [{{"value": f"Owns {{place}} cats", "confidence": 7 + place}}]
+"""
+WORDS = ("run", "task=extraction", "limit=9", "concurrency=9", "out=out")
+
+
+def finished(folder, delay):
+    folder.mkdir()
+    (folder / "mine.py").write_text(FAILING.format(name="Mine", delay=delay))
+    done = run(folder, *WORDS, "model=python:mine:Mine")
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def in_order(tmp_path_factory):
+    return finished(tmp_path_factory.mktemp("order") / "forwards", "place / 50")
+
+
+def test_the_summary_is_the_same_where_the_last_record_is_finished_first(in_order, tmp_path):
+    backwards = finished(tmp_path / "backwards", "(9 - place) / 50")
+    summary = json.loads((backwards / "summary.json").read_text())["tracks"]["task1"]
+    assert summary["failed_predictions"] == {"invalid": 3}
+    assert "3 can't be answered" in summary["errors"]["invalid"]
+    assert len(summary["notes"]) > 1
+    assert contents(backwards) == contents(in_order)
+
+
+def no_outcome(lines):
+    lines[1] = (
+        json.dumps({key: value for key, value in json.loads(lines[1]).items() if key != "outcome"}).encode() + b"\n"
+    )
+
+
+def odd_outcome(lines):
+    lines[1] = (
+        lines[1].replace(b'"outcome": "ok"', b'"outcome": "fine"').replace(b'"outcome":"ok"', b'"outcome":"fine"')
+    )
+
+
+def a_list_for_an_answer(lines):
+    lines[1] = json.dumps({**json.loads(lines[1]), "prediction": [1, 2]}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("damage", [no_outcome, odd_outcome, a_list_for_an_answer])
+def test_a_row_that_is_no_prediction_is_asked_again(in_order, tmp_path, damage):
+    folder = finished(tmp_path / "again", "place / 50").parent
+    before = (folder / "out" / "predictions.jsonl").read_bytes()
+    damage_file(folder / "out" / "predictions.jsonl", damage)
+    assert (folder / "out" / "predictions.jsonl").read_bytes() != before
+    again = run(folder, *WORDS, "model=python:mine:Mine")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert contents(folder / "out") == contents(in_order)
+    assert len(rows(folder / "out" / "predictions.jsonl")) == 9
