@@ -8,7 +8,7 @@ import click
 from alps import __version__
 from alps.completion import COMPARE, COMPLETE_VAR, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
 from alps.errors import BudgetError
-from alps.guard import guarded
+from alps.guard import encode_all, guarded
 
 
 @click.group(
@@ -44,12 +44,14 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
     """
+    from alps.run.heeded import check_run
     from alps.run.services import unpriced
     from alps.run.start import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings, parse_words
 
     parsed = parse_words(settings, RunSettings)
+    check_run(parsed)
     if parsed.max_cost is not None:
         for model in unpriced(parsed):
             click.echo(
@@ -72,14 +74,15 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
-    from pathlib import Path
-
+    from alps.report.runs import find_run
+    from alps.run.heeded import check_judge
     from alps.run.start import score_again
     from alps.settings import JudgeSettings, parse_words
 
     parsed = parse_words(settings, JudgeSettings)
+    check_judge(parsed)
     given = {word.partition("=")[0]: getattr(parsed, word.partition("=")[0]) for word in settings}
-    _show(score_again(Path(run_folder), given))
+    _show(score_again(find_run(run_folder), given))
 
 
 @cli.command()
@@ -94,18 +97,17 @@ def sensitivity(words: tuple[str, ...]) -> None:
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
     import json
-    from pathlib import Path
 
     from alps.report.runs import find_run
     from alps.report.sensitivity import find_sensitivity
     from alps.report.sensitivity_table import print_sensitivity
     from alps.run.sensitivity import judge_reworded, plan_wordings
-    from alps.settings import SensitivitySettings, parse_words
+    from alps.settings import SensitivitySettings, parse_words, part_words
 
-    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    runs, settings = part_words(words)
     parsed = parse_words(settings, SensitivitySettings)
     given = [word.partition("=")[0] for word in settings]
-    plan = plan_wordings([find_run(word) for word in words if word not in settings], parsed)
+    plan = plan_wordings([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
     done = judge_reworded(plan, {key: getattr(parsed, key) for key in given})
     found = find_sensitivity(done)
@@ -178,16 +180,15 @@ def compare(words: tuple[str, ...]) -> None:
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
     import json
-    from pathlib import Path
 
     from alps.report.compare import CompareSettings, compare_runs
     from alps.report.compare_table import print_comparison
     from alps.report.runs import find_run
-    from alps.settings import parse_words
+    from alps.settings import parse_words, part_words
 
-    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    runs, settings = part_words(words)
     parsed = parse_words(settings, CompareSettings)
-    comparison = compare_runs([find_run(word) for word in words if word not in settings], seed=parsed.seed)
+    comparison = compare_runs([find_run(word) for word in runs], seed=parsed.seed)
     if parsed.format == "json":
         click.echo(json.dumps(comparison.as_json(), ensure_ascii=False, indent=2))
     else:
@@ -305,9 +306,12 @@ def calibrate(settings: tuple[str, ...]) -> None:
     from alps.report.calibration import print_calibration
     from alps.report.calibration_page import write_calibration_page
     from alps.run.calibrate import calibrate_judge
+    from alps.run.heeded import check_judge
     from alps.settings import CalibrateSettings, parse_words
 
-    done = calibrate_judge(parse_words(settings, CalibrateSettings))
+    parsed = parse_words(settings, CalibrateSettings)
+    check_judge(parsed)
+    done = calibrate_judge(parsed)
     console = _console()
     print_calibration(done.reports, judge=done.judge, console=console)
     for line in done.account():
@@ -416,9 +420,9 @@ def doctor() -> None:
 
 
 def _console() -> Any:
-    from rich.console import Console
+    from alps.report.terminal import terminal
 
-    return Console(width=80, highlight=False)
+    return terminal()
 
 
 def _show(finished: Any) -> None:
@@ -434,4 +438,5 @@ def _show(finished: Any) -> None:
 
 def main() -> NoReturn:
     """Run the command; errors the user can mend are one line on stderr, without a traceback."""
+    encode_all()
     sys.exit(guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR)))

@@ -1,6 +1,8 @@
 """What goes wrong in a command becomes an exit code, and one line where the user can mend it."""
 
+import codecs
 import errno
+import io
 import signal
 import sys
 from collections.abc import Callable
@@ -11,6 +13,24 @@ import click
 from alps.errors import AlpsError
 
 INTERRUPTED = 130
+_PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
+"""What stands for signs of ours where the encoding of the terminal has none of them, one for one: tables keep shape."""
+
+
+def encode_all() -> None:
+    """Let stdout and stderr print every text, whatever their encoding: what it does not have is replaced."""
+    codecs.register_error("alps", _replaced)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            with suppress(OSError):  # its file was exchanged for one that can't be sought in
+                stream.reconfigure(errors="alps")
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = error.object[error.start : error.end].translate(_PLAIN)
+    return "".join(sign if sign.isascii() else "?" for sign in plain), error.end
 
 
 def guarded(command: Callable[[], object]) -> int:
@@ -31,6 +51,10 @@ def guarded(command: Callable[[], object]) -> int:
         code = _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
+    except RuntimeError as error:
+        if "home directory" not in str(error):
+            raise
+        code = _complain("your home folder is not known; set HOME, or ALPS_CACHE to a folder for the replies", 2)
     except OSError as error:
         hint = "; make room, and the same command goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)

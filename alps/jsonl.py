@@ -12,6 +12,8 @@ from typing import Any
 Row = dict[str, Any]
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_AS_BYTES: int = getattr(os, "O_BINARY", 0)
+"""Keeps Windows from writing line ends of its own."""
 _FLUSHING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
 
 
@@ -51,6 +53,14 @@ def _parse(line: bytes) -> Row | None:
     return row if isinstance(row, dict) else None
 
 
+def _read_at(file: int, offset: int, length: int) -> bytes:
+    """Read `length` bytes at `offset`; what is appended goes to the end all the same."""
+    if hasattr(os, "pread"):
+        return os.pread(file, length, offset)
+    os.lseek(file, offset, os.SEEK_SET)  # Windows
+    return os.read(file, length)
+
+
 class Appender:
     """Appends rows durably: each is on disk when `append` returns.
 
@@ -59,7 +69,7 @@ class Appender:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _AS_BYTES, 0o644)
         self.size = self._durable = self._cut_torn_line()
         self._flush: asyncio.Task[None] | None = None
         self._syncing: Future[None] | None = None
@@ -124,7 +134,7 @@ class Appender:
 
     def read(self, offset: int, length: int) -> Row:
         """Return the row at `offset`."""
-        row: Row = json.loads(os.pread(self._file, length, offset))
+        row: Row = json.loads(_read_at(self._file, offset, length))
         return row
 
     def close(self) -> None:
@@ -141,7 +151,7 @@ class Appender:
         end = size
         while end > 0:
             start = max(0, end - 65_536)
-            newline = os.pread(self._file, end - start, start).rfind(b"\n")
+            newline = _read_at(self._file, start, end - start).rfind(b"\n")
             if newline >= 0:
                 end = start + newline + 1
                 break

@@ -1,5 +1,6 @@
 """`key=value` words and config files become typed settings; a typo names the closest key."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,29 @@ Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], Befo
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
+_NONE: frozenset[str] = frozenset()
+_is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
+_DAY = r"^\d{4}-\d\d-\d\d$"
+_WHOLE = "it takes a whole number"
+_IN_WORDS = {
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "int_type": _WHOLE,
+    "float_parsing": "it takes a number",
+    "float_type": "it takes a number",
+    "finite_number": "it takes a finite number",
+    "bool_parsing": "it takes yes or no",
+    "bool_type": "it takes yes or no",
+    "string_type": "it takes text",
+    "greater_than": "it must be more than {gt:g}",
+    "greater_than_equal": "it must be {ge:g} or more",
+    "less_than": "it must be less than {lt:g}",
+    "less_than_equal": "it must be {le:g} or less",
+    "literal_error": "it takes {expected}",
+}
+"""What a value must be, by the validator's name of the fault."""
+
 
 class AskSettings(BaseModel):
     """Who judges, and how it is asked."""
@@ -47,7 +71,7 @@ class AskSettings(BaseModel):
 
     judge: Annotated[str, Field(description="lexical, a litellm model, or recorded:FILE")] = "lexical"
     judge_api_base: Annotated[str | None, Field(description="endpoint of the judge")] = None
-    judge_temperature: Annotated[float | None, Field(ge=0, description="of the judge; 0 unless given")] = None
+    judge_temperature: Annotated[float | None, Field(ge=0, description="of the judge [0]")] = None
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
@@ -124,6 +148,11 @@ class RunSettings(JudgeSettings):
     presence_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
     reasoning_effort: Annotated[str | None, Field(description="sent to the model, if given")] = None
 
+    @field_validator("task")
+    @classmethod
+    def _each_once(cls, task: str) -> str:
+        return ",".join(dict.fromkeys(task.split(",")))
+
     def sampling(self) -> dict[str, Any]:
         """Return the sampling settings of the model that were given."""
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
@@ -184,20 +213,32 @@ class CalibrateSettings(AskSettings):
     verdicts: Annotated[str | None, Field(description="recorded verdicts, to be used instead of asking")] = None
     judge: Annotated[str, Field(description="lexical, a litellm model, or one among the recorded verdicts")] = ""
     valid_days: Annotated[int, Field(ge=1, le=3650, description="for how many days the calibration counts")] = 180
-    gate_items: Annotated[int | None, Field(ge=0, description="labelled items of each class")] = None
-    gate_rate: Annotated[Share | None, Field(description="of the lower bounds of sensitivity and specificity")] = None
-    gate_below_people: Annotated[float | None, Field(ge=0, description="how far kappa may be below people's")] = None
-    gate_omega: Annotated[Share | None, Field(description="share of the people that the judge can replace")] = None
-    gate_unparsed: Annotated[Share | None, Field(description="verdicts that can't be parsed")] = None
-    gate_heterogeneity: Annotated[Share | None, Field(description="least p of being as good everywhere")] = None
-    gate_epsilon: Annotated[Share | None, Field(description="of the alternative-annotator test")] = None
-    gate_known_wrong: Annotated[Share | None, Field(description="known-wrong items that are accepted")] = None
-    gate_self_flip: Annotated[Share | None, Field(description="verdicts that change when asked again")] = None
+    gate_items: Annotated[int | None, Field(ge=0, description="labelled items of each class [50]")] = None
+    gate_rate: Annotated[
+        Share | None, Field(description="of the lower bounds of sensitivity and specificity [0.75]")
+    ] = None
+    gate_below_people: Annotated[float | None, Field(ge=0, description="how far kappa may be below people's [0.1]")] = (
+        None
+    )
+    gate_omega: Annotated[Share | None, Field(description="share of the people that the judge can replace [0.5]")] = (
+        None
+    )
+    gate_unparsed: Annotated[Share | None, Field(description="verdicts that can't be parsed [0.02]")] = None
+    gate_heterogeneity: Annotated[Share | None, Field(description="least p of being as good everywhere [0.01]")] = None
+    gate_epsilon: Annotated[Share | None, Field(description="of the alternative-annotator test [0.2]")] = None
+    gate_known_wrong: Annotated[Share | None, Field(description="known-wrong items that are accepted [0.1]")] = None
+    gate_self_flip: Annotated[Share | None, Field(description="verdicts that change when asked again [0.05]")] = None
 
     def gates(self) -> dict[str, float]:
         """Return the gates that were set, by their names."""
         given = ((name, value) for name, value in self if name.startswith("gate_") and value is not None)
         return {name.removeprefix("gate_"): value for name, value in given}
+
+
+def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Part words into folders and settings; a word with a = in it is a folder where there is one of that name."""
+    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    return [word for word in words if word not in settings], settings
 
 
 def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
@@ -216,8 +257,15 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
         if key in pairs:
             raise UsageError(f"{key}: given twice")
         pairs[key] = value
-    config = read_config(Path(pairs["config"]), model) if "config" in pairs and "config" in model.model_fields else {}
-    return parse_settings({**config, **pairs}, model)
+    for key, value in pairs.items():
+        _check_known(key, model)
+        if not value.strip():
+            raise UsageError(_missing(key, model) if _needed(key, model) else f"{key}=: empty; leave it out")
+    if "config" not in pairs:
+        return parse_settings(pairs, model)
+    config = Path(pairs["config"])
+    values = {key: value for key, value in read_config(config, model).items() if key not in pairs}
+    return _parse({**values, **pairs}, model, config=config, of_config=frozenset(values))
 
 
 def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
@@ -228,7 +276,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
         DataError: If it is not TOML, or has a key that is not known.
     """
     try:
-        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8"))
+        values = tomllib.loads(path.expanduser().read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"config={path}: {error.strerror or 'can not be read'}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -245,21 +293,53 @@ def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> Setting
     Raises:
         UsageError: If a key is unknown or missing, or a value does not fit; one line, with the closest key.
     """
-    known = model.model_fields
     for key in values:
-        if key not in known:
-            raise UsageError(f"unknown key '{key}'{closest(key, known)} (known: {', '.join(sorted(known))})")
+        _check_known(key, model)
+    return _parse(values, model)
+
+
+def _parse(
+    values: Mapping[str, Any], model: type[SettingsT], *, config: Path | None = None, of_config: frozenset[str] = _NONE
+) -> SettingsT:
+    """Validate; what is wrong with a value out of a config file names the file."""
+    empty = next((key for key, value in values.items() if value == "" and _needed(key, model)), None)
+    if empty is not None:
+        raise UsageError(_missing(empty, model) if empty not in of_config else f"{config}: {_missing(empty, model)}")
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
         if first["type"] == "missing":
-            raise UsageError(f"{key}= is missing ({known[key].description})") from error
+            raise UsageError(_missing(key, model)) from error
         shown = values[key] if not key.endswith("api_base") else "…"
-        given = f"{key}={shown}"
-        raise UsageError(f"{given}: {_lower_first(first['msg'])}") from error
+        where = f"{config}, " if key in of_config else ""
+        raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
 
 
-def _lower_first(text: str) -> str:
+def _check_known(key: str, model: type[BaseModel]) -> None:
+    known = model.model_fields
+    if key in known:
+        return
+    hint = "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider" if _is_key(key) else ""
+    guess = "" if hint else f"{closest(key, known)} (known: {', '.join(sorted(known))})"
+    raise UsageError(f"unknown key '{key}'{hint or guess}")
+
+
+def _needed(key: str, model: type[BaseModel]) -> bool:
+    return key in model.model_fields and model.model_fields[key].is_required()
+
+
+def _missing(key: str, model: type[BaseModel]) -> str:
+    return f"{key}= is missing ({model.model_fields[key].description})"
+
+
+def _in_words(error: Any) -> str:
+    """Say what is wrong with a value, in words of ours where the validator's are those of a programmer."""
+    said = _IN_WORDS.get(error["type"])
+    if said is not None:
+        return said.format(**error.get("ctx", {}))
+    if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == _DAY:
+        return "it takes a day, such as 2026-05-31"
+    text = str(error["msg"]).removeprefix("Value error, ")
     return text[:1].lower() + text[1:]

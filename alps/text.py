@@ -7,6 +7,20 @@ import unicodedata
 _OPTIONAL_MARK_CLASSES = frozenset((*range(10, 37), *range(200, 241)))
 
 
+class _Kept(dict[int, str | None]):
+    """What becomes of each character in loose folding, looked up once: nothing, a digit, or itself."""
+
+    def __missing__(self, code: int) -> str | None:
+        character = chr(code)
+        digit = unicodedata.decimal(character, None)
+        kept = character if digit is None else str(digit)
+        self[code] = None if unicodedata.combining(character) in _OPTIONAL_MARK_CLASSES else kept
+        return self[code]
+
+
+_KEPT = _Kept()
+
+
 def fold(text: str) -> str:
     """Fold `text` for comparison: NFKC, case, white space.
 
@@ -24,9 +38,5 @@ def fold_loosely(text: str) -> str:
     folded = fold(text).replace("’", "'")
     if folded.isascii():
         return folded
-    kept: list[str] = []
-    for character in unicodedata.normalize("NFKD", folded):
-        if unicodedata.combining(character) not in _OPTIONAL_MARK_CLASSES:
-            digit = unicodedata.decimal(character, None)
-            kept.append(character if digit is None else str(digit))
-    return " ".join(unicodedata.normalize("NFC", "".join(kept)).split())
+    kept = unicodedata.normalize("NFKD", folded).translate(_KEPT)
+    return " ".join(unicodedata.normalize("NFC", kept).split())

@@ -96,7 +96,19 @@ def table(figures: Iterable[Figure]) -> Iterator[list[str]]:
         yield [what, f"{number:,}", f"{took.seconds:.1f}", f"{took.computing:.1f}", f"{took.megabytes:.0f}"]
 
 
-def section(cells: list[list[str]], promised: list[Bound], command: str) -> Section:
+def note(figures: Iterable[Figure]) -> str:
+    """Return what is to be known of «flat»: memory is not, it grows with the samples, by little."""
+    sizes: dict[str, list[Figure]] = {}
+    for figure in figures:
+        sizes.setdefault(figure.what, []).append(figure)
+    told = [f"{what} {each[0].took.megabytes:.0f} → {each[-1].took.megabytes:.0f} MB" for what, each in sizes.items()]
+    return (
+        f"Memory is not flat: it grows linearly with the samples, from the fewest to the most {', '.join(told)}. "
+        "What is kept of each is ids, places and scores, never its text; the bounds say how much"
+    )
+
+
+def section(cells: list[list[str]], promised: list[Bound], command: str, notes: list[str]) -> Section:
     """Return the section of the page."""
     text = f"""Short samples of 2 kB each, written by the release writer, read by its reader, looked through by
 `alps data audit`, and run by `alps run` with an instant class and the lexical judge. No step keeps a sample: the reader
@@ -104,7 +116,7 @@ keeps ids and places of gold rows, the audit what is known of each user, a run t
 Below them as many pools as the release has, of {CANDIDATES:,} candidates with ten words each, read from disk and ranked
 by BM25. The release draws its distractors from some ten thousand memories, so that values come back; where every
 value is a new one, all of them must be cut into words. One process a row; seconds include the start of Python."""
-    return Section("data", "Large data", text, promised, command, cells)
+    return Section("data", "Large data", text, promised, command, cells, notes)
 
 
 def main() -> None:
@@ -120,10 +132,13 @@ def main() -> None:
     cells, promised = list(table([*samples, *pools])), list(bounds(samples, pools))
     misses = missed(promised)
     print(terminal(cells))
+    print(note(samples))
     print("\n".join(f"{what}: {each:,.0f} bytes for one more sample" for what, _, _, each in grown(samples)))
     print(*(misses or ["Every bound that was measured is held."]), sep="\n")
     if words["write"]:
-        write_section(section(cells, promised, f"python bench/data.py samples={words['samples']} write=yes"))
+        write_section(
+            section(cells, promised, f"python bench/data.py samples={words['samples']} write=yes", [note(samples)])
+        )
     sys.exit(1 if misses else 0)
 
 

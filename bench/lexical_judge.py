@@ -1,7 +1,8 @@
 """Measure the lexical judge on recorded pair reviews: python bench/lexical_judge.py SAMPLE_FOLDER.
 
 Figures are Cohen's kappa; folds and bootstrap draws keep the pairs of a session together. A pair matches where the
-recorded review says EQUIVALENT, LABEL_WRONG, TYPE_WRONG, UNDERGENERAL or OVERGENERAL.
+recorded review says EQUIVALENT, LABEL_WRONG, TYPE_WRONG, UNDERGENERAL or OVERGENERAL: the published labels' own rule.
+Under the rule of `alps` over-general predictions match nothing; the same figures by that rule stand below.
 """
 
 import json
@@ -20,6 +21,7 @@ from alps.judges.similarity import THRESHOLD, similarity
 from alps.schema import read_memories
 
 MATCHING = frozenset({"EQUIVALENT", "LABEL_WRONG", "TYPE_WRONG", "UNDERGENERAL", "OVERGENERAL"})
+OVERGENERAL = frozenset({"OVERGENERAL"})
 GOLD_FIELD = {"task1": "memory_items", "task2": "answer"}
 GRID = np.round(np.arange(0.0, 1.0001, 0.01), 2)
 HALF_BAND = 0.1
@@ -37,7 +39,7 @@ class Pair(NamedTuple):
     session: str
     gold: str
     predicted: str
-    matches: bool
+    review: str
 
 
 def read_pairs(sample: Path) -> Iterator[Pair]:
@@ -58,7 +60,7 @@ def read_pairs(sample: Path) -> Iterator[Pair]:
             predicted = values(record["model_output"].get("memory_items"))
             for review in (record["judge_output"] or {}).get("pair_reviews", []):
                 texts = gold[review["gold_id"]], predicted[review["pred_id"]]
-                yield Pair(session, *texts, review["error_type"] in MATCHING)
+                yield Pair(session, *texts, review["error_type"])
 
 
 def same_text(first: str, second: str) -> float:
@@ -125,9 +127,16 @@ def interval_text(decided: Flags, truth: Flags, groups: Groups) -> str:
 
 
 def main() -> None:
-    """Print the figures of the judge and the in-sample kappa of two plain baselines."""
+    """Print the figures of the judge and the in-sample kappa of two plain baselines, by either rule."""
     pairs = list(read_pairs(Path(sys.argv[1])))
-    truth = np.array([pair.matches for pair in pairs])
+    print_figures(pairs, MATCHING)
+    print("\nWhere over-general predictions match nothing, as alps scores:")
+    print_figures(pairs, MATCHING - OVERGENERAL)
+
+
+def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
+    """Print the figures where the reviews in `matching` are matches."""
+    truth = np.array([pair.review in matching for pair in pairs])
     groups = np.unique([pair.session for pair in pairs], return_inverse=True)[1].astype(np.int64)
 
     def score(judge: Callable[[str, str], float]) -> Numbers:

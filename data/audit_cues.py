@@ -24,8 +24,14 @@ Key = tuple[tuple[int, int, str], ...]
 @lru_cache(maxsize=8192)
 def natural(identifier: str) -> Key:
     """Return a key that sorts ids as people count: m2 before m10."""
-    parts = re.split(r"(\d+)", identifier)
-    return tuple((1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts if part)
+    return tuple(_part(part) for part in re.split(r"(\d+)", identifier) if part)
+
+
+def _part(part: str) -> tuple[int, int, str]:
+    if not part.isdecimal():
+        return 0, 0, part
+    digits = "".join(str(int(digit)) for digit in part).lstrip("0")  # of any script, and too many for one number
+    return 1, len(digits), digits
 
 
 def _lowest_once(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:

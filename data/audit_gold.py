@@ -22,7 +22,7 @@ SHORTEST_FUZZY = 8
 SHORTEST_INSIDE = 12
 """Characters from which a gold value that stands within a longer text gives itself away."""
 
-_OMISSION = re.compile(r"\s*(?:\.{3,}|…|\[…\]|\n)\s*")
+_OMISSION = re.compile(r"\.{3,}|…|\[…\]|\n")
 _LISTS = (("input", "memory"), ("input", "candidate_memories"), *DIALOGUES)
 _NAMES = {("benchmark_id",), ("session_id",), ("canonical_id",), ("stratum",), ("task",), ("ability",)}
 _NO_LABEL = {"", UNMAPPED, "UNKNOWN"}

@@ -20,6 +20,7 @@ from alps.judges.similarity import (
     _SEMITIC,
     _UNSPACED,
     BOILERPLATE_WEIGHT,
+    LONGEST_PREFIX,
     SHORTEST_PREFIX,
     Features,
     _compare,
@@ -32,6 +33,7 @@ _OWN_RULES = re.compile(rf"[{_UNSPACED}{_SEMITIC}{_INDIC}]")
 _GROUPED = re.compile(r"\d,\d")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 _TWO_CAPITALS = re.compile("[A-Z][A-Z]")
+_LENGTHS = tuple(range(SHORTEST_PREFIX, LONGEST_PREFIX + 1))
 _DIGIT = "\0"
 _LETTERS = {code: " " for code in range(1, 128) if not chr(code).isalpha()}
 _LETTERS |= dict.fromkeys(map(ord, "0123456789"), _DIGIT)
@@ -39,6 +41,9 @@ _MAY_NEGATE = frozenset((*fold_loosely(_NEGATING_WORDS).split(), "non"))
 _GLUED = re.compile(r"[\d_]|\bnon-")
 """What a text has in which a negating word may stand and not negate, as in `non-technical`."""
 _ROUNDING = 1e-9
+
+
+_folded = lru_cache(maxsize=4096)(fold_loosely)
 
 
 class _Words(NamedTuple):
@@ -76,7 +81,7 @@ def alike(golds: Sequence[str], predictions: Sequence[str], threshold: float) ->
 
 def _text(prediction: str) -> str:
     """Return a text in which every piece of the content of `prediction` can be found."""
-    folded = fold_loosely(prediction)
+    folded = _folded(prediction)
     return folded.replace(",", "") if "," in folded and _GROUPED.search(folded) else folded
 
 
@@ -109,7 +114,7 @@ def _features(text: str) -> Features:
     for word in words.content:
         pieces, weight = _cut(word)
         for piece in pieces:
-            content[piece] = content.get(piece, 0.0) + weight
+            content[piece] = content[piece] + weight if piece in content else weight
     total = sum(content.values()) + BOILERPLATE_WEIGHT * len(words.frame)
     numbers = frozenset([word for word in words.content if word[0].isdecimal()])
     return Features(words.folded, content, words.frame, total, numbers, words.negated)
@@ -118,14 +123,19 @@ def _features(text: str) -> Features:
 @lru_cache(maxsize=16384)
 def _cut(word: str) -> tuple[list[str], float]:
     """Return the pieces of a word or number, and what each of them weighs."""
-    pieces, weight = _pieces("number" if word[0].isdecimal() else "word", word)
+    if word[0].isdecimal():
+        pieces, weight = _pieces("number", word)
+        return pieces, weight / len(pieces)
+    if len(word) >= LONGEST_PREFIX:  # nearly all of them
+        return [word[:length] for length in _LENGTHS], 1.0 / len(_LENGTHS)
+    pieces, weight = _pieces("word", word)
     return pieces, weight / len(pieces)
 
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> _Words | None:
     """Return the words of a value; None where its script has rules of its own, or its numbers are grouped."""
-    folded = fold_loosely(text)
+    folded = _folded(text)
     if (not folded.isascii() and _OWN_RULES.search(folded)) or ("," in folded and _GROUPED.search(folded)):
         return None
     tokens, negated = _affirmed(folded)

@@ -7,7 +7,6 @@ is binary where its scale has two values; the last one is the positive one.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,13 @@ from alps.judges.columns import Columns, columns_of, truth_of
 from alps.judges.gates import FAIL, GATES, LIMITS, PASS, Gates, hold
 from alps.judges.heterogeneity import heterogeneity, length_preference, system_ranking
 from alps.judges.labels import LabelSet, Value, Verdicts
-from alps.judges.pair_figures import rate
+from alps.judges.pair_figures import mean_kappa, rate
 from alps.judges.particulars import particulars
 from alps.judges.reference import references
 from alps.stats.agreement import krippendorff, pair_estimates, rater_estimates
 from alps.stats.annotators import alignment, alternative_annotator, leave_one_out
-from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, ratio
-from alps.stats.intervals import clustered_rates, confusion
+from alps.stats.bootstrap import Estimate
+from alps.stats.intervals import clustered_indices, clustered_rates, confusion
 
 __all__ = ["FAIL", "LIMITS", "PASS", "Gates", "RubricReport", "calibrate", "report_rows", "truth_of"]
 
@@ -116,7 +115,7 @@ def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) 
     if data.binary:
         more, cells = _binary(data, **resampling)
         figures, counts = {**figures, **more}, {**counts, **cells}
-    figures |= _people(data, details["pairs"], **resampling)
+    figures |= _people(data, **resampling)
     if (same := agreement_with_itself(data, **resampling)) is not None:
         figures["self_agreement"] = same
     details |= {"base_rates": _base_rates(data), "references": references(data, **resampling)}
@@ -160,7 +159,9 @@ def _binary(data: Columns, *, seed: int, draws: int) -> tuple[dict[str, Estimate
             rates[name] = rate(right, data.clusters_of(of_class))
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
-    return {**rates, **_indices(data, seed=seed, draws=draws)}, cells
+    people, judge = ([side[n] == positive for n in data.parsed] for side in (data.truth, data.judge))
+    indices = clustered_indices(people, judge, data.clusters_of(data.parsed), seed=seed, draws=draws)
+    return {**rates, **indices}, cells
 
 
 def _at_threshold(data: Columns) -> dict[str, Any] | None:
@@ -177,32 +178,15 @@ def _at_threshold(data: Columns) -> dict[str, Any] | None:
     return found
 
 
-def _indices(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
-    """Return what kappa is to be read with: how far agreement, prevalence and the judge's bias are from even."""
-    truth, said = (data.numbers([side[n] for n in data.parsed]) for side in (data.truth, data.judge))
-    columns = {"pabak": 2.0 * (truth == said) - 1, "prevalence_index": truth + said - 1, "bias_index": said - truth}
-    features = np.column_stack([*columns.values(), np.ones(len(truth))])
-    means = [partial(_mean_of, column=place) for place in range(len(columns))]
-    found = clustered_statistics(features, data.clusters_of(data.parsed), means, seed=seed, draws=draws)
-    return dict(zip(columns, found, strict=True))
-
-
-def _mean_of(sums: Floats, column: int) -> Floats:
-    return ratio(sums[..., column], sums[..., -1])
-
-
-def _people(data: Columns, pairs: Sequence[Mapping[str, Any]], *, seed: int, draws: int) -> dict[str, Estimate]:
+def _people(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
     """Return how far people agree with each other, alone and with the judge among them."""
     found = {}
     together = [(*row, said) for row, said in zip(data.people, data.judge, strict=True)]
     for name, ratings in (("alpha_people", data.people), ("alpha_with_judge", together)):
         if len(data.names) > 1 and krippendorff(ratings, data.scale) is not None:
             found[name] = rater_estimates(ratings, data.scale, data.clusters, seed=seed, draws=draws)["alpha"]
-    kappas = [
-        pair["kappa"] for pair in pairs if pair["single"] and not pair["judge"] and pair["kappa"]["value"] is not None
-    ]
-    most = max(kappas, key=lambda kappa: kappa["n"], default=None)
-    return found if most is None else {**found, "people_kappa": Estimate(**most)}
+    mean = mean_kappa(data.people, data.scale, data.clusters, seed=seed, draws=draws)
+    return found if mean is None else {**found, "people_kappa": mean}
 
 
 def _against_people(data: Columns, gates: Gates, *, seed: int, draws: int) -> dict[str, Any]:

@@ -65,16 +65,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Annotator:
-    """Who labelled, or how labels were derived from others; None where it isn't known.
-
-    `blind` annotators did not see what a judge said.
-    """
+    """Who labelled, or the name of labels that were derived from those of others."""
 
     name: str
     derived: bool = False
-    expertise: str | None = None
-    blind: bool | None = None
-    how: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,6 @@ class LabelSet:
     scales: Mapping[str, Scale]
     labels: Mapping[str, Mapping[str, Value]]
     annotators: Mapping[str, Annotator]
-    guidelines: str | None
     sha256: str
     positive: Mapping[str, frozenset[Value]] = field(default_factory=dict)
     crowd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -122,15 +115,6 @@ class LabelSet:
         """
         names = {name: None for item in self.items_of(rubric) for name in self.labels_of(item.item_id)}
         return tuple(name for name in names if self.annotators[name].derived == derived)
-
-    def ratings(self, rubric: str, annotators: Sequence[str]) -> list[tuple[Value | None, ...]]:
-        """Return the labels of `rubric`, a row an item and a column an annotator; None where there is none.
-
-        Raises:
-            UsageError: If no item has this rubric.
-        """
-        rows = (self.labels_of(item.item_id) for item in self.items_of(rubric))
-        return [tuple(row.get(name) for name in annotators) for row in rows]
 
     @cached_property
     def _by_rubric(self) -> dict[str, tuple[Item, ...]]:
@@ -177,15 +161,17 @@ def read_labels(folder: Path) -> LabelSet:
     """
     if not folder.is_dir():
         raise UsageError(f"labels={folder}: no such folder")
+    if not any((folder / name).exists() for name in (ITEMS, LABELS, SCALE)):
+        raise UsageError(f"labels={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)")
     scales, positive = _read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales)
     names = {name: None for row in labels.values() for name in row}
-    known, guidelines = _read_people(folder / PEOPLE, tuple(names))
+    known = _read_people(folder / PEOPLE, tuple(names))
     annotators = {name: known.get(name, Annotator(name)) for name in names}
     parts = [name + _hash(folder / name) for name in (ITEMS, LABELS, SCALE, PEOPLE) if (folder / name).exists()]
     sha256 = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    found = LabelSet(items, scales, labels, annotators, guidelines, sha256, positive)
+    found = LabelSet(items, scales, labels, annotators, sha256, positive)
     crowd = folder / CROWD
     return replace(found, crowd=read_crowd(crowd, found)) if crowd.is_file() else found
 
@@ -332,14 +318,16 @@ def _item_of(row: Row, items: Mapping[str, Item]) -> Item:
     return item
 
 
-def _read_people(path: Path, names: Sequence[str]) -> tuple[dict[str, Annotator], str | None]:
-    """Return the annotators that the file describes, and the guidelines."""
+def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
+    """Return the annotators that the file describes; what else it says is for people, and only has to be readable."""
     if not path.exists():
-        return {}, None
+        return {}
     row = read_object(path)
     row.refuse_near_misses(("annotators", "guidelines"))
     people = row.part("annotators") if "annotators" in row.values else Row(path, None, {})
-    return {name: _annotator(people, name, names) for name in people.values}, row.optional_text("guidelines")
+    found = {name: _annotator(people, name, names) for name in people.values}
+    row.optional_text("guidelines")
+    return found
 
 
 def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
@@ -353,7 +341,9 @@ def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
         raise about.wrong("kind", f"must be person or derived, got {shown(kind)}")
     if not isinstance(blind, bool | None):
         raise about.wrong("blind", f"must be true, false or null, got {shown(blind)}")
-    return Annotator(name, kind == "derived", about.optional_text("expertise"), blind, about.optional_text("how"))
+    for field_name in ("expertise", "how"):
+        about.optional_text(field_name)
+    return Annotator(name, kind == "derived")
 
 
 def _verdict(row: Row, labels: LabelSet | None) -> Value | None:

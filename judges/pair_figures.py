@@ -1,13 +1,24 @@
 """Figures of many pairs of raters at once, from the same resampled clusters, so that they may stand side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from alps.judges.labels import Scale, Value
-from alps.stats.agreement import disagreement
-from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, on_table, ratio
+from alps.stats.agreement import disagreement, kappa_of, pair_features
+from alps.stats.bootstrap import (
+    Estimate,
+    Floats,
+    cluster_index,
+    clustered_statistics,
+    on_table,
+    percentile_interval,
+    ratio,
+    resampled_times,
+)
 from alps.stats.intervals import clustered_wilson, proportion
 
 Labels = Sequence[Value | None]
@@ -55,6 +66,75 @@ def table_figures(
     return found
 
 
+def mean_kappa(
+    people: Sequence[Labels], scale: Scale, clusters: Sequence[str], *, seed: int, draws: int
+) -> Estimate | None:
+    """Estimate the mean of the kappas of pairs of people, weighted by the records that a pair has in common.
+
+    Pairs that have less than half as many in common as the pair with the most are left out: whoever labels few records
+    is often asked just where others disagree. So are pairs whose kappa is not defined, in a resample, too. `n` counts
+    the records that any of the pairs stands on.
+
+    Args:
+        people: The labels of each record, one of each person.
+        scale: What they could say; kappa is quadratic unless it is nominal.
+        clusters: What each record belongs to.
+        seed: Of the resampling.
+        draws: Resamples.
+
+    Returns:
+        None where no pair has a kappa.
+    """
+    kappa, index = _statistic("kappa", scale), cluster_index(clusters)
+    size = len(scale.values)
+    pairs = [
+        (records, features)
+        for records, features in _shared(people, scale)
+        if not np.isnan(kappa(features.sum(axis=0).reshape(size, size)))
+    ]
+    if not pairs:
+        return None
+    most = max(len(records) for records, _ in pairs)
+    pairs = [(records, features) for records, features in pairs if 2 * len(records) >= most]
+    places, sums = zip(*(_by_cluster(index[records], features) for records, features in pairs), strict=True)
+
+    def mean(tables: Sequence[Floats]) -> Floats:
+        above, below = np.zeros(tables[0].shape[:-1]), np.zeros(tables[0].shape[:-1])
+        for flat in tables:
+            found, weight = on_table(kappa, flat.shape[-1])(flat), flat.sum(axis=-1)
+            above += np.where(np.isnan(found), 0, found * weight)
+            below += np.where(np.isnan(found), 0, weight)
+        return ratio(above, below)
+
+    used = {record for records, _ in pairs for record in records}
+    value, count = float(mean([own.sum(axis=0) for own in sums])), int(index.max()) + 1
+    interval = None
+    if count > 1:
+        resamples = resampled_times(count, seed=seed, draws=draws)
+        drawn = [mean([times[:, at] @ own for at, own in zip(places, sums, strict=True)]) for times in resamples]
+        interval = percentile_interval(np.concatenate(drawn))
+    low, high = interval or (None, None)
+    return Estimate(value, low, high, len(used))
+
+
+def _by_cluster(clusters: NDArray[np.int64], features: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the clusters that a pair has records in, and what its tables add up to in each."""
+    touched, within = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((len(touched), features.shape[1]))
+    np.add.at(sums, within, features)
+    return touched, sums
+
+
+def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[tuple[list[int], Floats]]:
+    """Yield the records that two people have in common, and their flat tables, for every pair that has any."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for record, row in enumerate(people):
+        for pair in combinations([person for person, label in enumerate(row) if label is not None], 2):
+            found.setdefault(pair, []).append(record)
+    for (one, other), records in found.items():
+        yield records, pair_features([people[n][one] for n in records], [people[n][other] for n in records], scale)
+
+
 def rate(successes: Sequence[bool], clusters: Sequence[str]) -> Estimate:
     """Estimate a share: exactly under 40 records, else by Wilson's interval; clusters lower the number of records.
 
@@ -63,16 +143,6 @@ def rate(successes: Sequence[bool], clusters: Sequence[str]) -> Estimate:
     if len(set(clusters)) == len(successes):
         return proportion(sum(successes), len(successes))
     return clustered_wilson(np.array(successes, dtype=np.float64), clusters)
-
-
-def pair_features(one: Labels, other: Labels, scale: Scale) -> Floats:
-    """Return one flat table a record, shape (records, values²): a one where the pair is, nothing if one is missing."""
-    size = len(scale.values)
-    first, second = scale.codes(one), scale.codes(other)
-    features = np.zeros((len(first), size * size))
-    both = np.flatnonzero((first >= 0) & (second >= 0))
-    features[both, first[both] * size + second[both]] = 1
-    return features
 
 
 def _at(start: int, size: int, figure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
@@ -86,16 +156,10 @@ def _statistic(name: str, scale: Scale) -> Callable[[Floats], Floats]:
     if name == "specificity":
         return lambda tables: ratio(tables[..., 0, 0], tables[..., 0, :].sum(axis=-1))
     if name == "kappa":
-        return partial(_kappa, apart=disagreement(scale, "unweighted" if scale.kind == "nominal" else "quadratic"))
+        return partial(kappa_of, apart=disagreement(scale, "unweighted" if scale.kind == "nominal" else "quadratic"))
     numbers = scale.numbers
     weights = np.abs(numbers[:, None] - numbers) if name == "mae" else np.eye(len(numbers))
     return lambda tables: ratio((tables * weights).sum(axis=(-2, -1)), tables.sum(axis=(-2, -1)))
-
-
-def _kappa(tables: Floats, apart: Floats) -> Floats:
-    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
-    seen = (tables * apart).sum(axis=(-2, -1)) * tables.sum(axis=(-2, -1))
-    return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
 def _counted(estimate: Estimate, name: str, counts: Floats) -> Estimate:

@@ -16,8 +16,6 @@ from alps.judges.rubric import DIMENSIONS, EMOTIONAL
 STRESS = "stress"
 KNOWN = "known"
 
-_GUIDELINES = "Every item was made to be right or wrong in one known way; no judge was seen."
-
 
 def stress_labels() -> LabelSet:
     """Return every item of the stress set; the three dimensions of emotional intelligence are rubrics of their own."""
@@ -38,8 +36,7 @@ def stress_labels() -> LabelSet:
         items=items,
         scales={name: scale_of(name) for name in rubrics},
         labels=labels,
-        annotators={KNOWN: Annotator(KNOWN, derived=True, how="made so")},
-        guidelines=_GUIDELINES,
+        annotators={KNOWN: Annotator(KNOWN, derived=True)},
         sha256=hashlib.sha256(b"".join(texts.values())).hexdigest(),
         positive={name: accepted_of(name) for name in rubrics},
     )

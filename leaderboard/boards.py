@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from alps.leaderboard.classes import Rank, rank_classes
-from alps.leaderboard.loading import NO_JUDGE, System
+from alps.leaderboard.loading import System
 from alps.leaderboard.origin import Place
 from alps.leaderboard.published import Published, Reported
 from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.submission import NO_JUDGE
 from alps.tasks import Metric, Task
 
 PROXY = "grounding"
@@ -46,11 +47,16 @@ class Key:
 
 @dataclass(frozen=True)
 class Standing:
-    """A system on a board; `rank` is None where nothing was tested."""
+    """A system on a board; `rank` is None where nothing was tested.
+
+    `recomputed` says whether the score that the board is about came out again: one that did not is its submitter's
+    word, stands below the others, and is never ranked.
+    """
 
     system: System
     track: Place
     rank: Rank | None
+    recomputed: bool
 
     def score(self, metric: str) -> Place:
         """Return the place of one of its scores."""
@@ -112,7 +118,8 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
     for system in systems:
         for track, place in system.tracks.items():
             for metric in _leads(track, place):
-                groups.setdefault(_key(track, metric, place), []).append(Standing(system, place, None))
+                standing = Standing(system, place, None, system.recomputed(track, metric))
+                groups.setdefault(_key(track, metric, place), []).append(standing)
     order = list(tasks())
     boards: list[Board] = []
     for track in order:
@@ -145,23 +152,35 @@ def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
 def _board(key: Key, rows: list[Standing], scores: Mapping[str, Scores], published: Published) -> Board:
     task = tasks()[key.track]
     metric = next((m for m in task.metrics if m.name == key.metric), Metric(key.metric, key.metric))
-    rows.sort(key=lambda row: (-float(row.score(key.metric)["value"].value), row.system.slug))
+    rows.sort(key=lambda row: _worth(row, key.metric))
     own = [row for row in rows if not row.system.is_floor]
-    ranks = _ranks([scores[row.system.slug].get(key.metric, {}) for row in own], key)
+    ranked = [row for row in own if row.recomputed]
+    ranks = _ranks([scores[row.system.slug].get(key.metric, {}) for row in ranked], key)
+    ranks += [None] * (len(own) - len(ranked))
     beside = {key.metric, *BESIDE.get(key.metric, ())}
     return Board(
         key=key,
         task=task,
         metric=metric,
-        standings=tuple(Standing(row.system, row.track, rank) for row, rank in zip(own, ranks, strict=True)),
+        standings=tuple(replace(row, rank=rank) for row, rank in zip(own, ranks, strict=True)),
         floor_systems=tuple(row for row in rows if row.system.is_floor),
         floors=tuple(_floors(rows, key)),
         reported=tuple(row for row in published.on(key.track) if beside & row.scores.keys()),
     )
 
 
+def _worth(row: Standing, metric: str) -> tuple[Any, ...]:
+    """Return what a board is sorted by: scores that came out again first, then those of all records, then the best."""
+    score, scored = row.score(metric), row.track["scored"].value
+    return not row.recomputed, score["n"].value < scored, -float(score["value"].value), row.system.slug
+
+
 def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
-    """Yield each floor once: on one board they are the same for all, so the first submission's stand for all."""
+    """Yield each floor once: on one board they are the same for all, so the first submission's stand for all.
+
+    Those of a submission that nobody could recompute are its own word, and left out.
+    """
+    rows = [row for row in rows if row.recomputed]
     seen = {row.system.card.system.model for row in rows if row.system.is_floor}
     for row in sorted(rows, key=lambda row: row.system.slug):
         for name, floor in row.track["floors"].items():

@@ -24,7 +24,7 @@ _HIDDEN_SPLIT = "test"
 _SCORE = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "corrected")
 _CORRECTED = (
     *("method", "status", "value", "low", "high", "labelled", "judged", "n", "outside", "calibration"),
-    *("reason", "youden"),
+    *("impossible", "notes", "reason", "youden"),
 )
 _COUNTED = ("n", "scored", "unscored", "failed_predictions", "failed_judgements", "counts", "judge_fingerprint")
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.stats.bootstrap import Floats, cluster_index
+from alps.stats.paired import holm_all, t_tests
 
 SIGNIFICANCE = 0.05
 _ROUNDING = 1e-12
@@ -45,7 +46,7 @@ def rank_classes(
     ahead, ps = all_pairs(scores, clusters)
     upper = np.triu_indices(len(scores), k=1)
     apart = np.zeros(ps.shape, dtype=bool)
-    apart[upper] = _holm(ps[upper]) <= significance
+    apart[upper] = holm_all(ps[upper]) <= significance
     better = (apart | apart.T) & (ahead > 0)
     return [Rank(1 + int(better[:, n].sum()), len(scores) - int(better[n].sum())) for n in range(len(scores))]
 
@@ -70,7 +71,7 @@ def all_pairs(scores: Floats, clusters: Sequence[Hashable]) -> tuple[Floats, Flo
         ahead, errors, counts = _complete(scores, index)
     else:
         ahead, errors, counts = _partial(np.where(defined, scores, 0.0), defined.astype(np.float64), index)
-    return ahead, _p(np.abs(ahead), errors, counts)
+    return ahead, t_tests(ahead, errors, counts)
 
 
 def _complete(scores: Floats, index: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
@@ -106,22 +107,3 @@ def _partial(filled: Floats, defined: Floats, index: NDArray[np.int64]) -> tuple
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = np.sqrt(squares * counts / (counts - 1)) / shared
     return ahead, errors, counts
-
-
-def _p(ahead: Floats, errors: Floats, counts: Floats) -> Floats:
-    """Return the p of t tests; where all clusters differ by exactly as much, that of the sign test."""
-    from scipy.special import stdtr
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ps = 2 * stdtr(counts - 1, -ahead / errors)
-        ps = np.where(errors <= _ROUNDING * ahead, 2.0 ** (1 - counts), ps)
-    return np.where((counts < 2) | ~(ahead > _ROUNDING), 1.0, np.minimum(ps, 1.0))
-
-
-def _holm(ps: Floats) -> Floats:
-    """Correct p-values as `alps.stats.paired.holm` does."""
-    order = np.argsort(ps, kind="stable")
-    stepped = np.minimum(1.0, ps[order] * np.arange(len(ps), 0, -1))
-    corrected = np.empty_like(ps)
-    corrected[order] = np.maximum.accumulate(stepped) if len(ps) else stepped
-    return corrected

@@ -1,6 +1,7 @@
 """`alps submit`, `alps verify` and `alps rescore`: from words to what is printed, and the exit code."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySet
 from alps.leaderboard.submission import CARD, REVIEW, Review, write_card
 from alps.leaderboard.verify import Options, verify
 from alps.leaderboard.wording import shown
-from alps.settings import parse_words
+from alps.report.runs import MANIFEST
+from alps.settings import parse_words, part_words
 
 REFUSED = 1
 
@@ -26,7 +28,7 @@ def submit_command(words: Sequence[str]) -> int:
     from alps.leaderboard.verify_table import print_packed
     from alps.report.runs import find_run, open_run
 
-    words_of_runs, settings = _parted(words)
+    words_of_runs, settings = part_words(words)
     parsed = parse_words(settings, SubmitSettings)
     runs = [find_run(word) for word in words_of_runs]
     if not runs:
@@ -62,7 +64,7 @@ def verify_command(words: Sequence[str]) -> int:
     """Verify the submission among `words`, print what was found, and return 1 where it is refused.
 
     Raises:
-        UsageError: If not exactly one folder is named, or a setting is not understood.
+        UsageError: If not exactly one folder is named, none of a submission, or a setting is not understood.
     """
     from alps.leaderboard.verify_table import print_verification
 
@@ -81,7 +83,10 @@ def verify_command(words: Sequence[str]) -> int:
     else:
         print_verification(found, _console())
     if parsed.record and not found.serious and not (folder / REVIEW).exists():
-        write_card(folder / REVIEW, Review(status="schema-valid", date=today(), tracks={}, note=None))
+        review = Review(status="schema-valid", date=today(), tracks={}, note=None)
+        if parsed.data is not None:
+            review = review.model_copy(update={"recomputed": list(found.recomputed)})
+        write_card(folder / REVIEW, review)
     return REFUSED if found.serious else 0
 
 
@@ -105,17 +110,27 @@ def rescore_command(words: Sequence[str]) -> int:
     return 0
 
 
-def _parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part words into folders and settings; a folder may have a = in its name."""
-    settings = [word for word in words if "=" in word and not Path(word).exists()]
-    return [word for word in words if word not in settings], settings
-
-
 def _one(words: Sequence[str]) -> tuple[Path, list[str]]:
-    folders, settings = _parted(words)
+    folders, settings = part_words(words)
     if len(folders) != 1:
         raise UsageError(f"name one submission, not {len(folders)}")
-    return Path(folders[0]).expanduser(), settings
+    folder = Path(folders[0]).expanduser()
+    if not folders[0].strip() or not os.path.lexists(folder / CARD):
+        raise UsageError(_no_submission(folders[0], folder))
+    return folder, settings
+
+
+def _no_submission(word: str, folder: Path) -> str:
+    """Say what lies where a submission was named, and what to name instead."""
+    named = shown(word, 200) or "''"
+    if not word.strip() or not os.path.lexists(folder):
+        return f"{named}: no such folder; name the folder of a submission"
+    if (folder / MANIFEST).is_file():
+        return f"{named}: a run, and no submission yet; alps submit {named} makes one of it"
+    held = sorted(path.name for path in folder.iterdir() if (path / CARD).is_file()) if folder.is_dir() else []
+    if held:
+        return f"{named}: holds {len(held):,} submissions; name one of them, as {shown(str(folder / held[0]), 200)}"
+    return f"{named}: no {CARD} there; name the folder of a submission"
 
 
 def _lines(path: Path) -> tuple[str, ...]:
@@ -128,6 +143,6 @@ def _lines(path: Path) -> tuple[str, ...]:
 
 
 def _console() -> Any:
-    from rich.console import Console
+    from alps.report.terminal import terminal
 
-    return Console(width=80, highlight=False)
+    return terminal()

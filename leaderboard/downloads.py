@@ -12,7 +12,7 @@ from alps.report.runs import visible
 
 INDEX = "data/boards.json"
 _BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-_FIGURES = ("value", "low", "high")
+_FIGURES = ("value", "low", "high", "n")
 
 
 def write_downloads(renderer: Renderer) -> None:
@@ -98,6 +98,7 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "kind": card.system.kind,
         "open_weights": card.system.open_weights,
         "status": row.system.entry.status,
+        "recomputed": row.recomputed,
         "submitted": card.submitted,
         "judge": track["judge"],
         "n": track["n"],

@@ -20,6 +20,11 @@ _LEFT, _TOP, _WIDE, _HIGH = 44.0, 12.0, 560.0, 280.0
 _SIDE = 380.0
 
 
+def letter_of(position: int) -> str:
+    """Return the mark of the system at `position` of a legend: a letter, as a number would look like a rank."""
+    return chr(ord("A") + position)
+
+
 @dataclass(frozen=True)
 class Line:
     """Scores of one system over pool sizes; `style` is `system`, `floor` or `reported`, `mark` stands at its end."""

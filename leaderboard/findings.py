@@ -94,6 +94,7 @@ class Verification:
         consistent: Whether every printed score came out again from predictions and verdicts.
         checked: What was checked, by the name of the check.
         unchecked: What could not be checked, and why.
+        recomputed: The tracks whose every score came out again.
     """
 
     folder: str
@@ -102,6 +103,7 @@ class Verification:
     findings: tuple[Finding, ...]
     checked: Sequence[tuple[str, str]]
     unchecked: tuple[str, ...]
+    recomputed: tuple[str, ...] = ()
 
     @property
     def serious(self) -> bool:
@@ -116,6 +118,7 @@ class Verification:
             "status": self.status,
             "serious": self.serious,
             "consistent": self.consistent,
+            "recomputed": list(self.recomputed),
             "found": {severity: found[severity] for severity in SEVERITIES},
             "checked": [{"check": check, "what": what} for check, what in self.checked],
             "unchecked": list(self.unchecked),

@@ -9,12 +9,13 @@ from typing import Any
 from pydantic_core import from_json
 
 from alps.errors import DataError, UsageError
+from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.origin import Place
 from alps.leaderboard.reading import LARGEST_FILE, open_plain
-from alps.leaderboard.submission import CARD, REVIEW, Entry, Submission, read_entry
-
-NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr", "grounding"})
-"""Metrics that no judge has a part in."""
+from alps.leaderboard.recompute import judge_of
+from alps.leaderboard.samples import known_track
+from alps.leaderboard.submission import CARD, NO_JUDGE, REVIEW, Entry, Submission, read_entry
+from alps.leaderboard.truth import SAMPLES
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,21 @@ class System:
     def run(self, track: str) -> Place:
         """Return the place of the run that a track comes from."""
         return self.root["runs"][self.card.tracks[track].run]
+
+    def recomputed(self, track: str, metric: str) -> bool:
+        """Tell whether a score came out again when the submission was verified.
+
+        It did where the records are the package's own, if its verdicts are there or none is needed, and else where a
+        maintainer's review says so.
+        """
+        card = self.card.tracks[track]
+        run, review = self.card.runs[card.run], self.entry.review
+        if review is not None and track in review.recomputed:
+            return True
+        if run.data.name != SAMPLES or known_track(track, card.data_sha256, run.settings.get("seed", 0)) is None:
+            return False
+        decided = metric in NO_JUDGE or card.files.verdicts is not None
+        return decided or isinstance(judge_of(card, run), LexicalJudge)
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file of a track, one line in memory at a time; none where there is no such file.

@@ -134,6 +134,19 @@ def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdi
     return Recomputed(summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken))
 
 
+def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
+    """Return verdicts that decide nothing, for a track whose own are lacking: what needs none is scored all the same.
+
+    Where the scores say that a judgement failed, it failed here, too.
+    """
+    found: dict[Key, Mapping[str, Any]] = {}
+    for key in predictions:
+        said = scores.get(key, {})
+        outcome = said["outcome"] if said.get("stage") == "judge" else "ok"
+        found[key] = {"outcome": outcome, "judge": "", "error": None}
+    return found
+
+
 def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, Any]:
     """Return what follows from the scores of single answers alone: means and counts, no intervals.
 

@@ -72,7 +72,8 @@ def rescore(folder: Path, settings: RescoreSettings, given: Sequence[str]) -> Re
         same = f"{place}-{_digest(entry.card, place)}"  # other predictions get other folders
         source = _as_run(entry, place, settings, work / f"{same}-predictions")
         finished.append(score_again(source, {**judging, "out": str(work / f"{same}-{_word(settings.judge)}")}))
-    done = Rescored(_review(entry.card, settings, finished), folder / REVIEW, tuple(finished))
+    review = _review(entry.card, settings, finished, _recomputed(folder, settings))
+    done = Rescored(review, folder / REVIEW, tuple(finished))
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)
     return done
@@ -91,7 +92,7 @@ def _as_run(entry: Entry, place: int, settings: RescoreSettings, folder: Path) -
         raise UsageError(f"data=: {run.data.name} is not here; give the folder of the data with their gold")
     kept = {name: run.settings[name] for name in _CHOICES if name in run.settings}
     split = settings.split or (run.data.split if data != SAMPLES else None)
-    values = {**kept, "model": run.settings.get("model", ""), "data": data, "split": split}
+    values = {**kept, "model": run.settings.get("model") or "rules", "data": data, "split": split}
     experiment = parse_settings(values, RunSettings)
     opened = open_data(experiment)
     for track in opened.tracks:
@@ -114,7 +115,14 @@ def _check_ids(entry: Entry, name: str, known: set[str], data: str) -> None:
         raise UsageError(f"data={data}: not the records of the submission: {what}")
 
 
-def _review(card: Submission, settings: RescoreSettings, runs: Sequence[Finished]) -> Review:
+def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:
+    """Return the tracks whose printed scores came out again on the maintainer's data; on the samples all do."""
+    if settings.data is None:
+        return ()
+    return verify(folder, Options(data=settings.data, split=settings.split, reviewed=True)).recomputed
+
+
+def _review(card: Submission, settings: RescoreSettings, runs: Sequence[Finished], recomputed: Sequence[str]) -> Review:
     tracks: dict[str, Any] = {}
     for place, run in enumerate(runs):
         for name, found in run.summary["tracks"].items():
@@ -128,6 +136,8 @@ def _review(card: Submission, settings: RescoreSettings, runs: Sequence[Finished
         "tracks": {name: tracks[name] for name in card.tracks if name in tracks},
         "note": settings.note,
     }
+    if seen := list(tracks if settings.status == "reproduced" else recomputed):
+        row["recomputed"] = seen
     try:
         return Review.model_validate(row)
     except ValidationError as error:

@@ -25,7 +25,7 @@ class SubmitSettings(BaseModel):
     open_weights: Annotated[bool | None, Field(description="yes or no: can everybody have the weights?")] = None
     public: Annotated[bool | None, Field(description="yes or no: can everybody see the gold of these data?")] = None
     calls: Annotated[bool, Field(description="yes: publish raw texts, errors and calls, too")] = False
-    verdicts: Annotated[bool, Field(description="no: keep the judge's verdicts; scores can't be recomputed then")] = (
+    verdicts: Annotated[bool, Field(description="no: keep the judge's verdicts; its part can't be recomputed then")] = (
         True
     )
     data: Annotated[str | None, Field(description="where the data lie, to check the scores on; a local folder")] = None

@@ -51,9 +51,11 @@ def _too_deep() -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"the key {twice[:40]!a} stands twice in one object")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"the key {name[:40]!a} stands twice in one object")
+            seen.add(name)
     return found
 
 

@@ -22,9 +22,10 @@ from alps.leaderboard.wording import fault_of
 CARD, REVIEW = "submission.json", "review.json"
 STAGES = ("predictions", "verdicts", "scores", "calls")
 """The files that a track may have: STAGE.jsonl each."""
-KINDS = ("llm", "memory", "retriever", "rules", "floor", "program", "python", "recorded")
 STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced")
 """From what the submitter says to what a maintainer saw come out again."""
+NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr", "grounding"})
+"""Metrics that no judge has a part in."""
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
 
 
@@ -180,7 +181,7 @@ class Corrected(Part):
     outside: bool
     impossible: bool = False
     calibration: Annotated[dict[Name, Sha256], Field(max_length=20)]
-    notes: Annotated[tuple[Long, ...], Field(max_length=20)] = ()
+    notes: Annotated[list[Long], Field(max_length=20)] = []
     reason: Long | None = None
     youden: Interval | None = None
 
@@ -279,12 +280,17 @@ class ReviewedTrack(Part):
 
 
 class Review(Part):
-    """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the system again."""
+    """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the system again.
+
+    `recomputed` names the tracks whose printed scores came out again where their data are: on data that are not the
+    package's, nothing else makes them take part in ranks.
+    """
 
     status: Literal["schema-valid", "re-scored", "reproduced"]
     judge_fingerprint: FingerprintId | None = None
     date: Day
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]
+    recomputed: Annotated[list[TrackName], Field(max_length=20)] = []
     note: Notes | None
 
 

@@ -23,6 +23,8 @@ KINDS = {
     "python": "Python class",
     "recorded": "recorded",
 }
+NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
+"""What marks a score that is its submitter's word alone."""
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 """Groups of columns that a reader may fold away."""
 
@@ -149,10 +151,10 @@ def _standing(board: Board, row: Standing, shown: Sequence[Metric], root: str, b
     rank = NOTHING
     if row.rank is not None:
         rank = computed(row.rank.best, "rank", board.id, row.system.slug, said=str(row.rank))
-    cells = [rank, system_name(row.system, root), *_score_cells(board, row.score(board.metric.name))]
+    cells = [rank, system_name(row.system, root), *_standing_cells(board, row)]
     if is_corrected(board):
         cells.append(corrected(row.score(board.metric.name)))
-    cells += [pair(row.score(metric.name)) for metric in shown]
+    cells += [_counted(row, metric.name) for metric in shown]
     return TableRow([*cells, *([] if brief else _account(board, row))], facts_of(row.system, row.track))
 
 
@@ -182,6 +184,29 @@ def system_name(system: System, root: str) -> Markup:
 def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
     drawn = whisker(score, lowest=board.metric.lowest, highest=board.metric.highest, style=style)
     return [figure(score["value"]), bounds(score), drawn]
+
+
+def _standing_cells(board: Board, row: Standing, style: str = "") -> list[Markup]:
+    """Return the cells of a system's score: with its n where that is not all, and a mark where it did not come out."""
+    score = row.score(board.metric.name)
+    value, *others = _score_cells(board, score, style)
+    return [proven(row, with_count(value, score, row.track)), *others]
+
+
+def proven(row: Standing, said: Markup) -> Markup:
+    """Return a score, marked where nobody could recompute it."""
+    return said if row.recomputed else Markup("{} {}").format(said, NOT_RECOMPUTED)
+
+
+def with_count(said: Markup, score: Place, track: Place) -> Markup:
+    """Return a score with its n where that is less than all records of its track."""
+    if not score["value"] or (score["n"].value or 0) >= track["n"].value:
+        return said
+    return Markup('{} <small class="of">n {}</small>').format(said, figure(score["n"], whole))
+
+
+def _counted(row: Standing, metric: str) -> Markup:
+    return with_count(pair(row.score(metric)), row.score(metric), row.track)
 
 
 def pair(score: Place) -> Markup:
@@ -237,9 +262,9 @@ def _filled(rows: Sequence[TableRow], width: int) -> list[TableRow]:
 
 def _floor_system(board: Board, row: Standing, shown: Sequence[Metric], root: str) -> TableRow:
     score = row.score(board.metric.name)
-    cells = [Markup(), system_name(row.system, root), *_score_cells(board, score, "floor")]
+    cells = [Markup(), system_name(row.system, root), *_standing_cells(board, row, "floor")]
     cells += [corrected(score)] if is_corrected(board) else []
-    return TableRow([*cells, *(pair(row.score(m.name)) for m in shown)], facts_of(row.system, row.track))
+    return TableRow([*cells, *(_counted(row, m.name) for m in shown)], facts_of(row.system, row.track))
 
 
 def _floor(board: Board, row: FloorRow, shown: Sequence[Metric]) -> TableRow:

@@ -5,9 +5,9 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.leaderboard.submission import RunCard, Track
-from alps.run.source import Data, open_data
+from alps.run.source import Data, open_data, options_of
 from alps.settings import RunSettings, parse_settings
-from alps.tasks import Task, TaskOptions, load_tracks
+from alps.tasks import Task, load_tracks
 
 SAMPLES = "samples"
 _ABILITIES = ("pa", "pf", "vra", "cf", "ei")
@@ -35,14 +35,7 @@ def task_of(name: str, track: Track) -> Task:
         AlpsError: If there is no such track under them.
     """
     settings = _settings_of(name, track, data=SAMPLES, split=None, seed=0)
-    options = TaskOptions(
-        distractors=settings.distractors,
-        ability=settings.ability,
-        condition=settings.condition,
-        scoring=settings.scoring,
-        window=settings.window,
-    )
-    return load_tracks(settings.task, options)[0]
+    return load_tracks(settings.task, options_of(settings))[0]
 
 
 def open_truth(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> Truth:
@@ -66,12 +59,12 @@ def open_truth(name: str, track: Track, run: RunCard, *, data: str, split: str |
 
 
 def data_for(run: RunCard, given: str | None) -> str | None:
-    """Return the data to hold a run against: what was given, else the samples where it is of them; None for neither."""
+    """Return the data to hold a run against: what was given, else the samples where it names them; None for neither."""
     return given if given is not None else SAMPLES if run.data.name == SAMPLES else None
 
 
 def _settings_of(name: str, track: Track, *, data: str, split: str | None, seed: int) -> RunSettings:
-    values: dict[str, Any] = {"task": track.task, "model": "", "data": data, "split": split, "seed": seed}
+    values: dict[str, Any] = {"task": track.task, "model": "rules", "data": data, "split": split, "seed": seed}
     place = name.partition("_")[2]
     if name.startswith("task3_"):
         values["distractors"] = place.removeprefix("d")

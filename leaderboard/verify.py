@@ -14,11 +14,19 @@ from alps.leaderboard.checks.files import check_files, file_card
 from alps.leaderboard.checks.folder import check_folder
 from alps.leaderboard.checks.identity import check_identity, check_judges, check_prompt, task_name
 from alps.leaderboard.checks.rows import TrackRows, check_answers, check_ids, check_verdicts, read_track
-from alps.leaderboard.checks.scores import compare_means, compare_rows, compare_summary, compare_verdicts
+from alps.leaderboard.checks.scores import (
+    check_silence,
+    compare_means,
+    compare_rows,
+    compare_summary,
+    compare_unjudged,
+    compare_verdicts,
+)
 from alps.leaderboard.checks.suspicion import check_suspicion
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
-from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores
-from alps.leaderboard.submission import STATUSES, RunCard, Submission, Track
+from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores, undecided
+from alps.leaderboard.samples import known_track
+from alps.leaderboard.submission import NO_JUDGE, STATUSES, RunCard, Submission, Track
 from alps.leaderboard.truth import SAMPLES, Truth, data_for, open_truth, task_of
 from alps.leaderboard.wording import shown
 
@@ -64,24 +72,27 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     findings = Findings()
     check_folder(folder, findings)
     card = None if findings.refused else read_card(folder, findings)
-    review = check_review(folder, findings, card, reviewed=options.reviewed) if folder.is_dir() else None
-    recomputed = 0
+    touched = check_changes(folder, findings, base=options.base, changed=options.changed, reviewed=options.reviewed)
+    review = None
+    if folder.is_dir():
+        review = check_review(folder, findings, card, reviewed=options.reviewed, in_change=touched)
+    recomputed: tuple[str, ...] = ()
     if card is not None:
         check_files(folder, card, findings)
         check_judges(card, findings)
         if not any(finding.code in _SENSELESS for finding in findings.kept):
             tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
-            recomputed = sum(track.check() for track in tracks)
-        findings.checked["scores"] = _said_of(card, recomputed, findings)
-    check_changes(folder, findings, base=options.base, changed=options.changed, reviewed=options.reviewed)
+            recomputed = tuple(track.name for track in tracks if track.check())
+        findings.checked["scores"] = _said_of(card, len(recomputed), findings)
     confirmed = review.status if review is not None else SCHEMA_VALID
     return Verification(
         folder=shown(folder.resolve().name),
         status=SELF_REPORTED if findings.refused else confirmed,
-        consistent=card is not None and not findings.refused and recomputed == len(card.tracks),
+        consistent=card is not None and not findings.refused and len(recomputed) == len(card.tracks),
         findings=findings.ordered(),
         checked=tuple(findings.checked.items()),
         unchecked=tuple(findings.unchecked),
+        recomputed=() if findings.refused else recomputed,
     )
 
 
@@ -124,6 +135,7 @@ class _TrackWork:
             return False
         check_identity(self.name, self.track, self.run, task, self.findings)
         check_prompt(self.name, self.run, task, self.findings)
+        check_silence(self.name, self.track, self.findings)
         of_rows = Findings()
         rows = read_track(self.folder, self.name, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
@@ -139,18 +151,27 @@ class _TrackWork:
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
             return False
-        if truth is None or self._unjudged(rows):
+        unjudged = rows.verdicts is None and not isinstance(judge_of(self.track, self.run), LexicalJudge)
+        if truth is None or unjudged:
             compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores, seed=0), self.findings)
+        if truth is None:
             return False
+        if unjudged:
+            return self._recompute_unjudged(truth, rows)
         self._recompute(truth, rows)
         return True
 
-    def _unjudged(self, rows: TrackRows) -> bool:
-        """Tell whether verdicts are lacking that can't be made anew."""
-        if rows.verdicts is not None or isinstance(judge_of(self.track, self.run), LexicalJudge):
-            return False
-        self.findings.unchecked.append(f"{self.name}: the scores, without verdicts.jsonl")
-        return True
+    def _recompute_unjudged(self, truth: Truth, rows: TrackRows) -> bool:
+        """Score again what needs no judge, where its verdicts are lacking; return whether that is everything."""
+        found = recompute(truth, self.track, self.run, rows.predictions, undecided(rows.predictions, rows.scores))
+        compare_unjudged(self.name, self.printed, found, self.findings)
+        compare_rows(self.name, rows.scores, found.scores, self.findings, judged=False)
+        known = [name for name, score in self.track.scores.items() if score.value is not None]
+        if all(name in NO_JUDGE for name in known):
+            return True
+        what = "what its judge decided" if any(name in NO_JUDGE for name in known) else "the scores"
+        self.findings.unchecked.append(f"{self.name}: {what}, without verdicts.jsonl")
+        return False
 
     def _suspect(self, truth: Truth | None, rows: TrackRows) -> None:
         """Flag what a person should look at."""
@@ -175,7 +196,7 @@ class _TrackWork:
     def _key(self, truth: Truth | None) -> str:
         """Return everything that recomputing depends on."""
         data = truth.sha256 if truth is not None else ""
-        paths = [self.folder / self.name / f"{stage}.jsonl" for stage in ("predictions", "verdicts")]
+        paths = [self.folder / self.name / f"{stage}.jsonl" for stage in ("predictions", "verdicts", "scores")]
         hashes = [_hash(path) for path in paths if path.stem in self.track.files.present()]
         asked = {name: self.run.settings.get(name) for name in ("seed", "repeats", "extras")}
         known = [score.corrected.calibration for score in self.track.scores.values() if score.corrected]
@@ -187,19 +208,19 @@ class _TrackWork:
         run, unchecked = self.run, self.findings.unchecked
         given = self.options.data
         data = data_for(run, given[self.track.run] if isinstance(given, tuple) else given)
+        if run.data.name != SAMPLES and (own := self._own_truth()) is not None:
+            what = f"{shown(run.data.name)}, but these are the records of the samples"
+            self.findings.serious("data", f"runs.{self.track.run}.data.name", what, "run it again with data=samples")
+            return own
         if data is None:
             unchecked.append(f"{self.name}: ids and scores, as {shown(run.data.name)} is not here; give data=FOLDER")
             return None
-        split = self.options.split or (run.data.split if data != SAMPLES else None)
-        key = json.dumps([data, split, self.name, self.track.conditions, run.settings.get("seed")], sort_keys=True)
         try:
-            if key not in self.known.truths:
-                self.known.truths[key] = open_truth(self.name, self.track, run, data=data, split=split)
+            truth = self._opened(data, self.options.split or (run.data.split if data != SAMPLES else None))
         except AlpsError as error:
             unchecked.append(f"{self.name}: ids and scores, as its records can't be read")
             self.findings.warn("data", f"tracks.{self.name}", shown(str(error), 160), "give data=, or split=")
             return None
-        truth = self.known.truths[key]
         if data == SAMPLES and run.data.split != truth.data.description["split"]:
             what = f"{shown(run.data.split)}, but the samples are {truth.data.description['split']}"
             self.findings.serious("data", f"runs.{self.track.run}.data.split", what, "pack the runs again")
@@ -209,6 +230,22 @@ class _TrackWork:
             self.findings.serious("data", f"tracks.{self.name}.data_sha256", what, mend)
             return None
         return truth
+
+    def _own_truth(self) -> Truth | None:
+        """Return the records of the package's own track, where by their hash the track is about them."""
+        own = known_track(self.name, self.track.data_sha256, self.run.settings.get("seed", 0))
+        return self._opened(SAMPLES, None) if own is not None else None
+
+    def _opened(self, data: str, split: str | None) -> Truth:
+        """Return the records of the track in some data, read once.
+
+        Raises:
+            AlpsError: If they are not there, or can't be read.
+        """
+        key = json.dumps([data, split, self.name, self.track.conditions, self.run.settings.get("seed")], sort_keys=True)
+        if key not in self.known.truths:
+            self.known.truths[key] = open_truth(self.name, self.track, self.run, data=data, split=split)
+        return self.known.truths[key]
 
 
 def _hash(path: Path) -> str:

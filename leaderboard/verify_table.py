@@ -11,7 +11,7 @@ from rich.text import Text
 
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
 from alps.leaderboard.pack import Packed
-from alps.leaderboard.submission import Score, Submission
+from alps.leaderboard.submission import RunCard, Score, Submission
 from alps.report.runs import visible
 
 _WIDTH = 80
@@ -99,7 +99,7 @@ def _card(card: Submission) -> Table:
         "organisation": card.org,
         "address": card.url,
         "submitted": f"{card.submitted}, alps {card.alps}",
-        "system": f"{system.kind}: {system.model}",
+        "system": system.model if system.kind in system.model else f"{system.model} ({system.kind})",
         "snapshot": system.snapshot,
         "weights": weights,
         "notes": card.notes,
@@ -107,15 +107,22 @@ def _card(card: Submission) -> Table:
     for label, text in rows.items():
         table.add_row(label, Text(visible(text or _NOTHING)))
     for run in card.runs:
-        calls = run.calls
-        cost = _NOTHING if calls.cost is None else f"${calls.cost:,.2f}"
-        tokens = calls.prompt_tokens + calls.completion_tokens
-        seconds = _NOTHING if run.seconds is None else f"{run.seconds:,.0f} s"
         gold = "public" if run.data.public else "not public"
         table.add_row("data", Text(visible(f"{run.data.name} {run.data.split}, gold {gold}")))
         table.add_row("judge", Text(visible(f"{run.settings.get('judge')}, fingerprint {run.judge.get('id')}")))
-        table.add_row("calls", Text(f"{calls.http:,} calls, {tokens:,} tokens, cost {cost}, {seconds}"))
+        table.add_row("calls", Text(_calls(run)))
     return table
+
+
+def _calls(run: RunCard) -> str:
+    calls = run.calls
+    if not calls.http and not calls.cached:
+        return "none"
+    said = [f"{calls.http:,} sent, {calls.cached:,} from the cache"]
+    said.append(f"{calls.prompt_tokens + calls.completion_tokens:,} tokens")
+    said.append("cost not known" if calls.cost is None else f"cost ${calls.cost:,.2f}")
+    said += [] if run.seconds is None else [f"{run.seconds:,.0f} s"]
+    return ", ".join(said)
 
 
 def _scores(card: Submission) -> Table:
@@ -128,8 +135,10 @@ def _scores(card: Submission) -> Table:
         known = [(metric, score) for metric, score in track.scores.items() if score.value is not None]
         for place, (metric, score) in enumerate(known[:_MOST_SCORES]):
             table.add_row("" if place else name, metric, f"{score.value:.4f}", _interval(score), f"{score.n:,}")
-        if more := len(track.scores) - len(known[:_MOST_SCORES]):
-            table.add_row("", Text(f"{more} more, or unscored", style="dim"), "", "", "")
+        more, without = max(0, len(known) - _MOST_SCORES), len(track.scores) - len(known)
+        rest = [f"{more} more"] * bool(more) + [f"{without} without a score"] * bool(without)
+        if rest:
+            table.add_row("", Text(", ".join(rest), style="dim"), "", "", "")
     return table
 
 

@@ -40,13 +40,17 @@ def rescored(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -> Task:
+    def recorded(sample: Any, prediction: Prediction, judge: Judge) -> Row | None:
+        if isinstance(judge, RecordedJudge) and judge.is_about(sample.benchmark_id, predicted(prediction)):
+            return judge.reviews(sample.benchmark_id)
+        return None
+
     async def judge_prediction(
         sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
     ) -> dict[str, Any]:
         """Take the recorded reviews of this very prediction; any other judge has none, and is not asked."""
-        reviews, row = None, {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint), "error": None}
-        if isinstance(judge, RecordedJudge) and judge.is_about(sample.benchmark_id, predicted(prediction)):
-            reviews = judge.reviews(sample.benchmark_id)
+        row = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint), "error": None}
+        reviews = recorded(sample, prediction, judge)
         try:
             judge_score(reviews)
         except ValueError as error:  # a failed judgement: the record is unscored
@@ -55,7 +59,9 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
 
     def score(sample: Any, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
         algorithm = algorithm_score(sample.gold, predicted(prediction))
-        judged = judge_score(verdict.get("reviews")) if verdict is not None else None
+        # They judged an answer that failed as a list without memories.
+        reviews = verdict.get("reviews") if verdict is not None else recorded(sample, prediction, judge)
+        judged = judge_score(reviews)
         scores = {"authors_f1": algorithm.f1, "authors_algo": algorithm.algo}
         scores |= {"judge_score": judged} if judged is not None else {}
         return Scored({**scores, "final_score": final_score(algorithm.algo, judged)})

@@ -50,7 +50,7 @@ def _module(name: str) -> ModuleType:
         sys.path.append(here)  # last: a file of the user's must not stand in for a library
     try:
         module = import_module(name.removeprefix(PYTHON))
-    except Exception as error:  # whatever the user's module raises, it is theirs to mend
+    except (Exception, SystemExit) as error:  # whatever the user's module raises, it is theirs to mend
         raise UsageError(f"task={name}: importing it raised {type(error).__name__}: {error}") from error
     if not callable(getattr(module, "tracks", None)):
         raise UsageError(f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)")

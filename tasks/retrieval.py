@@ -155,7 +155,7 @@ def judge_requests(
 
 
 def score(sample: RetrievalSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
-    """Score one choice; a failed prediction finds nothing."""
+    """Score one choice; a failed prediction finds nothing, and uses nothing where the judge can tell."""
     given = prediction.prediction or {}
     chosen, ranking = given.get("selected_memory_id"), given.get("ranking") or []
     scores = {"recall_at_1": float(chosen == sample.gold)}
@@ -165,12 +165,15 @@ def score(sample: RetrievalSample, prediction: Prediction, verdict: Row | None, 
         scores |= {f"recall_at_{k}": float(rank is not None and rank <= k) for k in (5, 10)}
         scores["mrr"] = 1 / rank if rank is not None else 0.0
     used = (verdict or {}).get("used")
+    if verdict is None and judge.rates:
+        scores[USED] = 0.0
     if used is not None and used["outcome"] == "ok":
-        scores["memory_used"] = float(used["marks"]["met"])
+        scores[USED] = float(used["marks"]["met"])
         scores |= {"judge_agreement": used["agreement"]} if used.get("agreement") is not None else {}
     counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
-    if used is not None and used["outcome"] != "ok":
-        counts["unchecked"] = 1
+    if used is not None:
+        counts["asked"] = 1
+        counts |= {"unchecked": 1} if used["outcome"] != "ok" else {}
     details = {"chosen": {"id": chosen, "value": _value(sample, chosen)}} if chosen else {}
     return Scored(scores, counts, {**details, "gold": {"id": sample.gold, "value": _value(sample, sample.gold)}})
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from alps.data.release import open_split, read_track
-from alps.leaderboard.loading import NO_JUDGE
 from alps.leaderboard.published import PUBLISHED
+from alps.leaderboard.submission import NO_JUDGE
 from alps.stats.paired import holm, paired_difference
 
 

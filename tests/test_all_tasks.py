@@ -79,8 +79,8 @@ def test_several_tasks_are_named_with_commas(alps, tmp_path):
 
 def test_a_system_that_one_task_does_not_know_is_one_line(alps):
     said = one_line(alps("run", "task=all", "model=bm25"))
-    assert "model=bm25: unknown system" in said
-    assert "embedded in extraction" in said
+    assert "model=bm25: no system of extraction" in said
+    assert "embedded there" in said
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,11 @@ def test_a_system_that_one_task_does_not_know_is_one_line(alps):
 )
 def test_what_a_task_does_not_take_is_one_line(alps, words, said):
     assert said in one_line(alps("run", *words))
+
+
+def test_a_task_that_leaves_as_it_is_imported_is_one_line(alps, tmp_path):
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit()\n", encoding="utf-8")
+    assert "importing it raised SystemExit" in one_line(alps("run", "task=python:leaving", "model=rules"))
 
 
 def test_an_ability_is_run_alone(alps, tmp_path):

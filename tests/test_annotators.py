@@ -9,7 +9,6 @@ from alps.stats.annotators import (
     alternative_annotator,
     fleiss,
     leave_one_out,
-    majority_error,
     self_agreement,
 )
 from alps.stats.bootstrap import Estimate
@@ -239,19 +238,11 @@ def test_shares_are_shares_and_do_not_depend_on_the_order_of_people(people):
         assert estimate.value is None or 0 <= estimate.value <= 1 + 1e-12
 
 
-def test_the_error_of_a_majority_counts_ties_by_half():
-    people = numbers([1, 1, 2], [1, 1, 1], [2, 2, 1])
-    assert majority_error(numbers([1, 1], [1, 2], [1, 1]), people).value == pytest.approx((0 + 0.5 + 1) / 3)
-    assert majority_error(people, people).value == 0
-    assert majority_error(numbers([NAN], [NAN], [NAN]), people) == NOTHING
-
-
-def test_a_judge_that_always_says_the_same_has_no_variance_and_errs_as_often_as_it_disagrees():
-    people, judge = crowd(50, noise=0.3, judge_noise=0.3, seed=9, people=5)
+def test_a_judge_that_always_says_the_same_has_no_variance():
+    _, judge = crowd(50, noise=0.3, judge_noise=0.3, seed=9, people=5)
     draws = np.repeat(judge[:, None], 4, axis=1)
     assert leave_one_out(draws).everyone.value == 1
     assert self_agreement(draws).value == 1
-    assert majority_error(draws, people).value == majority_error(judge[:, None], people).value
 
 
 def test_alignment_is_full_partial_or_none():
@@ -278,7 +269,6 @@ def test_sessions_that_resemble_each_other_widen_intervals():
         (self_agreement(copied), self_agreement(copied, sessions)),
         (leave_one_out(copied).everyone, leave_one_out(copied, clusters=sessions).everyone),
         (alignment(copied, verdicts).full, alignment(copied, verdicts, sessions).full),
-        (majority_error(verdicts[:, None], copied), majority_error(verdicts[:, None], copied, sessions)),
     ):
         assert apart.value == pytest.approx(together.value)
         assert together.high - together.low > 1.5 * (apart.high - apart.low)
@@ -294,7 +284,6 @@ def test_sessions_that_resemble_each_other_widen_intervals():
         (lambda: leave_one_out(np.ones((3, 2)), np.ones(4)), "lengths differ"),
         (lambda: alignment(np.ones((3, 2)), np.ones(4)), "lengths differ"),
         (lambda: self_agreement(np.ones(3)), "shape"),
-        (lambda: majority_error(np.ones((2, 2)), np.ones((3, 2))), "lengths differ"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(call, message):

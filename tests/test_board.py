@@ -126,11 +126,16 @@ def test_without_unscored_records_the_bounds_are_the_value():
     assert filled.bounds(F1, filled.estimate(F1, seed=0)) == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("metric", [ERROR, MICRO], ids=lambda metric: metric.name)
-def test_figures_without_a_worst_record_have_no_bounds(metric):
-    filled = board((0, "a", record(0.5, 1, 1, 1, confidence_error=0.2)))
+def test_the_worst_error_is_the_highest_and_the_best_the_lowest():
+    filled = board((0, "a", record(0.5, confidence_error=0.2)))
     filled.add_unscored()
-    assert filled.bounds(metric, filled.estimate(metric, seed=0)) is None
+    assert filled.bounds(ERROR, filled.estimate(ERROR, seed=0)) == (pytest.approx(0.6), pytest.approx(0.1))
+
+
+def test_ratios_of_sums_have_no_worst_record_and_no_bounds():
+    filled = board((0, "a", record(0.5, 1, 1, 1)))
+    filled.add_unscored()
+    assert filled.bounds(MICRO, filled.estimate(MICRO, seed=0)) is None
 
 
 def test_a_difference_is_taken_record_by_record_over_those_that_both_have():

@@ -276,13 +276,28 @@ def test_few_items_on_which_people_agree_are_not_called_chance(tmp_path):
 
     def differ(both, apart):
         """Two people who say the same of `both` items, half of them good, and else the opposite."""
-        rows = [("pa", {"anna": n % 2, "ben": n % 2, "cleo": n % 2}, n % 2) for n in range(both)]
-        return rows + [("pa", {"anna": n % 2, "ben": 1 - n % 2, "dora": n % 2}, n % 2) for n in range(apart)]
+        rows = [("pa", {"anna": n % 2, "ben": n % 2, f"cleo{n}": n % 2}, n % 2) for n in range(both)]
+        return rows + [("pa", {"anna": n % 2, "ben": 1 - n % 2, f"dora{n}": n % 2}, n % 2) for n in range(apart)]
 
     unsure = reports(write(tmp_path / "unsure", {"pa": BINARY}, differ(6, 4)))["pa"]
     never = reports(write(tmp_path / "never", {"pa": BINARY}, differ(4, 8)))["pa"]
     assert "people may agree no better than by chance (kappa .20)" in unsure.reasons
     assert "people agree with each other no better than by chance (kappa -.33)" in never.reasons
+
+
+def test_how_far_people_agree_does_not_hang_on_the_order_of_their_labels(tmp_path):
+    people = {"anna": [0, 0, 1, 1, 0, 1], "ben": [0, 0, 1, 1, 1, 1], "cleo": [1, 0, 1, 0, 0, 1]}
+
+    def ceiling(*names):
+        given = [{who: people[who][n] for who in names} for n in range(6)]
+        folder = write(tmp_path / "-".join(names), {"pa": BINARY}, [("pa", row, row["anna"]) for row in given])
+        return reports(folder)["pa"].figures["people_kappa"]
+
+    first = ceiling("anna", "ben", "cleo")
+    assert first.value == pytest.approx((2 / 3 + 1 / 3 + 0) / 3)
+    assert first.n == 6
+    assert ceiling("cleo", "anna", "ben").value == pytest.approx(first.value)
+    assert ceiling("ben", "cleo", "anna").value == pytest.approx(first.value)
 
 
 def test_a_kind_whose_verdicts_can_not_be_parsed_is_shown(tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.desk import QUIET_LITELLM
-from tests.endtoend import rows
+from tests.endtoend import complete_rows, rows, wait_until
 from tests.loopback import Answer, serve
 from tests.tracks import alps_here, felt, met, payload_of
 
@@ -115,15 +115,18 @@ def test_a_refused_key_ends_a_calibration_and_what_was_heard_by_then_is_kept(tmp
     monkeypatch.setenv("ALPS_CACHE", "off")
     twelve(tmp_path / "labels")
 
+    journal = tmp_path / "out" / "verdicts.jsonl"
+
     def refusing(body):
-        if payload_of(body)["response"].endswith("cake number 5"):
-            return Answer(status=401, delay=0.3)
-        return replace(by_the_word(body), delay=3 if "risotto number 5" in payload_of(body)["response"] else 0)
+        response = payload_of(body)["response"]
+        if response.endswith("cake number 5"):
+            wait_until(lambda: journal.exists() and len(complete_rows(journal)) == 10)
+            return Answer(status=401)
+        return replace(by_the_word(body), delay=3 if response.endswith("risotto number 5") else 0)
 
     with serve(refusing) as server:
         assert "refused the key" in calibrate(tmp_path, server.url, "concurrency=12").one_line
-        kept = rows(tmp_path / "out" / "verdicts.jsonl")
-        assert len(kept) == 10
+        assert len(rows(journal)) == 10
         server.script, place = by_the_word, len(server.requests)
         assert calibrate(tmp_path, server.url).code == 0
         assert len(server.requests) - place == 2

@@ -1,4 +1,5 @@
 import json
+import shutil
 from datetime import date
 from pathlib import Path
 from statistics import fmean
@@ -8,9 +9,13 @@ import pytest
 from alps.judges.binding import Calibration, bound, differing_part
 from alps.judges.calibration_file import CalibrationRow
 from alps.judges.llm import LlmJudge
+from alps.leaderboard.card import Details
+from alps.leaderboard.pack import pack
+from alps.leaderboard.verify import Options, verify
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary
 from tests.loopback import Answer, serve
+from tests.submissions import forge, said
 from tests.tracks import alps_here, felt, met, payload_of, target_row, write_ability
 
 pytestmark = QUIET_LITELLM
@@ -132,6 +137,15 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
     assert ELSEWHERE not in corrected(tmp_path / "scored")["notes"]
     assert ELSEWHERE in at_another.out
     assert ELSEWHERE in corrected(tmp_path / "elsewhere")["notes"]
+    shutil.copytree(calibration, tmp_path / "known" / "of-mine")
+    packed = pack([tmp_path / "elsewhere"], Details(name="Mine", submitted="2026-01-31"), out=tmp_path / "mine")
+    score_of_card = packed.card.tracks["task4_ability1"].scores["pa"].corrected
+    assert ELSEWHERE in score_of_card.notes
+    assert packed.verification.consistent
+    assert {finding.code for finding in packed.verification.findings} == {"constant"}
+    forge(packed.folder, lambda card: card["tracks"]["task4_ability1"]["scores"]["pa"]["corrected"].update(value=0.9))
+    found = verify(packed.folder, Options(data=str(tmp_path / "data")))
+    assert said(found, "score").where == "tracks.task4_ability1.scores.pa.corrected.value"
 
 
 def test_people_who_disagree_count_half(run, tmp_path):
@@ -277,19 +291,7 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
     assert "no score of these tracks is a mean of marks" in ran.one_line
 
 
-def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population(run, tmp_path):
-    def mute_on_odd(body):
-        return Answer("?") if number_of(payload_of(body)["response"]) % 2 else met("met")
-
-    with serve(mute_on_odd) as server:
-        calibration = calibrated(run, server, n=20)
-        score(run, server, f"calibration={calibration}", "max_failures=1")
-    found = corrected(tmp_path / "scored")
-    assert (found["labelled"], found["judged"]) == (20, 20)
-    assert found["value"] == pytest.approx(0.5)
-
-
-def test_answers_that_the_judge_could_not_rate_pull_the_corrected_score_nowhere(run, tmp_path):
+def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population_and_pulls_the_score_nowhere(run, tmp_path):
     def mute_on_odd(body):
         return Answer("?") if number_of(payload_of(body)["response"]) % 2 else met("met")
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from alps.stats.bootstrap import Estimate
 from alps.stats.corrections import (
@@ -95,6 +96,14 @@ def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
     assert (found.status, found.value, found.low, found.high) == ("not_correctable", None, None, None)
     assert re.search(reason, found.reason)
     assert not found.outside
+
+
+def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by():
+    exact = Confusion(tp=75, fn=25, fp=25, tn=75)
+    found = rogan_gladen(5, 10, exact, minimum=0.5)
+    assert (found.status, found.value) == ("not_correctable", None)
+    assert "is 0.50, at most 0.5" in found.reason
+    assert rogan_gladen(5, 10, exact, minimum=0.49).status == "corrected"
 
 
 def test_a_perfect_judge_is_not_corrected_but_its_calibration_is_counted():
@@ -219,6 +228,14 @@ def test_published_prediction_powered_means_are_reproduced(weight, used, value, 
     found = ppi(PEOPLE, JUDGE, OTHERS, weight=weight)
     assert (found.weight, found.value, found.low, found.high) == pytest.approx((used, value, low, high), abs=1e-12)
     assert found.outside == (high > 1)
+
+
+@pytest.mark.parametrize("together", [1, 2])
+def test_labels_in_clusters_of_one_size_have_the_interval_of_students_t(together):
+    names, means = np.arange(10) // together, PEOPLE.reshape(-1, together).mean(axis=1)
+    found = ppi(PEOPLE, JUDGE, np.array([]), (names.tolist(), []))
+    student = t.interval(0.95, len(means) - 1, means.mean(), means.std(ddof=1) / np.sqrt(len(means)))
+    assert (found.low, found.high) == pytest.approx(student)
 
 
 def test_the_best_weight_makes_the_shortest_interval_on_average():

@@ -342,10 +342,11 @@ def test_a_folder_that_is_in_use_and_a_draw_of_nothing_are_refused(rated, tmp_pa
     assert "n=0" in refusal(UsageError, rated, tmp_path / "new", n=0)
 
 
-def test_a_prediction_that_can_not_be_read_is_named(rated, tmp_path):
+@pytest.mark.parametrize("broken", [{"outcome": "fine"}, {"prediction": {"x": 1}}, {"prediction": {"answer": [1]}}])
+def test_a_prediction_that_can_not_be_read_is_named(rated, tmp_path, broken):
     shutil.copytree(rated, tmp_path / "run")
     given = rows(rated / "predictions.jsonl")
-    write_rows(tmp_path / "run" / "predictions.jsonl", [{**given[0], "outcome": "fine"}, *given[1:]])
+    write_rows(tmp_path / "run" / "predictions.jsonl", [{**given[0], **broken}, *given[1:]])
     assert f"{given[0]['track']}/{given[0]['benchmark_id']}" in refusal(
         RunFolderError, tmp_path / "run", tmp_path / "x"
     )

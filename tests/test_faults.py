@@ -412,6 +412,18 @@ def test_all_journals_of_a_run_with_a_model_are_mended_by_asking_for_what_is_los
     assert contents(out, JOURNALS[2:]) == contents(scenarios.out("mixture"), JOURNALS[2:])
 
 
+def test_an_answer_that_failed_is_not_paid_for_again_when_the_run_goes_on(scenarios, tmp_path):
+    here = shutil.copytree(scenarios.folders["stubborn"], tmp_path / "here")
+    for name in JOURNALS:
+        damage_file(here / "out" / name, lambda lines: lines.pop())
+    server = scenarios.servers["stubborn"]
+    place = len(server.requests)
+    words = (word for word in extraction(server.url, "out=out") if "judge" not in word)
+    assert run(here, *words, ALPS_CACHE="off").returncode == 0
+    assert [visitor(body) for body in server.requests[place:]] == [len(OUTCOMES) - 1]
+    assert contents(here / "out", JOURNALS) == contents(scenarios.out("stubborn"), JOURNALS)
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [

@@ -158,7 +158,7 @@ FOLDERS: dict[str, tuple[Folder, str, str]] = {
     "a forged review": (
         lambda f: (f / "review.json").write_text('{"status": "reproduced"}'),
         "review",
-        "only maintainers write it",
+        "review.json: date: field required",
     ),
     "a review that is a link": (
         lambda f: (f / "review.json").symlink_to("/nowhere"),

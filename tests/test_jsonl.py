@@ -40,6 +40,20 @@ def test_what_was_appended_is_read_back(path: Path):
     assert rows_of(path) == ROWS
 
 
+def test_rows_are_read_between_appends_where_a_system_can_not_read_at_a_place(path: Path, monkeypatch):
+    monkeypatch.delattr(os, "pread")
+    write(path, ROWS)
+    places = [(offset, length) for offset, length, _ in scan(path)]
+    path.write_bytes(path.read_bytes() + b'{"id": "to')
+    file = Appender(path)
+    assert file.size == sum(places[-1])
+    for place, row in zip(places, ROWS, strict=True):
+        assert file.read(*place) == row
+        file.append(row)
+    file.close()
+    assert rows_of(path) == ROWS + ROWS
+
+
 def test_each_row_is_one_line_with_its_keys_in_order(path: Path):
     write(path, [{"z": 1, "a": "two\nlines"}])
     assert path.read_bytes() == b'{"z":1,"a":"two\\nlines"}\n'

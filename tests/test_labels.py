@@ -117,28 +117,20 @@ def test_labels_are_values_of_the_scale(folder: Path):
 def test_an_item_that_nobody_labelled_has_no_labels(tmp_path: Path):
     found = read_labels(write(tmp_path, items=[*ITEMS, item("q3")]))
     assert found.labels_of("q3") == {}
-    assert found.ratings("right", ("ada",)) == [(1,), (None,), (None,)]
-
-
-def test_ratings_are_a_row_an_item_and_a_column_an_annotator(folder: Path):
-    found = read_labels(folder)
-    assert found.ratings("right", ("ben", "ada")) == [(0, 1), (0, None)]
 
 
 def test_derived_labels_are_kept_apart_from_what_people_said(folder: Path):
     found = read_labels(folder)
     assert found.annotators_of("right") == ("ada", "ben")
     assert found.annotators_of("right", derived=True) == ("both",)
-    assert found.annotators["ada"] == Annotator("ada", expertise="nurse", blind=True)
+    assert found.annotators["ada"] == Annotator("ada")
     assert found.annotators["ben"] == Annotator("ben")
-    assert found.guidelines == "One reading, no discussion."
 
 
 def test_without_a_word_on_people_everybody_is_one(folder: Path):
     (folder / "people.json").unlink()
     found = read_labels(folder)
     assert found.annotators_of("right") == ("ada", "ben", "both")
-    assert found.guidelines is None
 
 
 def test_the_hash_is_of_what_the_labels_mean(folder: Path, tmp_path: Path):

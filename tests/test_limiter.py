@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -74,6 +75,18 @@ def test_a_429_halves_what_runs_at_once():
     assert finish(throttled()).peak == 4
 
 
+@pytest.mark.parametrize(("answered", "left"), [(1, 4), (6, 4), (7, 6.8), (20, 6.8)])
+def test_a_429_halves_before_a_whole_round_was_answered_and_gives_way_a_little_after_it(answered: int, left: float):
+    async def throttled() -> float:
+        limiter = Limiter(8)
+        for _ in range(answered):
+            limiter.succeeded()
+        limiter.throttled(None)
+        return limiter.allowed
+
+    assert finish(throttled()) == pytest.approx(left)
+
+
 def test_a_burst_of_429s_halves_once():
     async def burst() -> float:
         limiter = Limiter(8)
@@ -122,6 +135,21 @@ def test_it_grows_back_by_one_per_round_of_successes():
     assert heights[0] == 4
     assert heights[-1] == 8
     assert all(before < after <= before + 1.3 for before, after in pairwise(heights) if before < 8)
+
+
+@pytest.mark.parametrize(("running", "after"), [(3, 4), (4, 5)])
+def test_it_grows_only_while_every_place_is_taken(running: int, after: int):
+    async def at_work() -> float:
+        limiter = Limiter(8)
+        limiter.throttled(None)
+        async with AsyncExitStack() as places:
+            for _ in range(running):
+                await places.enter_async_context(limiter)
+            for _ in range(5):
+                limiter.succeeded()
+        return limiter.allowed
+
+    assert int(finish(at_work())) == after
 
 
 def test_successes_never_allow_more_than_most():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.endtoend import contents, damage_file, rows, run
+from tests.endtoend import contents, damage_file, one_line, rows, run
 
 FAILING = """
 import asyncio
@@ -40,6 +40,11 @@ def test_the_summary_is_the_same_where_the_last_record_is_finished_first(in_orde
     assert "3 can't be answered" in summary["errors"]["invalid"]
     assert len(summary["notes"]) > 1
     assert contents(backwards) == contents(in_order)
+
+
+def test_answers_that_came_in_time_are_not_mixed_with_those_of_another_time(in_order):
+    other = run(in_order.parent, *WORDS, "model=python:mine:Mine", "timeout=5")
+    assert "out holds another run: system.timeout is 120.0 there, 5.0 here" in one_line(other)
 
 
 def no_outcome(lines):

@@ -8,6 +8,7 @@ from alps.judges.base import Embedded, match_memories
 from alps.judges.matching import RELATIONS, Judgement, Pair, assign
 from alps.judges.recorded import RELATION_OF, RecordedJudge
 from alps.judges.repeated import RepeatedJudge, self_agreement
+from alps.judges.rubric import RubricQuestion
 from alps.judges.support import support_answer
 from tests.builders import memories
 
@@ -115,6 +116,21 @@ def test_a_recorded_review_becomes_the_relation_of_its_pair(tmp_path, error_type
 )
 def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, row, outcome):
     assert judged(recorded(tmp_path, row), predicted=own_ids(PREDICTED)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("said", "rubric", "others"),
+    [({"score": 1}, "pa", "ei"), ({"resonation": 4, "expression": 3, "reception": 5}, "ei", "cf")],
+)
+def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said, rubric, others):
+    judge = recorded(tmp_path, record(model_output={"responses": [{"response": "Take a walk."}]}, judge_output=said))
+
+    def rated(name):
+        return asyncio.run(judge.rate(RubricQuestion(name, "What now?", "Take a walk.", "Likes walks", ()), about="b1"))
+
+    assert rated(rubric).outcome == "ok"
+    assert (rated(others).outcome, rated(others).marks) == ("invalid", {})
+    assert "by another rubric" in rated(others).error
 
 
 def test_bad_records_are_named_with_their_line_and_field(tmp_path):

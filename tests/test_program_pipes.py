@@ -12,6 +12,7 @@ from alps.schema import Prediction
 from alps.systems import process, program
 from tests.programs import (
     HOLDING,
+    PATIENT,
     PRELUDE,
     answered,
     ask,
@@ -116,7 +117,7 @@ def test_the_command_is_named_without_its_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
     asked = system(f"{sys.executable} -c pass --key hush-hush-hush", tmp_path)
     assert asked.name == f"program:{Path(sys.executable).name}"
-    assert asked.settings == {"command": f"{sys.executable} -c pass --key [secret]"}
+    assert asked.settings == {"command": f"{sys.executable} -c pass --key [secret]", "timeout": PATIENT}
 
 
 def test_a_program_ends_by_itself_when_its_input_ends(make, diary, tmp_path):

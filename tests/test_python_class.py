@@ -306,7 +306,8 @@ def test_a_cancelled_run_leaves_the_call(make):
 def test_declared_settings_are_part_of_the_settings(make):
     body = 'settings = {"k": 5, "nested": {"key": ["sk-12345678901234"]}}\ndef predict(self, sample): pass'
     asked = make(body)
-    assert asked.settings == {"class": asked.settings["class"], "k": 5, "nested": {"key": ["[secret]"]}}
+    declared = {"k": 5, "nested": {"key": ["[secret]"]}}
+    assert asked.settings == {"class": asked.settings["class"], "timeout": 20.0, **declared}
     assert json.dumps(asked.settings)
 
 

@@ -226,8 +226,9 @@ def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
     printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
     sizes = re.findall(r"n (\d+), sessions", printed)
     kappas = re.findall(r"cross-validated +(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", printed)
-    assert len(sizes) == len(kappas) == 2
-    (all_pairs, all_low, all_high), (differing, low, high) = (tuple(map(two_decimals, kappa)) for kappa in kappas)
+    assert len(sizes) == len(kappas) == 4
+    assert kappas[2:] == [("0.557", "0.458", "0.647"), ("0.265", "0.145", "0.386")], "docs/judges.md and README.md"
+    (all_pairs, all_low, all_high), (differing, low, high) = (tuple(map(two_decimals, kappa)) for kappa in kappas[:2])
     assert (
         f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} pairs, "
         f"{differing} [{low}, {high}] on the {sizes[1]} not identical"

@@ -270,6 +270,8 @@ def test_a_whisker_lies_where_its_score_is() -> None:
     assert 'cx="25%"' in drawn
     assert 'x1="12.5%" x2="50%"' in drawn
     assert 'x="20%" y="5" width="40%"' in drawn
+    error = charts.whisker(score | {"worst_case": 0.6, "best_case": 0.2}, name="error")
+    assert 'x="20%" y="5" width="40%"' in error
     assert "&lt;F1&gt;: .250, 95 % interval [.125, .500]" in drawn
     assert charts.whisker({"value": None, "low": None, "high": None}, name="F1") == ""
 

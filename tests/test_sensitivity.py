@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from tenacity import wait_fixed
 
 from alps.data.release import write_track
 from alps.judges.base import fingerprint_id
@@ -178,6 +179,22 @@ def test_a_budget_holds_for_all_wordings_together(here, server):
     assert late["failed_judgements"] == {"budget": 6}
     assert "no record is scored under every wording" in ran.out
     assert ask(server, "steady", "judge_max_tokens=50", f"max_total_tokens={10 * used}").code == 0
+
+
+@pytest.mark.parametrize("cap", ["max_total_tokens=12000", "max_cost=0.012"])
+def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(here, monkeypatch, cap):
+    (here / "prices.toml").write_text('["openai/priced"]\ninput = 1\noutput = 1\n')
+    monkeypatch.setenv("ALPS_PRICES", str(here / "prices.toml"))
+    monkeypatch.setattr("alps.llm.client._BACKOFF", wait_fixed(0.001))
+
+    def breaking(body: dict[str, Any]) -> Answer:
+        return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)
+
+    with serve(breaking) as server:
+        words = ("judge=openai/priced", f"judge_api_base={server.url}", "judge_max_tokens=50", "prompts=words")
+        ran = alps_here("sensitivity", "steady", *words, cap)
+    assert ran.code == 3, ran.err
+    assert {body["messages"][0]["content"] for body in server.requests} == {rubric("pa").text, HARSH}
 
 
 def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):

@@ -245,6 +245,16 @@ def test_a_broken_manifest_is_said(copied_run: Path, text: str) -> None:
         shown(copied_run, "1")
 
 
+@pytest.mark.parametrize("broken", [{"prediction": ["x"]}, {"prediction": {"memory_items": 3}}, {"notes": 3}])
+def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, object]) -> None:
+    path = copied_run / "predictions.jsonl"
+    given = rows(path)
+    first = next(row for row in given if row["prediction"])
+    path.write_text("".join(json.dumps(row | (broken if row is first else {})) + "\n" for row in given))
+    with pytest.raises(RunFolderError, match=rf"{first['benchmark_id']}.*predictions\.jsonl.*carry out the run again"):
+        shown(copied_run, first["benchmark_id"])
+
+
 def test_a_run_is_found_by_path_or_by_name(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(place / "samples-run", tmp_path / "runs" / "one-run")
     monkeypatch.chdir(tmp_path)

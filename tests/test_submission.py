@@ -270,7 +270,15 @@ def test_the_command_shows_what_will_be_published_and_writes_it(
     assert submit_command(words) == 0
     second = capsys.readouterr().out
     assert (tmp_path / f"rules-of-thumb-{DAY}" / CARD).is_file()
-    for word in ("task1/predictions.jsonl", "Rules of thumb", "Graz", "rules: rules", "recall_at_1", "not public"):
+    for word in (
+        "task1/predictions.jsonl",
+        "Rules of thumb",
+        "Graz",
+        "system        rules",
+        "calls         none",
+        "recall_at_1",
+        "not public",
+    ):
         assert word in first
     assert "Nothing was written" in first
     assert first.splitlines()[:-1] == second.splitlines()[: len(first.splitlines()) - 1]

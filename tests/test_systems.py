@@ -205,6 +205,12 @@ def test_a_recorded_empty_list_is_a_legitimate_answer(tmp_path):
     assert (values(prediction), prediction.outcome) == ([], "ok")
 
 
+@pytest.mark.parametrize(("raw", "outcome"), [(None, "empty"), ("", "empty"), ('{"memory_items": []}', "ok")])
+def test_a_record_of_the_authors_without_an_output_is_an_empty_answer_and_no_empty_list(tmp_path, raw, outcome):
+    record = {"benchmark_id": "b1", "model_output": {"raw_output": raw, "memory_items": []}}
+    assert ask(tmp_path, record).outcome == outcome
+
+
 def test_a_record_without_a_row_is_an_empty_answer_that_says_so(tmp_path):
     prediction = ask(tmp_path, row_of("another", "v"))
     assert (prediction.benchmark_id, prediction.outcome, prediction.prediction) == ("b1", "empty", None)
@@ -227,7 +233,7 @@ def test_a_row_of_a_run_is_taken_as_it_is(tmp_path, row):
 BAD_ROWS = [
     pytest.param("{not json", "not a JSON object", id="no JSON"),
     pytest.param("[]", "not a JSON object", id="a list"),
-    pytest.param({"memory_items": []}, "benchmark_id: must be a string", id="no id"),
+    pytest.param({"memory_items": []}, "benchmark_id: is missing", id="no id"),
     pytest.param(
         {"benchmark_id": 3, "memory_items": []}, "benchmark_id: must be a string", id="an id that is a number"
     ),

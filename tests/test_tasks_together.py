@@ -1,6 +1,7 @@
 """Several tasks in one run: what is judged again, counted beforehand, left out or refused."""
 
 import json
+import re
 
 import pytest
 
@@ -94,7 +95,10 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
             "judge=openai/j: scoring=authors-v1 asks no judge",
         ),
         (("task=all,update", "model=rules"), "task=all,update: 'all' is every task and stands alone"),
-        (("task=all", "model=oracle"), "it answers extraction, update, retrieval alone (embedded in utilization"),
+        (
+            ("task=all", "model=oracle"),
+            "no system of utilization, it answers extraction, update, retrieval alone (embedded there",
+        ),
     ],
 )
 def test_what_would_be_ignored_is_refused(words, said, tmp_path):
@@ -170,6 +174,15 @@ def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
     folder, _, after, _ = asked
     assert calls_of(after.stdout) == {"generate": 0, "judge": 0}
     assert all(contents(folder / "out", JOURNALS).values())
+
+
+def test_what_the_reply_cache_holds_is_told_beside_what_would_be_asked(tmp_path):
+    with serve(answer) as server:
+        words = ("run", "task=extraction", "limit=3", *llm(server.url))
+        assert run(tmp_path, *words, "out=first", OPENAI_API_KEY="none").returncode == 0
+        told = run(tmp_path, *words, "out=second", "dry_run=true", OPENAI_API_KEY="none").stdout
+    assert calls_of(told)["generate"] == 0
+    assert re.search(r"^generate: .*\(3 answers in the reply cache\)$", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize("track", ["task1", *LEFT_OUT[:-1]])

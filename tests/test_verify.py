@@ -15,6 +15,7 @@ from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
 from tests.submissions import (
     SLUG,
+    TRACKS,
     VISITORS,
     WHO,
     Shelf,
@@ -192,6 +193,14 @@ def test_verdicts_of_a_judge_that_can_not_be_asked_again_are_taken_as_they_stand
     assert said(found, "row_score").what.startswith("scores.f1 printed 0.5, recomputed 1;")
 
 
+def test_forged_counts_of_a_single_answer_are_named(shelf: Shelf, tmp_path: Path) -> None:
+    folder = shelf.copy(tmp_path)
+    forge_rows(folder, "task1/scores", lambda found: found[2]["counts"].update(matched=17))
+    found = shelf.verify(folder)
+    assert (said(found, "row_score").where, found.consistent) == ("task1/scores.jsonl: visitor_02", False)
+    assert said(found, "row_score").what.startswith("counts.matched printed 17, recomputed ")
+
+
 def test_without_such_verdicts_only_means_are_held_against_single_scores(shelf: Shelf, tmp_path: Path) -> None:
     packed = pack([recorded_run(shelf, tmp_path)], WHO, out=tmp_path / SLUG, verdicts=False)
     found = shelf.verify(packed.folder)
@@ -244,8 +253,17 @@ def test_a_review_is_for_maintainers_alone(shelf: Shelf, tmp_path: Path, capsys:
     assert (entry.status, entry.review.date) == ("re-scored", "2026-02-01")
     scores = entry.review.tracks["task1"].scores
     assert scores["f1"].value == pytest.approx(entry.card.tracks["task1"].scores["f1"].value)
-    assert said(shelf.verify(folder), "review").what == "only maintainers write it"
+    assert entry.review.recomputed == list(entry.card.tracks)
+    alone = shelf.verify(folder)
+    assert (said(alone, "review").severity, alone.status, alone.serious) == ("note", "schema-valid", False)
     assert shelf.verify(folder, reviewed=True).status == "re-scored"
+    for change in ({"base": str(tmp_path / "work")}, {"changed": (f"leaderboard/submissions/{SLUG}/review.json",)}):
+        finding = said(shelf.verify(folder, **change), "review")
+        assert (finding.severity, finding.what) == ("serious", "only maintainers write it")
+    assert not shelf.verify(folder, changed=()).serious
+    (folder / "review.json").unlink()
+    gone = said(shelf.verify(folder, changed=(f"leaderboard/submissions/{SLUG}/review.json",)), "changes")
+    assert (gone.severity, gone.what) == ("serious", "only maintainers take it away")
 
 
 def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, tmp_path: Path) -> None:
@@ -253,9 +271,12 @@ def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, tmp_path
     words = [str(folder), f"data={shelf.data}"]
     assert read_entry(folder).status == "self-reported"
     assert verify_command([*words, "record=yes"]) == 0
-    assert read_entry(folder).status == "schema-valid"
-    assert verify_command(words) == 1
+    review = read_entry(folder).review
+    assert review is not None
+    assert (review.status, review.recomputed) == ("schema-valid", list(TRACKS))
+    assert verify_command(words) == 0
     assert verify_command([*words, "reviewed=yes"]) == 0
+    assert verify_command([*words, "base=main"]) == 1  # what changed can't be seen here: a review might have
 
 
 def test_scores_that_nobody_could_recompute_are_not_called_consistent(

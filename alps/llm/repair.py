@@ -15,7 +15,6 @@ PARSER_VERSION = "1"
 
 _OPENING = re.compile(r"[{\[]")
 _JSON_LIKE = re.compile(r"""\{\s*(?:["'\\}]|\w+"?\s*:)|\[\s*(?:["'\\{\[\]]|\Z)""")
-_CLOSING_FENCE = re.compile(r"\s*```[^\n]*\s*\Z")
 _BAD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\(u?)')
 _LENIENT_LIMIT, _LENIENT_DEPTH = 60_000, 50
 _MAX_STARTS = 200
@@ -101,7 +100,7 @@ def _mended(text: str) -> Iterator[Reading]:
     match = next((m for m in _OPENING.finditer(text) if _JSON_LIKE.match(text, m.start())), None)
     if match is None:
         return
-    body = _CLOSING_FENCE.sub("", text[match.start() :])
+    body = _unfenced(text[match.start() :])
     escaped = unescape_structure(body)
     escaped = _BAD_ESCAPE.sub(lambda m: m.group(0) if m.group(1) is None else "\\\\" + m.group(1), escaped)
     closed = close_truncated(escaped)
@@ -112,6 +111,13 @@ def _mended(text: str) -> Iterator[Reading]:
         yield Reading(node, True, True, "cut off: what was complete is kept", literal=False)
     if (node := _lenient(escaped if closed is None else closed, cut=closed is not None)) is not None:
         yield Reading(node, True, closed is not None, "malformed JSON", literal=False)
+
+
+def _unfenced(text: str) -> str:
+    """Take off a closing fence and what stands behind it on its line, the last one."""
+    said = text.rstrip()
+    fence = said.find("```", said.rfind("\n") + 1)
+    return text if fence < 0 else text[:fence].rstrip()
 
 
 def unescape_structure(body: str) -> str:

@@ -54,13 +54,13 @@ def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: C
     """Print the figures of each rubric, the reference judges beside this one, and what keeps it from a pass."""
     parts: list[RenderableType] = []
     for report in reports:
-        parts += [*_rubric(report, judge), Text()]
+        parts += [*_rubric(report, judge, narrow=console.width < WIDTH), Text()]
     if len(reports) > 1:
         parts += [Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"), _overview(reports)]
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
-def _rubric(report: RubricReport, judge: str) -> Iterator[RenderableType]:
+def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[RenderableType]:
     yield Text(f"{visible(judge)} under {visible(report.rubric)}", style="bold")
     if rows := list(_figures(report)):
         table = _table("figure", "95 % interval", "n")
@@ -75,7 +75,7 @@ def _rubric(report: RubricReport, judge: str) -> Iterator[RenderableType]:
         yield _references(report)
     if "acceptance" in report.details:
         yield Text("Items made right or wrong on purpose", style="bold")
-        yield _acceptance(report.details["acceptance"])
+        yield _acceptance(report.details["acceptance"], narrow=narrow)
     yield _lines(report)
     yield Text(f"Verdict: {report.verdict}", style=f"bold {_COLOURS.get(report.verdict, '')}")
     for reason in report.reasons:
@@ -118,9 +118,16 @@ def _references(report: RubricReport) -> RenderableType:
     return table
 
 
-def _acceptance(kinds: Mapping[str, Any]) -> RenderableType:
+def _acceptance(kinds: Mapping[str, Any], *, narrow: bool) -> RenderableType:
     silent = any(row["unparsed"] for row in kinds.values())
-    table = _table("right", "accepted", "share accepted", "95 % interval", "n", *(["not parsed"] if silent else []))
+    table = _table(
+        "right",
+        "accepted",
+        "share" if narrow else "share accepted",
+        "95 % interval",
+        "n",
+        *(["not parsed"] if silent else []),
+    )
     table.columns[0].overflow = "fold"
     for kind, row in kinds.items():
         share = number(row["accepted"] / row["n"] if row["n"] else None)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from alps.judges.calibration import RubricReport
-from alps.report.numbers import interval, number
+from alps.report.numbers import interval, number, signed
 
 _VALUES = 7
 _GROUPS = 4
@@ -91,12 +91,12 @@ def _length(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = details.get("length_preference")
     if found is None or found["value"] is None:
         return
-    net = f"{_signed(found['value'])} {interval(found)}"
+    net = f"{signed(found['value'])} {interval(found)}"
     if found["by"] == "pairs":
         judge, people = (number(found[who]["value"]) for who in ("judge", "people"))
         yield "likes longer", f"{net}, net of people (judge {judge}, people {people})"
     else:
-        longer, shorter = (_signed(found[half]["value"]) for half in ("longer", "shorter"))
+        longer, shorter = (signed(found[half]["value"]) for half in ("longer", "shorter"))
         yield "likes longer", f"{net}, net of people (long {longer}, short {shorter})"
 
 
@@ -113,7 +113,3 @@ def _certainty(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         kept = f"{found['kept']:,} of {found['n']:,} items, {found['disagreements']:,} of them disagree"
         promised = f"at most {number(found['bound'])} with {1 - found['failure']:.0%} certainty"
         yield "believe it", f"from confidence {number(found['confidence'])}: {kept}, {promised}"
-
-
-def _signed(value: float) -> str:
-    return f"+{number(value)}" if value >= 0.0005 else number(value)

@@ -25,6 +25,7 @@ from alps.report.svg import percent
 Json = Mapping[str, Any]
 Score = dict[str, Any]
 
+_SHA256 = re.compile("[0-9a-f]{64}")
 VERDICTS = {"pass": ("✓", "pass"), "limits": ("!", "within limits"), "fail": ("✕", "fail")}
 MOST_PAIRS, MOST_OPEN = 40, 3
 """Pairs of raters that are drawn; rubrics up to which nothing is folded away."""
@@ -137,6 +138,8 @@ def render(calibration: Mapping[str, Any]) -> str:
     page: str = _template().render(
         calibration=calibration,
         judge=judge,
+        derived=(derived := all(found.get("labelled") == [] for found in held.values())),
+        against="known answers" if derived else "people",
         facts=_facts(calibration),
         rubrics=rubrics,
         verdicts=VERDICTS,
@@ -237,6 +240,8 @@ def _facts(calibration: Json) -> list[tuple[str, str]]:
 def _said(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_said(part)}" for name, part in value.items())
+    if isinstance(value, str) and _SHA256.fullmatch(value):
+        return value[:12]  # as hashes stand everywhere
     return ", ".join(map(_said, value)) if isinstance(value, list) else str(value)
 
 

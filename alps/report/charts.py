@@ -58,8 +58,8 @@ def whisker(
     at = _scale(lowest, highest)
     parts = [_line("rail", 0, 1), *(_tick(place) for place in (0.25, 0.5, 0.75))]
     if "worst_case" in score:
-        worst, best = at(score["worst_case"]), at(score["best_case"])
-        parts.append(element("rect", "bounds", x=percent(worst), y=5, width=percent(best - worst), height=14, rx=2))
+        left, right = sorted((at(score["worst_case"]), at(score["best_case"])))  # of an error the best is the lower
+        parts.append(element("rect", "bounds", x=percent(left), y=5, width=percent(right - left), height=14, rx=2))
     if score["low"] is not None:
         low, high = at(score["low"]), at(score["high"])
         parts += [_line("interval", low, high), _cap(low), _cap(high)]

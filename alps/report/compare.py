@@ -26,7 +26,7 @@ from alps.report.comparable import (
     tracks_of,
 )
 from alps.report.found import read_wanted
-from alps.report.runs import Run
+from alps.report.runs import Run, letter_of
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import Difference, McNemar, Ranked, holm, paired_difference, paired_mcnemar, tie_classes
 from alps.tasks import Metric
@@ -192,11 +192,6 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
     return Comparison(sides, _corrected(tracks), tuple(_notes(by_letter, shared)), seed)
-
-
-def letter_of(place: int) -> str:
-    """Return A … Z, then AA, AB, …."""
-    return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
 
 
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:

@@ -1,9 +1,7 @@
 """The comparison of runs in a terminal of 80 columns."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -11,12 +9,13 @@ from rich.text import Text
 from alps.report.compare import Comparison, Contrast, MetricComparison, Side, TrackComparison
 from alps.report.numbers import counted, interval, number, signed
 from alps.report.runs import visible
-from alps.report.tables import WIDTH
-from alps.stats.bootstrap import Estimate
+from alps.report.tables import close_table
+from alps.report.terminal import WIDTH
 from alps.tasks import Metric
 
 SIGNIFICANT = 0.05
 _RUNS_A_TABLE = 5
+_NARROW = 76
 _LOWER = " ↓"
 
 
@@ -24,10 +23,10 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print a comparison: of two runs every metric, of more their ties and every pair on the headline."""
     parts: list[RenderableType] = [_legend(comparison.sides)]
     for found in comparison.tracks:
-        parts += [Text(), *_track(comparison.sides, found)]
+        parts += [Text(), *_track(comparison.sides, found, narrow=console.width < _NARROW)]
     parts.append(Text())
     parts += [Text(visible(f"{note}."), style="dim") for note in comparison.notes]
-    parts += [Text(line, style="dim") for line in _explanations(comparison)]
+    parts += [Text(line, style="dim") for line in _explanations(comparison, narrow=console.width < _NARROW)]
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
@@ -42,18 +41,18 @@ def _legend(sides: Sequence[Side]) -> RenderableType:
     return grid
 
 
-def _track(sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
+def _track(sides: Sequence[Side], found: TrackComparison, *, narrow: bool) -> Iterator[RenderableType]:
     where = "" if found.clusters is None else f" from {counted(found.clusters, 'session')}"
     title = visible(f"{found.track}: {counted(found.shared, 'shared record')}{where}")
     if not found.metrics or not found.shared:
         yield Text(title, style="bold")
     elif len(sides) == 2:
-        yield _differences(title, sides, found)
+        yield _differences(title, sides, found, narrow=narrow)
         yield from _discordant(found)
     else:
         yield from _ranks(title, sides, found)
         if found.lead is not None:
-            yield _pairs(found.lead)
+            yield _pairs(found.lead, narrow=narrow)
     yield Text(_account(sides, found))
     if bare := [metric.metric.title.strip() for metric in found.metrics if not _records(metric)]:
         yield Text(visible(f"Left out (no record has it in all runs): {', '.join(bare)}."), style="dim")
@@ -61,28 +60,33 @@ def _track(sides: Sequence[Side], found: TrackComparison) -> Iterator[Renderable
         yield Text(visible(f"{note}."), style="dim")
 
 
-def _differences(title: str, sides: Sequence[Side], found: TrackComparison) -> Table:
-    """Lay out every metric of two runs."""
+def _differences(title: str, sides: Sequence[Side], found: TrackComparison, *, narrow: bool) -> Table:
+    """Lay out every metric of two runs; where there is no room for both scores, their difference."""
     first, second = (side.letter for side in sides)
-    table = _table(title, "", first, second, f"{first} – {second}", "95 % interval", "p", "seen from", "n")
+    scored = () if narrow else (first, second)
+    table = _table(title, "", *scored, f"{first} – {second}", "95 % interval", "p", *_seen(narrow), "n")
     for metric in found.metrics:
         contrast = metric.contrasts[0]
         if not _records(metric):
             continue
-        scores = (number(score.value) for score in contrast.scores)
+        scores = () if narrow else tuple(number(score.value) for score in contrast.scores)
         count = str(contrast.difference.estimate.n)
-        table.add_row(_title(metric.metric), *scores, *_difference(contrast), count, style=_style(contrast))
+        table.add_row(_title(metric.metric), *scores, *_difference(contrast, narrow), count, style=_style(contrast))
     return table
 
 
-def _difference(contrast: Contrast) -> tuple[str, str, str, str]:
+def _seen(narrow: bool) -> tuple[str, ...]:
+    return () if narrow else ("seen from",)
+
+
+def _difference(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
     """Return difference, interval, corrected p, and the difference that would be seen in 80 % of such samples."""
     estimate = contrast.difference.estimate
     return (
         signed(estimate.value),
-        _interval(estimate),
+        interval(vars(estimate)),
         _p(contrast.corrected),
-        number(contrast.difference.detectable),
+        *(() if narrow else (number(contrast.difference.detectable),)),
     )
 
 
@@ -105,7 +109,7 @@ def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterato
     table.columns[1].overflow = "fold"
     models = {side.letter: side.model for side in sides}
     for one in lead.ranked:
-        row = (number(one.estimate.value), _interval(one.estimate), " ".join(one.letters))
+        row = (number(one.estimate.value), interval(vars(one.estimate)), " ".join(one.letters))
         table.add_row(one.name, Text(visible(models[one.name])), *row)
     yield table
     for start in range(0, len(sides), _RUNS_A_TABLE):
@@ -118,13 +122,13 @@ def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterato
         yield grid
 
 
-def _pairs(lead: MetricComparison) -> Table:
+def _pairs(lead: MetricComparison, *, narrow: bool) -> Table:
     title = f"{lead.metric.title.strip()}: every pair"
-    table = _table(visible(title), "", "difference", "95 % interval", "p", "seen from", "n")
+    table = _table(visible(title), "", "difference", "95 % interval", "p", *_seen(narrow), "n")
     for contrast in lead.contrasts:
         count = str(contrast.difference.estimate.n)
         pair = f"{contrast.first} – {contrast.second}"
-        table.add_row(pair, *_difference(contrast), count, style=_style(contrast))
+        table.add_row(pair, *_difference(contrast, narrow), count, style=_style(contrast))
     return table
 
 
@@ -144,7 +148,7 @@ def _account(sides: Sequence[Side], found: TrackComparison) -> str:
     return f"Left out: {'; '.join(said)}."
 
 
-def _explanations(comparison: Comparison) -> list[str]:
+def _explanations(comparison: Comparison, *, narrow: bool) -> list[str]:
     pairs = {contrast for track in comparison.tracks for metric in track.metrics for contrast in metric.contrasts}
     letters = sorted({(contrast.first, contrast.second) for contrast in pairs})
     tests = sorted({comparison.tests(*pair) for pair in letters})
@@ -154,7 +158,8 @@ def _explanations(comparison: Comparison) -> list[str]:
     lines = [f"p: Holm-corrected for {many} between two runs; bold: at most .05."]
     if any(contrast.exact for contrast in pairs):
         lines.append("  McNemar's exact test where scores are 0 or 1 and every record stands alone.")
-    lines.append("seen from: the difference that 80 % of such samples would show in one test.")
+    if not narrow:
+        lines.append("seen from: the difference that 80 % of such samples would show in one test.")
     if any(metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics):
         lines.append(f"{_LOWER.strip()}: lower is better.")
     if len(comparison.sides) > 2:
@@ -163,13 +168,7 @@ def _explanations(comparison: Comparison) -> list[str]:
 
 
 def _table(title: str, first: str, *columns: str) -> Table:
-    shape: Any = {
-        "box": box.SIMPLE_HEAD,
-        "pad_edge": False,
-        "min_width": min(WIDTH, len(title)),
-        "padding": (0, 1, 0, 0),
-    }
-    table = Table(title=Text(title), title_justify="left", title_style="bold", **shape)
+    table = close_table(title)
     table.add_column(first)
     for name in columns:
         table.add_column(Text(name), justify="right", no_wrap=name not in ("", "seen from"))
@@ -182,10 +181,6 @@ def _title(metric: Metric) -> Text:
 
 def _style(contrast: Contrast) -> str:
     return "bold" if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT else ""
-
-
-def _interval(estimate: Estimate) -> str:
-    return interval({"low": estimate.low, "high": estimate.high})
 
 
 def _p(value: float | None) -> str:

@@ -6,7 +6,7 @@ import platform
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -60,6 +60,7 @@ KEYS = (
 )
 """The environment variables in which litellm looks for the keys of the commonest providers."""
 
+_NO_HOME = "set HOME, or ALPS_CACHE to a folder, or to off"
 SCARCE, SPENT = 1 << 30, 50 << 20
 _STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 
@@ -164,7 +165,11 @@ def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    path = default_path()
+    try:
+        path = default_path()
+    except RuntimeError:
+        yield Finding("bad", "your home folder is not known, so there is no reply cache", _NO_HOME)
+        return
     if path is None:
         yield Finding(
             "note", "the reply cache is off (ALPS_CACHE=off): every call is paid for again", "unset ALPS_CACHE"
@@ -177,7 +182,7 @@ def _cache() -> Iterator[Finding]:
     else:
         yield Finding("ok", f"reply cache: none yet; it will be {path}")
     folder = _nearest(path.parent)
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
+    if not _writable(folder):
         yield Finding(
             "bad", f"{folder}: the reply cache can't be written there", "set ALPS_CACHE to another folder, or to off"
         )
@@ -246,8 +251,11 @@ def _count_samples(name: str) -> int:
 
 
 def _disks() -> Iterator[Finding]:
-    cache = default_path()
-    places = {"here": Path.cwd(), **({"reply cache": cache.parent} if cache is not None else {})}
+    places = {"here": Path.cwd()}
+    with suppress(RuntimeError):  # that there is no home was said with the cache
+        cache = default_path()
+        if cache is not None and _writable(_nearest(cache.parent)):
+            places["reply cache"] = cache.parent
     if not os.access(Path.cwd(), os.W_OK):
         yield Finding("note", f"{Path.cwd()} can't be written", "go elsewhere, or give run folders with out=")
     for what, place in places.items():
@@ -255,6 +263,10 @@ def _disks() -> Iterator[Finding]:
         state: State = "bad" if free < SPENT else "note" if free < SCARCE else "ok"
         mend = "free some, or use another disk" if state != "ok" else ""
         yield Finding(state, f"{what}: {_size(free)} free", mend)
+
+
+def _writable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def _nearest(folder: Path) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from alps.schema import Memory, Turn
 
-_ELLIPSIS = re.compile(r"\s*[\[(]?(?:\.{3,}|…)[\])]?\s*")
+_ELLIPSIS = re.compile(r"[\[(]?(?:\.{3,}|…)[\])]?")
 _SHORTEST_PART = 6
 _ALIKE = 85.0
 _SMALLEST_GAP = 40
@@ -95,7 +95,7 @@ def _places(
     if whole is not None:
         return [whole]
     places = []
-    for part in _ELLIPSIS.split(quote):
+    for part in map(str.strip, _ELLIPSIS.split(quote)):
         if len(part) < _SHORTEST_PART:
             continue
         place = _exact(part, dialogue, order)

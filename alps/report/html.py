@@ -11,10 +11,10 @@ from markupsafe import Markup
 from alps.errors import RunFolderError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.report.comparisons import Head, ability_tables, compare_sections, recall_curves
-from alps.report.numbers import interval, number
+from alps.report.numbers import counted, interval, number
 from alps.report.page_file import write_page
-from alps.report.runs import Run, folded_away, open_run, visible
-from alps.report.sections import build_section, letter_of
+from alps.report.runs import Run, folded_away, letter_of, open_run, visible
+from alps.report.sections import build_section
 from alps.report.tables import conditions
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -72,6 +72,7 @@ def render(runs: Sequence[Run]) -> str:
         folded=lambda text, limit=FOLDED_VALUE: _folded(text, limit),
         folded_away=folded_away,
         conditions=conditions,
+        counted=counted,
         FOLDED_RAW=FOLDED_RAW,
         MOST_PAIRINGS=MOST_PAIRINGS,
     )

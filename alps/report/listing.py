@@ -12,12 +12,22 @@ from rich.text import Text
 
 from alps.errors import AlpsError, UsageError
 from alps.report.numbers import interval, number
-from alps.report.runs import MANIFEST, Run, open_run, visible
+from alps.report.runs import MANIFEST, Calibration, Run, open_run, visible
+from alps.settings import RunSettings
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
 _NAMED_AT_MOST = 10
+_ROOMY = 78
 _FIGURES = 36
 """How many columns the headline of a run may take."""
+_CONDITIONS = {
+    "distractors": "{} distractors",
+    "ability": "ability {}",
+    "condition": "{}",
+    "window": "window {}",
+    "scoring": "{}",
+    "repeats": "{} repeats",
+}
 _MAKE_ONE = "alps run task=extraction model=rules data=samples"
 _AGES = ((60, 1, ""), (3_600, 60, "min"), (86_400, 3_600, "h"), (14 * 86_400, 86_400, "d"))
 
@@ -83,8 +93,11 @@ def _examine(root: Path) -> tuple[list[Run], list[Unreadable], list[str]]:
         try:
             run = open_run(folder)
             list(_describe(run, 80))
+        except Calibration:
+            others.append(f"{folder.name} (a calibration)")
         except (AlpsError, OSError) as error:
-            unreadable.append(Unreadable(folder, str(error)))
+            named = str(error) if str(folder) in str(error) else f"{folder}: {error}"
+            unreadable.append(Unreadable(folder, named))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             unreadable.append(Unreadable(folder, f"{folder}: not a run of this alps ({error!r})"))
         else:
@@ -101,14 +114,23 @@ def _changed(folder: Path) -> float:
 def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     """Say where a run is, what it measured and what it found, line by line; its age stands where there is room."""
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
-    who = Text(visible(f"  {run.model} · judged by {run.judge} · on {run.data}"), style="dim", overflow="fold")
+    about = " · ".join((run.model, f"judged by {run.judge}", f"on {run.data}", *_unusual(run.manifest["settings"])))
+    who = Text(visible(f"  {about}"), style="dim", overflow="fold")
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
     roomy = name.cell_len + when.cell_len + 2 <= width
     yield _ending(name, when) if roomy else name
     yield who if roomy else _ending(who, when)
-    yield _figures(run)
+    yield _figures(run, narrow=width < _ROOMY)
     if run.summary is not None and len(run.summary["tracks"]) > 1:
         yield Text(_each_track(run, width))
+
+
+def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Name what a run was made under, where that is not the default: two runs may differ in nothing else."""
+    for name, said in _CONDITIONS.items():
+        value = settings.get(name)
+        if value is not None and value != RunSettings.model_fields[name].default:
+            yield said.format(value)
 
 
 def _ending(text: Text, end: Text) -> Table:
@@ -120,18 +142,26 @@ def _ending(text: Text, end: Text) -> Table:
     return grid
 
 
-def _figures(run: Run) -> Table:
-    """Lay the figures of a run in one line; the columns have the same places for every run."""
+def _figures(run: Run, *, narrow: bool) -> RenderableType:
+    """Lay the figures of a run in one line, or two; the columns have the same places for every run."""
+    value, *others = _cells(run)
+    if narrow:
+        return Group(value, Text.assemble("  ", Text(" · ").join(others)))
     grid = Table.grid(padding=(0, 1))
     for width in (33, 21, 11):
         grid.add_column(min_width=width, no_wrap=True)
     grid.add_column(no_wrap=True, justify="right", min_width=9)
+    grid.add_row(value, *others)
+    return grid
+
+
+def _cells(run: Run) -> tuple[Text, ...]:
+    """Return what a run found, on how many records, whether it is finished, and what it cost."""
     if not run.tasks or (run.summary is not None and not run.summary["tracks"]):
         raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
-        grid.add_row(f"  {done:,} of {run.total:,} scored", "", Text("unfinished", style="yellow"), "–")
-        return grid
+        return Text(f"  {done:,} of {run.total:,} scored"), Text(""), Text("unfinished", style="yellow"), Text("–")
     found = run.summary["tracks"]
     if len(found) == 1:
         value = _headline(run, next(iter(found)))
@@ -140,8 +170,8 @@ def _figures(run: Run) -> Table:
     counts = Text(f"n {sum(track['n'] for track in found.values()):,}")
     if unscored := sum(track["unscored"] for track in found.values()):
         counts.append(f", {unscored:,} unscored", style="yellow")
-    grid.add_row(value, counts, "stopped by budget" if _stopped(run) else "finished", _cost(run.summary["calls"]))
-    return grid
+    ended = Text("stopped by budget" if _stopped(run) else "finished")
+    return value, counts, ended, Text(_cost(run.summary["calls"]))
 
 
 def _headline(run: Run, track: str) -> Text:

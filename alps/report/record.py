@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from alps.errors import RunFolderError
 from alps.jsonl import Row
 from alps.report.parts import Paired, Pairing, Part
 from alps.report.runs import MEANINGS, Key
@@ -88,11 +89,27 @@ def explain(state: str) -> str:
 def build_view(
     key: Key, *, task: str, sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
 ) -> RecordView:
-    """Put together what the journals and the data say of the answer `key`; any of them may be missing."""
+    """Put together what the journals and the data say of the answer `key`; any of them may be missing.
+
+    Raises:
+        RunFolderError: If a row of it has not the shape of one that a run wrote.
+    """
+    try:
+        return _view(key, task=task, sample=sample, prediction=prediction, verdict=verdict, score=score)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        where = f"{key.track}/{key.id}: its row in predictions.jsonl, verdicts.jsonl or scores.jsonl can't be read"
+        raise RunFolderError(f"{where}; carry out the run again, with another out=") from error
+
+
+def _view(
+    key: Key, *, task: str, sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
+) -> RecordView:
     state = state_of(score, prediction)
     answered = prediction if prediction is not None and prediction.get("outcome") == "ok" else None
     sides = [(verdict or {}).get(name) or {} for name in ("support", "used")]
     said = [*(prediction or {}).get("notes", ()), *(verdict or {}).get("notes", ())]
+    if answered is not None and answered.get("truncated"):
+        said.insert(0, "the answer was cut off (max_tokens)")
     raws = [*(verdict or {}).get("raw", ()), sides[0].get("raw"), *sides[1].get("raw", ())]
     return RecordView(
         key=key,

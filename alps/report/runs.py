@@ -33,6 +33,10 @@ _IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "c
 _BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+class Calibration(UsageError):
+    """A folder that `alps calibrate` wrote stands where a run was meant."""
+
+
 class Key(NamedTuple):
     """One answer of a run: the record on its track, and which of several answers to it this is, counted from 0."""
 
@@ -143,9 +147,12 @@ def open_run(folder: Path) -> Run:
     if not (folder / MANIFEST).is_file():
         raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
     summary = folder / SUMMARY
+    manifest = _read_object(folder / MANIFEST, _IN_MANIFEST)
+    if _is_of_calibration(manifest):
+        raise _no_run(folder)
     return Run(
         folder=folder,
-        manifest=_read_object(folder / MANIFEST, _IN_MANIFEST),
+        manifest=manifest,
         summary=_read_object(summary, _IN_SUMMARY) if summary.is_file() else None,
     )
 
@@ -156,13 +163,42 @@ def find_run(word: str) -> Path:
     Raises:
         UsageError: If there is none; names the closest one in `runs/`.
     """
+    if not word.strip():
+        raise UsageError("a run is to be named, and '' names none (alps ls shows those in runs/)")
     for folder in (Path(word).expanduser(), RUNS / word):
         if (folder / MANIFEST).is_file():
+            if _is_calibration(folder):
+                raise _no_run(folder)
             return folder
     if Path(word).expanduser().is_dir():
-        raise UsageError(f"{word}: no run here ({MANIFEST} is missing)")
+        inside = sorted(path.parent for path in Path(word).expanduser().glob(f"*/{MANIFEST}"))
+        first = next((folder for folder in inside if not _is_calibration(folder)), None)
+        hint = f"; name one of those in it, such as {first}" if first is not None else ""
+        raise UsageError(f"{word}: no run here ({MANIFEST} is missing){hint}")
     there = [path.name for path in RUNS.iterdir() if (path / MANIFEST).is_file()] if RUNS.is_dir() else []
     raise UsageError(f"{word}: no such run folder{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)")
+
+
+def letter_of(place: int) -> str:
+    """Return the letter by which one of several runs is named: A … Z, then AA, AB, …; places count from 0."""
+    return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
+
+
+def _is_of_calibration(manifest: Row) -> bool:
+    """Tell whether a manifest is of a folder that `alps calibrate` wrote."""
+    settings = manifest["settings"]
+    return isinstance(settings, dict) and "labels" in settings and "task" not in settings
+
+
+def _no_run(folder: Path) -> Calibration:
+    return Calibration(f"{folder}: a calibration, no run; its page is {folder / 'calibration.html'}")
+
+
+def _is_calibration(folder: Path) -> bool:
+    try:
+        return _is_of_calibration(_read_object(folder / MANIFEST, _IN_MANIFEST))
+    except RunFolderError:
+        return False
 
 
 def visible(text: str) -> str:

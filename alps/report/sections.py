@@ -15,7 +15,8 @@ from alps.report.figures import action_matrix
 from alps.report.found import Samples
 from alps.report.instructive import rule
 from alps.report.record import state_of
-from alps.report.runs import MEANINGS, Key, Run
+from alps.report.runs import MEANINGS, Key, Run, letter_of
+from alps.report.tables import undefined
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks import Metric, Task
 
@@ -106,6 +107,11 @@ class Section:
         return bool(self.summary["comparable"]) or not self.judged
 
     @property
+    def bare(self) -> list[str]:
+        """The figures that no scored record defines."""
+        return undefined(self.found, self.task.metrics)
+
+    @property
     def prompts(self) -> dict[str, str]:
         """The hashes of the prompts that had a part in it, by their names: those of the run's other tasks left out."""
         others = set(self.run.task_names) - {self.task.name}
@@ -139,11 +145,6 @@ class Section:
 def anchor(run: Run, letter: str, track: str) -> str:
     """Return the fragment of a track of a run; of an only track, that of the run."""
     return f"run-{letter.lower()}" if len(run.tracks) == 1 else f"run-{letter.lower()}-{track}"
-
-
-def letter_of(position: int) -> str:
-    """Return A … Z, then AA, AB, …."""
-    return (letter_of(position // 26 - 1) if position >= 26 else "") + chr(ord("A") + position % 26)
 
 
 def build_section(run: Run, summary: Row, track: str, position: int) -> Section:

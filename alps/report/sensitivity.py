@@ -16,9 +16,8 @@ import numpy as np
 
 from alps.judges.rubric import rubric
 from alps.report.comparable import found_in
-from alps.report.compare import letter_of
 from alps.report.found import read_wanted
-from alps.report.runs import Run, open_run
+from alps.report.runs import Run, letter_of, open_run
 from alps.run.sensitivity import OURS, Reworded, Wording
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import paired_difference

@@ -1,9 +1,7 @@
 """How far scores move with the wording of a judge's rubrics, in a terminal of 80 columns."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -11,8 +9,8 @@ from rich.text import Text
 from alps.report.numbers import counted, interval, number, signed, spent
 from alps.report.runs import visible
 from alps.report.sensitivity import LEVEL_WIDTH, Flip, Ranking, Sensitivity, Spread, TrackSensitivity, UnderWording
-from alps.report.tables import WIDTH
-from alps.stats.bootstrap import Estimate
+from alps.report.tables import close_table
+from alps.report.terminal import WIDTH
 
 
 def print_sensitivity(found: Sensitivity, console: Console) -> None:
@@ -49,13 +47,13 @@ def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]
         f"{title}: {_records(spread)}", "wording", "score", "95 % interval", "– ours", "95 % interval", "changed", "n"
     )
     for one in spread.under:
-        score = (number(one.score.value), _interval(one.score))
+        score = (number(one.score.value), interval(vars(one.score)))
         if one.difference is None:
             table.add_row(Text(visible(one.wording)), *score, "", "", "", str(one.score.n))
             continue
         moved = one.difference
         beyond = moved.low is not None and moved.high is not None and (moved.low > 0 or moved.high < 0)
-        row = (*score, signed(moved.value), _interval(moved), _percent(one.changed), str(one.score.n))
+        row = (*score, signed(moved.value), interval(vars(moved)), _percent(one.changed), str(one.score.n))
         table.add_row(Text(visible(one.wording)), *row, style="bold" if beyond else "")
     if spread.n:
         yield table
@@ -113,7 +111,7 @@ def _flips(flips: Sequence[Flip]) -> Table:
         for name, estimate in flip.differences.items():
             value = round(estimate.value or 0.0, 9)
             ahead = "tied" if value == 0 else flip.first if value > 0 else flip.second
-            row = (f"{flip.first} – {flip.second}", signed(estimate.value), _interval(estimate), ahead)
+            row = (f"{flip.first} – {flip.second}", signed(estimate.value), interval(vars(estimate)), ahead)
             table.add_row(Text(visible(name)), *row)
         table.add_section()
     return table
@@ -134,13 +132,7 @@ def _explanations(found: Sensitivity) -> Iterator[str]:
 
 
 def _table(title: str, first: str, *columns: str) -> Table:
-    shape: Any = {
-        "box": box.SIMPLE_HEAD,
-        "pad_edge": False,
-        "min_width": min(WIDTH, len(title)),
-        "padding": (0, 1, 0, 0),
-    }
-    table = Table(title=Text(visible(title)), title_justify="left", title_style="bold", **shape)
+    table = close_table(visible(title))
     table.add_column(first, overflow="fold")
     for name in columns:
         table.add_column(Text(name), justify="right", no_wrap=True)
@@ -150,10 +142,6 @@ def _table(title: str, first: str, *columns: str) -> Table:
 def _records(spread: Spread) -> str:
     where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
     return f"{counted(spread.n, 'record')}{where}"
-
-
-def _interval(estimate: Estimate) -> str:
-    return interval({"low": estimate.low, "high": estimate.high})
 
 
 def _percent(share: float | None) -> str:

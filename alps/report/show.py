@@ -25,7 +25,7 @@ _SIGNS = {"same": "=", "narrower": "⊂", "broader": "⊃", "conflicting": "≠"
 _STYLES = {"matched": "green", "missed": "red", "extra": "yellow", "kept": "red", "unjudged": "dim"}
 _KINDS = {"matched": "matched", "missed": "missed", "kept": "kept", "extra": "extra", "unjudged": "not judged"}
 _MARKED = "bold underline"
-_BLANK_LINES = re.compile(r"[ \t]*\n\s*")
+_LINE_BREAKS = re.compile(r"\n\s*")
 
 
 def show_record(run_folder: Path, word: str, console: Console, *, full: bool = False) -> None:
@@ -227,7 +227,8 @@ def _excerpt(pieces: Sequence[Piece]) -> Text:
 
 def _tidy(text: str) -> str:
     """Leave out blank lines."""
-    return _BLANK_LINES.sub("\n", text).replace("\t", " ")
+    *lines, last = _LINE_BREAKS.split(text)
+    return "\n".join([*(line.rstrip(" \t") for line in lines), last]).replace("\t", " ")
 
 
 def _pairs(part: Paired) -> Iterator[RenderableType]:

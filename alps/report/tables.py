@@ -4,38 +4,40 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
 from alps.report.corrected import corrected_part
 from alps.report.numbers import counted, interval, number, spent
+from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
 from alps.tasks import Metric
 
-WIDTH = 80
+NARROW = 72
+"""Below so many columns a table of floors has to be narrower, too."""
 
 
 def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> None:
     """Print the summary of a run; `metrics` are the columns of each track."""
-    console = Console(width=WIDTH, highlight=False)
+    console = terminal()
     parts: list[RenderableType] = []
     for track, found in summary["tracks"].items():
         parts.append(_scores(summary, track, found, metrics[track]))
         parts += corrected_part(found, metrics[track])
         parts += [_actions(found)] if any(name.startswith("cell_") for name in found.get("counts", ())) else []
-        parts += [_floors(found, metrics[track])] if found["floors"] else []
+        parts += [_floors(found, metrics[track], narrow=console.width < NARROW)] if found["floors"] else []
         parts += [Text(line) for line in _account(found)]
     if len(summary["tracks"]) > 1:
-        parts.append(_overview(summary, metrics))
-    parts += [Text(line) for line in _footer(summary, folder)]
+        parts.append(_overview(summary, metrics, narrow=console.width < NARROW))
+    parts += [Text(line) for line in _footer(summary, metrics, folder=folder)]
     console.print(Group(*parts))
 
 
 def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> None:
     """Print what a run would ask and cost."""
-    console = Console(width=WIDTH, highlight=False)
+    console = terminal()
     table = _table("What this run would ask, counted without a request")
     for name in ("stage", "calls", "tokens", "cost"):
         table.add_column(name, justify="left" if name == "stage" else "right")
@@ -49,13 +51,14 @@ def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_
 
 
 def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> list[str]:
-    notes = [f"{stage.name}: {stage.model}" for stage in stages]
+    notes = [f"{stage.name}: {stage.model}{_kept(stage)}" for stage in stages]
     notes.append("The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top.")
     for stage in stages:
         if stage.unpriced:
             notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
         if stage.calls and stage.most_tokens is None:
-            notes.append(f"{stage.model}: how much it can answer is unknown; max_tokens= bounds it.")
+            bound = "judge_max_tokens=" if stage.name == "judge" else "max_tokens="
+            notes.append(f"{stage.model}: how much it can answer is unknown; {bound} bounds it.")
     costs, tokens = [stage.most_cost for stage in stages], [stage.most_tokens for stage in stages]
     if max_cost is not None and None not in costs:
         covers = "covers" if sum(filter(None, costs)) <= max_cost else "does not cover"
@@ -66,8 +69,19 @@ def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_tota
     return notes
 
 
+def _kept(stage: Stage) -> str:
+    return f" ({counted(stage.cached, 'answer')} in the reply cache)" if stage.cached else ""
+
+
 def _dollars(cost: float | None) -> str:
     return "–" if cost is None else f"${cost:.4f}"
+
+
+def close_table(title: str) -> Table:
+    """Return a table without columns yet, whose cells stand so close that many figures fit side by side."""
+    shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    width = min(WIDTH, len(title))
+    return Table(title=Text(title), title_justify="left", title_style="bold", min_width=width, **shape)
 
 
 def _table(title: str) -> Table:
@@ -82,10 +96,10 @@ def _scores(
     table = _table(f"{summary['model']} on {track}{conditions(found)}{judged}")
     table.add_column("")
     for name in ("score", "95 % interval", "n"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     bounded = found["unscored"] > 0
     if bounded:
-        table.add_column("worst–best", justify="right")
+        table.add_column("worst–best", justify="right", no_wrap=True)
     for metric in metrics:
         score = found["scores"].get(metric.name)
         if score is None:
@@ -120,18 +134,18 @@ def _actions(found: Mapping[str, Any]) -> RenderableType:
     return table
 
 
-def _overview(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]) -> RenderableType:
+def _overview(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, narrow: bool) -> RenderableType:
     """Put the headline of every track into one table: the whole run at a glance, never averaged."""
     table = _table(f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged")
-    for name in ("track", "figure", "score", "95 % interval", "n", "unscored"):
-        table.add_column(name, justify="left" if name in ("track", "figure") else "right", no_wrap=name == "track")
+    for name in ("track", "figure", "score", "95 % interval", "n", *(() if narrow else ("unscored",))):
+        table.add_column(name, justify="left" if name in ("track", "figure") else "right", no_wrap=name != "figure")
     for track, found in summary["tracks"].items():
         shown = [metric for metric in metrics[track] if metric.name in found["scores"]]
         lead = lead_of(found, shown)
         score = found["scores"][lead.name]
         title = f"{lead.title}{conditions(found)}".strip()
         row = (number(score["value"]), interval(score), str(score["n"]), str(found["unscored"]))
-        table.add_row(track, title, *row)
+        table.add_row(track, title, *row[: len(table.columns) - 2])
     return table
 
 
@@ -142,20 +156,22 @@ def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
     return headline if headline in scored or not scored else scored[0]
 
 
-def _floors(found: Mapping[str, Any], metrics: Sequence[Metric]) -> RenderableType:
+def _floors(found: Mapping[str, Any], metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
     floors = found["floors"]
     judged = "" if found.get("task") == "retrieval" else f", judged by {next(iter(floors.values()))['judge']}"
     lead = next(iter(floors.values())).get("lead", "f1")
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
     table = _table(f"Floors: answers that deserve nothing{judged}")
-    table.add_column("", no_wrap=True)
-    for name in (title.replace(" (macro)", ""), "95 % interval", "this run is above by"):
-        table.add_column(name, justify="right")
+    table.add_column("", no_wrap=not narrow, overflow="fold")
+    table.add_column(title.replace(" (macro)", ""), justify="right")
+    table.add_column("95 % interval", justify="right", no_wrap=True)
+    table.add_column("this run is\nabove by" if narrow else "this run is above by", justify="right", no_wrap=True)
     for name, floor in floors.items():
         score = floor["scores"][lead]
         above = floor.get("above")
-        ahead = f"{number(above['value'])} {interval(above)}" if above else "(another judge)"
-        table.add_row(name, number(score["value"]), interval(score), ahead)
+        apart = "\n" if narrow else " "
+        ahead = f"{number(above['value'])}{apart}{interval(above)}" if above else f"(another{apart}judge)"
+        table.add_row(name.removeprefix("floor/") if narrow else name, number(score["value"]), interval(score), ahead)
     return table
 
 
@@ -174,14 +190,16 @@ def _account(found: Mapping[str, Any]) -> list[str]:
             kinds = ", ".join(f"{count} {kind}" for kind, count in found[stage].items())
             lines.append(f"Failed {what}: {kinds}.")
     lines += [f"  {kind}: {error[:66]}" for kind, error in found["errors"].items()]
-    said = [f"{found['repaired']} mended ({found['truncated']} of them cut off)"] if found["repaired"] else []
+    lines += [f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)." for cut in _cut(found)]
+    said = [f"{found['repaired']} mended"] if found["repaired"] else []
     counts = found.get("counts", {})
     if cut := counts.get("histories_cut"):
         said.append(f"{counted(cut, 'history', 'histories')} cut to fit the window")
     if enforced := counts.get("enforced"):
         said.append(f"{counted(enforced, 'verdict')} overruled by a hard rule")
     said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
-    said += [f"{found['rejected_gold']} gold items marked as rejected"] if found["rejected_gold"] else []
+    if rejected := found["rejected_gold"]:
+        lines.append(f"Marked as rejected by their annotators: {counted(rejected, 'gold item')} of the scored records.")
     if found.get("unchecked"):
         what = "whether the memory was used" if found.get("task") == "retrieval" else "against the dialogue"
         lines.append(f"Not checked {what}, as the judge failed: {found['unchecked']}.")
@@ -193,9 +211,24 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     return [*lines, f"Among them {', '.join(said)}."] if said else lines
 
 
-def _footer(summary: Mapping[str, Any], folder: str) -> list[str]:
+def _cut(found: Mapping[str, Any]) -> list[int]:
+    """Return how many answers ended before they were complete, if any did."""
+    return [found["truncated"]] if found.get("truncated") else []
+
+
+def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
+    """Return the titles of the figures that no record of a track defines, though its judge could tell them."""
+    shown = ((metric, found["scores"].get(metric.name)) for metric in metrics)
+    return [m.title.strip() for m, score in shown if score and score["value"] is None and "unscored" not in score]
+
+
+def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> list[str]:
     scores = [score for found in summary["tracks"].values() for score in found["scores"].values()]
     lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
+    bare = dict.fromkeys(
+        title for track, found in summary["tracks"].items() for title in undefined(found, metrics[track])
+    )
+    lines += [f"– {', '.join(bare)}: no scored record has any."] if bare else []
     reasons: dict[str, list[str]] = {}
     for track, why in summary.get("left_out", {}).items():
         reasons.setdefault(why, []).append(track)

@@ -91,7 +91,7 @@ def _retrieval(sample: Any | None, prediction: Row | None, verdict: Row | None, 
         place = f"{ranking.index(gold) + 1} of {len(ranking)}" if gold in ranking else f"not among {len(ranking)}"
         rows.append(("rank of the gold", place))
     if used := (verdict or {}).get("used"):
-        rows += _verdict_rows("memory used", used, "memory_used")
+        rows += _verdict_rows("memory used", used)
     first = [Side(name, values.get(name), "the gold" if name == gold else "") for name in ranking[:FIRST_OF_RANKING]]
     return [
         Said("Query", getattr(sample, "query", "")),
@@ -109,7 +109,7 @@ def _utilization(sample: Any | None, prediction: Row | None, verdict: Row | None
     memory = target.memory if target is not None else str((score or {}).get("memory") or "")
     name = (verdict or {}).get("rubric") or (target.rubric if target is not None else (score or {}).get("rubric"))
     rows = [("rubric", str(name))] if name else []
-    rows += _verdict_rows("verdict", verdict, str(name)) if verdict is not None and verdict["outcome"] == "ok" else []
+    rows += _verdict_rows("verdict", verdict) if verdict is not None and verdict["outcome"] == "ok" else []
     if (proxy := (score or {}).get("scores", {}).get("grounding")) is not None:
         rows.append(("grounding (proxy)", f"{number(proxy)} of the memory's words stand in the response"))
     shown = getattr(sample, "memories", ())
@@ -124,7 +124,7 @@ def _utilization(sample: Any | None, prediction: Row | None, verdict: Row | None
     ]
 
 
-def _verdict_rows(title: str, verdict: Row, rubric: str) -> list[tuple[str, str]]:
+def _verdict_rows(title: str, verdict: Row) -> list[tuple[str, str]]:
     """Return the marks of a rating, the reason for them, and the hard rule that overruled the judge."""
     marks = verdict.get("marks") or {}
     if not marks:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from alps.errors import RunFolderError
 from alps.jsonl import Row, scan
 from alps.judges.asking import MATCHING
@@ -84,7 +82,7 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
                 for repeat, row in predictions.get((track.task.track, sample.benchmark_id), {}).items():
                     try:
                         found += await _ask(track.task, sample, repeat, row)
-                    except ValidationError as error:
+                    except (LookupError, TypeError, AttributeError, ValueError) as error:
                         where = f"{run / 'predictions.jsonl'}: the row about {track.task.track}/{sample.benchmark_id}"
                         raise RunFolderError(
                             f"{where} can't be read; carry out the run again, with another out="
@@ -133,6 +131,7 @@ class _Listener(Embedded):
 async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
     listener, prediction = _Listener(), Prediction.model_validate(row)
     if prediction.outcome == "ok" and task.has_gold(sample):
+        task.answer.read(prediction.prediction)  # a judge that only listens might not mind another shape
         await task.judge(sample, prediction, listener, JUST_THE_SCORE)
     name = f"{task.track}/{sample.benchmark_id}{f'#{repeat + 1}' if repeat else ''}"
     language = getattr(sample.gold, "language", None)
@@ -156,7 +155,7 @@ def by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
     """Return the last readable row of every answer, by track and record, then by repeat."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
     for _, _, row in scan(path):
-        if row is not None and isinstance(row.get("benchmark_id"), str):
+        if row is not None and isinstance(row.get("benchmark_id"), str) and isinstance(row.get("repeat", 0), int):
             answers = found.setdefault((str(row.get("track", "")), row["benchmark_id"]), {})
             answers[row.get("repeat", 0)] = row
     return found

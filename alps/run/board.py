@@ -63,6 +63,10 @@ class Board:
         """Return the sum of a count over the scored records."""
         return int(np.nansum(self._column(name))) if name in self._columns else 0
 
+    def total_once(self, name: str) -> int:
+        """Return the sum of a count over the scored records, each taken once however often it was answered."""
+        return int(np.nansum(self._by_place(name)[1])) if name in self._columns else 0
+
     def totals(self) -> dict[str, int]:
         """Return the sum of every count over the scored records, by name."""
         return {name: self.total(name) for name in sorted(self._counts)}
@@ -92,10 +96,11 @@ class Board:
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
-        if estimate.value is None or metric.numerator is not None or metric.lower_is_better:
+        if estimate.value is None or metric.numerator is not None:  # what a record adds to a ratio is not limited
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
-        worst, best = (heard + limit * self.unscored for limit in (metric.lowest, metric.highest))
+        limits = (metric.highest, metric.lowest) if metric.lower_is_better else (metric.lowest, metric.highest)
+        worst, best = (heard + limit * self.unscored for limit in limits)
         return worst / whole, best / whole
 
     def _order(self) -> Integers:

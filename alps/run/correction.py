@@ -23,6 +23,8 @@ from alps.run.source import Data, TrackData
 from alps.tasks import Metric
 
 OFF = "off"
+OTHER_ENDPOINT = "calibrated at another judge_api_base"
+"""The one note that does not follow from what a submission publishes: addresses are left out of it."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
         if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
             notes.append(f"under {rubric} the judge is not equally good on every system")
         if calibration.row.api_base != chosen.api_base:
-            notes.append("calibrated at another judge_api_base")
+            notes.append(OTHER_ENDPOINT)
     return notes
 
 

@@ -204,7 +204,7 @@ async def _process(plan: Plan, unit: Unit) -> bool:
 
 
 async def _predict(plan: Plan, unit: Unit) -> Prediction:
-    if (heard := _heard(plan, unit)) is not None:
+    if (heard := heard_prediction(plan.journals.predictions, unit)) is not None:
         return heard
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
     prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
@@ -212,9 +212,9 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
     return prediction
 
 
-def _heard(plan: Plan, unit: Unit) -> Prediction | None:
-    """Return what the journal holds of an answer; None where it was not heard, or its row is no prediction."""
-    row = plan.journals.predictions.get(unit.key)
+def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
+    """Return what a journal holds of an answer; None where it was not heard, or its row is no prediction."""
+    row = journal.get(unit.key)
     try:
         prediction = None if row is None else Prediction.model_validate(row)
         if prediction is not None and prediction.prediction is not None:

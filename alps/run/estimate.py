@@ -8,10 +8,10 @@ from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import Price, price_of
 from alps.llm.types import Request
-from alps.run.engine import TrackPlan, Unit, is_judged, units
+from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
 from alps.run.journal import Journal
 from alps.run.services import Services
-from alps.schema import UNHEARD, Prediction
+from alps.schema import Prediction
 from alps.systems.embedded import Embedded
 from alps.tasks import JudgingOptions
 
@@ -23,7 +23,8 @@ Number = TypeVar("Number", int, float)
 class Stage:
     """The calls of one stage, with the tokens and dollars they take at least (about) and at most.
 
-    `most_tokens` and the costs are None where the length of the answers, or the price, is not known.
+    `most_tokens` and the costs are None where the length of the answers, or the price, is not known. `cached` counts
+    those that the reply cache answers, beside the calls.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Stage:
     most_tokens: int | None = 0
     least_cost: float | None = 0.0
     most_cost: float | None = 0.0
+    cached: int = 0
 
     @property
     def unpriced(self) -> bool:
@@ -78,32 +80,35 @@ def estimate(
         task = unit.track.task
         prediction = _known_prediction(unit, predictions)
         request = _generation(unit) if prediction is None else None
-        if request is not None and _is_new(request, seen, services):
-            generate = generate.with_call(request, price_of(request.model), certain=True)
+        if request is not None:
+            generate = _with_new(generate, request, seen, services)
         if not task.has_gold(unit.sample) or (prediction is not None and prediction.outcome != "ok"):
             continue
         verdict = verdicts.get(unit.key) if verdicts is not None else None
         if prediction is not None and verdict is not None and is_judged(verdict):
             continue
         for request in task.judge_requests(unit.sample, prediction, services.judge, options):
-            if prediction is None or _is_new(request, seen, services):
-                judge = judge.with_call(request, price_of(request.model), certain=prediction is not None)
+            if prediction is None:
+                judge = judge.with_call(request, price_of(request.model), certain=False)
+            else:
+                judge = _with_new(judge, request, seen, services)
     return [generate, judge]
 
 
-def _is_new(request: Request[Any], seen: set[str], services: Services) -> bool:
-    """Tell whether a request is neither in the cache nor identical to one that was counted."""
+def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Services) -> Stage:
+    """Count a request, unless one identical to it was counted already."""
     key = cache_key(request)
     if key in seen:
-        return False
+        return stage
     seen.add(key)
-    return services.cache is None or services.cache.get(key) is None
+    if services.cache is not None and services.cache.get(key) is not None:
+        return replace(stage, cached=stage.cached + 1)
+    return stage.with_call(request, price_of(request.model), certain=True)
 
 
 def _known_prediction(unit: Unit, predictions: Journal | None) -> Prediction | None:
-    row = predictions.get(unit.key) if predictions is not None else None
-    if row is not None and row["outcome"] not in UNHEARD:
-        return Prediction.model_validate(row)
+    if predictions is not None and (heard := heard_prediction(predictions, unit)) is not None:
+        return heard
     system = unit.track.systems[unit.repeat]
     return system.answer(unit.sample) if isinstance(system, Embedded) else None
 

@@ -37,8 +37,8 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[
 
 
 def spent(totals: Totals) -> str:
-    """Say what was spent: `$0.0123`, with `+?` where some calls have no known price, `–` where none has."""
-    answered = totals.unpriced and totals.cost == 0
-    if answered:
+    """Say what was spent: `$0.0123`, with `+?` where some calls have no known price, `$–` where none has."""
+    nothing_priced = totals.unpriced and totals.cost == 0
+    if nothing_priced:
         return "$–"
     return f"${totals.cost:.4f}" + ("+?" if totals.unpriced else "")

@@ -241,6 +241,8 @@ def unpriced(settings: RunSettings) -> list[str]:
 
 def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str]) -> None:
     guess = closest(name, embedded)
+    if name.endswith("/"):
+        raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
     from alps.llm.provider import check_model

@@ -96,7 +96,8 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
         if metric.ranking:
             return board.total("ranked") > 0
         if metric.optional:
-            return plan.options.extras if metric.support else board.has(metric.name)
+            asked = not metric.rates or board.total("asked") > 0  # failures alone are no figure of answers
+            return plan.options.extras if metric.support else board.has(metric.name) and asked
         return True
 
     return [metric for metric in task.metrics if belongs(metric)]

@@ -108,6 +108,24 @@ def encode(ratings: Ratings, scale: Scale) -> Codes:
     return flat.reshape(len(ratings), raters)
 
 
+def pair_features(first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale) -> Floats:
+    """Return one flat table an item: a one where the pair of labels is, nothing where one is missing.
+
+    Shape (items, values²) of the scale.
+
+    Raises:
+        ValueError: If the lengths differ or a label is not on the scale.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
+    one, other = scale.codes(first), scale.codes(second)
+    size = len(scale.values)
+    features = np.zeros((len(one), size * size))
+    both = np.flatnonzero((one != MISSING) & (other != MISSING))
+    features[both, one[both] * size + other[both]] = 1
+    return features
+
+
 def pair_table(first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale) -> Floats:
     """Count how often the first rater said i where the second said j; items with a missing label are left out.
 
@@ -116,7 +134,7 @@ def pair_table(first: Sequence[Label | None], second: Sequence[Label | None], sc
     Raises:
         ValueError: If the lengths differ or a label is not on the scale.
     """
-    return np.asarray(_pair_features(first, second, scale).sum(axis=0)).reshape(len(scale.values), -1)
+    return np.asarray(pair_features(first, second, scale).sum(axis=0)).reshape(len(scale.values), -1)
 
 
 def disagreement(scale: Scale, weights: Weights) -> Floats:
@@ -151,7 +169,7 @@ def kappa(table: Floats, scale: Scale, weights: Weights = "unweighted", *, level
     z = quantile(level)
     apart = disagreement(scale, weights)
     count = round(float(table.sum()))
-    value = float(_kappa(table, apart)) if count else float("nan")
+    value = float(kappa_of(table, apart)) if count else float("nan")
     if isnan(value):
         return Estimate(None, None, None, count)
     share = table / table.sum()
@@ -162,6 +180,18 @@ def kappa(table: Floats, scale: Scale, weights: Weights = "unweighted", *, level
     spread = float((share * (near - means * (1 - value)) ** 2).sum()) - (value - chance * (1 - value)) ** 2
     error = sqrt(max(0.0, spread) / table.sum()) / (1 - chance)  # rounding alone makes the spread negative
     return Estimate(value, value - z * error, value + z * error, count)
+
+
+def kappa_of(tables: Floats, apart: Floats) -> Floats:
+    """Return Cohen's kappa of each of many tables, NaN where it is not defined.
+
+    Args:
+        tables: Shape (…, values, values), as `pair_table` gives each.
+        apart: How far two values are apart, as `disagreement` gives it.
+    """
+    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
+    seen = (tables * apart).sum(axis=(-2, -1)) * tables.sum(axis=(-2, -1))
+    return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
 def gwet(ratings: Ratings, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95) -> Estimate:
@@ -232,7 +262,7 @@ def pair_estimates(
     Raises:
         ValueError: If lengths differ or a label is not on the scale.
     """
-    features = _pair_features(first, second, scale)
+    features = pair_features(first, second, scale)
     named = _pair_statistics(scale)
     groups = range(len(features)) if clusters is None else clusters
     both = int(features.sum())
@@ -275,25 +305,13 @@ def _gwet_names(scale: Scale) -> dict[str, Weights]:
     return {"ac1": "unweighted"} if scale.kind == "nominal" else {"ac1": "unweighted", "ac2": "quadratic"}
 
 
-def _pair_features(first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale) -> Floats:
-    """Return one flat table an item: a one where the pair of labels is, nothing where one is missing."""
-    if len(first) != len(second):
-        raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
-    one, other = scale.codes(first), scale.codes(second)
-    size = len(scale.values)
-    features = np.zeros((len(one), size * size))
-    both = np.flatnonzero((one != MISSING) & (other != MISSING))
-    features[both, one[both] * size + other[both]] = 1
-    return features
-
-
 def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
     """Return the figures of two raters as functions of their flat table."""
     names: dict[str, Weights] = {"kappa": "unweighted"}
     if scale.kind != "nominal":
         names |= {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
     figures: dict[str, Statistic] = {"agreement": partial(_mean_of, weights=np.eye(len(scale.values)))}
-    figures |= {name: partial(_kappa, apart=disagreement(scale, weights)) for name, weights in names.items()}
+    figures |= {name: partial(kappa_of, apart=disagreement(scale, weights)) for name, weights in names.items()}
     for name, weights in _gwet_names(scale).items():
         figures[name] = partial(_gwet_of_pair, near=1 - disagreement(scale, weights))
     figures["alpha"] = partial(_alpha_of_pair, scale=scale)
@@ -306,12 +324,6 @@ def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
 
 def _mean_of(tables: Floats, weights: Floats) -> Floats:
     return ratio((tables * weights).sum(axis=(-2, -1)), tables.sum(axis=(-2, -1)))
-
-
-def _kappa(tables: Floats, apart: Floats) -> Floats:
-    rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
-    seen = (tables * apart).sum(axis=(-2, -1)) * tables.sum(axis=(-2, -1))
-    return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
 def _counts(codes: Codes, values: int) -> Floats:

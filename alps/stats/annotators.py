@@ -192,33 +192,6 @@ def self_agreement(
     return _share(agreed, (many >= 2).astype(np.float64), clusters, seed=seed, draws=draws)
 
 
-def majority_error(
-    judge: Floats, people: Floats, clusters: Sequence[Hashable] | None = None, *, seed: int = 0, draws: int = DRAWS
-) -> Estimate:
-    """Estimate how often the most frequent of a judge's draws is not the most frequent label of people.
-
-    AlpacaEval calls it the bias of a judge. Ties on either side count by their expectation.
-
-    Args:
-        judge: Shape (items, draws).
-        people: Shape (items, annotators).
-        clusters: What each item belongs to; without, each item stands alone.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
-
-    Raises:
-        ValueError: If shapes don't fit.
-    """
-    _check(judge, None)
-    _check(people, None)
-    if len(judge) != len(people):
-        raise ValueError(f"lengths differ: {len(judge)}, {len(people)}")
-    values = _values(judge, people)
-    one, other = (_modes(_given(labels, values).sum(axis=1)) for labels in (judge, people))
-    both = ((one.sum(axis=1) > 0) & (other.sum(axis=1) > 0)).astype(np.float64)
-    return _share((1 - (one * other).sum(axis=1)) * both, both, clusters, seed=seed, draws=draws)
-
-
 @dataclass(frozen=True)
 class Alignment:
     """Shares of items where the judge says what all annotators say, what some say, and what none says."""

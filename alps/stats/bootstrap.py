@@ -153,16 +153,17 @@ def resampled_sums(sums: Floats, *, seed: int = 0, draws: int = DRAWS) -> Floats
         seed: Of the resampling.
         draws: Resamples, ≥ 1.
     """
+    return np.concatenate([times @ sums for times in resampled_times(len(sums), seed=seed, draws=draws)])
+
+
+def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iterator[Floats]:
+    """Yield how often each resample of `resampled_sums` takes each cluster; shape (some draws, clusters)."""
     generator = np.random.Generator(np.random.PCG64(seed))
-    clusters = len(sums)
     per_chunk = max(1, _CHUNK // clusters)
-    parts = []
     for start in range(0, draws, per_chunk):
         chosen = generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
         flat = (chosen + clusters * np.arange(len(chosen))[:, None]).ravel()
-        times = np.bincount(flat, minlength=chosen.size).reshape(chosen.shape)
-        parts.append(times.astype(np.float64) @ sums)
-    return np.concatenate(parts)
+        yield np.bincount(flat, minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 
 
 def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, float] | None:

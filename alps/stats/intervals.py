@@ -13,6 +13,9 @@ import numpy as np
 from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, cluster_sums, clustered_statistics, ratio
 
 SMALL = 40
+_CELLS = ((True, True), (True, False), (False, True), (False, False))  # tp, fn, fp, tn: people, then the judge
+# What a record in each of these cells adds to an index; the index is the mean over all of them.
+_INDICES = {"pabak": (1, -1, -1, 1), "prevalence_index": (1, 0, 0, -1), "bias_index": (0, -1, 1, 0)}
 # Which cells of a confusion table a rate counts, over which.
 RATES = {
     "sensitivity": ("tp", "tp fn"),
@@ -157,8 +160,8 @@ def clustered_wilson(successes: Floats, clusters: Sequence[Hashable], *, level: 
 class Confusion:
     """A binary judge's verdicts against people's labels; what could not be parsed is counted beside the four cells.
 
-    Rates leave the unparsed out; `unparsed_as_negative` and `unparsed_as_wrong` count them in. Intervals are exact
-    under 40 items and Wilson's from there, over independent items.
+    Rates leave the unparsed out; `unparsed_as_wrong` counts them in. Intervals are exact under 40 items and Wilson's
+    from there, over independent items.
     """
 
     tp: int
@@ -178,10 +181,6 @@ class Confusion:
         """Items whose verdict could not be parsed."""
         return self.unparsed_positive + self.unparsed_negative
 
-    def unparsed_as_negative(self) -> "Confusion":
-        """Count what was not parsed as the judge saying no."""
-        return Confusion(self.tp, self.fn + self.unparsed_positive, self.fp, self.tn + self.unparsed_negative)
-
     def unparsed_as_wrong(self) -> "Confusion":
         """Count what was not parsed as the judge saying the opposite of people."""
         return Confusion(self.tp, self.fn + self.unparsed_positive, self.fp + self.unparsed_negative, self.tn)
@@ -194,21 +193,6 @@ class Confusion:
             return sum(cells[name] for name in names.split())
 
         return {name: proportion(count(above), count(below), level=level) for name, (above, below) in RATES.items()}
-
-    @property
-    def pabak(self) -> float | None:
-        """Prevalence- and bias-adjusted kappa: twice the observed agreement, less 1."""
-        return 2 * (self.tp + self.tn) / self.n - 1 if self.n else None
-
-    @property
-    def prevalence_index(self) -> float | None:
-        """How much likelier agreement is on yes than on no, from -1 to 1; far from 0, kappa is small by itself."""
-        return (self.tp - self.tn) / self.n if self.n else None
-
-    @property
-    def bias_index(self) -> float | None:
-        """How much oftener the judge says yes than people do, from -1 to 1."""
-        return (self.fp - self.fn) / self.n if self.n else None
 
 
 def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Confusion:
@@ -251,13 +235,31 @@ def clustered_rates(
         ValueError: If the lengths differ.
     """
     table = confusion(people, judge)
-    cells = [(True, True), (True, False), (False, True), (False, False)]
-    pairs = list(zip(people, judge, strict=True))
-    features = np.array([[float(pair == cell) for cell in cells] for pair in pairs]).reshape(-1, 4)
+    features = _cell_features(people, judge)
     statistics = [_rate_of(above, below) for above, below in RATES.values()]
     found = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws, level=level)
     trials = {name: estimate.n for name, estimate in table.rates(level=level).items()}
     return {name: replace(estimate, n=trials[name]) for name, estimate in zip(RATES, found, strict=True)}
+
+
+def clustered_indices(
+    people: Sequence[bool], judge: Sequence[bool], clusters: Sequence[Hashable], *, seed: int = 0, draws: int = DRAWS
+) -> dict[str, Estimate]:
+    """Estimate what kappa is to be read with, with intervals over resampled clusters.
+
+    `pabak` is the prevalence- and bias-adjusted kappa, twice the observed agreement less 1. `prevalence_index` is how
+    much likelier agreement is on yes than on no: far from 0, kappa is small by itself. `bias_index` is how much oftener
+    the judge says yes than people do. All lie from -1 to 1.
+
+    Source: Byrt, Bishop and Carlin, Journal of Clinical Epidemiology 46 (1993) 423.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    features = _cell_features(people, judge)
+    statistics = [_mean_of(np.array(weights, dtype=np.float64)) for weights in _INDICES.values()]
+    found = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws)
+    return dict(zip(_INDICES, found, strict=True))
 
 
 @dataclass(frozen=True)
@@ -325,6 +327,17 @@ def selective_threshold(
             break
         found = Threshold(candidate, count, wrong, bound, len(confidences))
     return found
+
+
+def _cell_features(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Floats:
+    """Return a one a record in the cell it falls into, nothing where either side is missing; shape (records, 4)."""
+    pairs = list(zip(people, judge, strict=True))
+    return np.array([[float(pair == cell) for cell in _CELLS] for pair in pairs]).reshape(-1, 4)
+
+
+def _mean_of(weights: Floats) -> Statistic:
+    """Return a mean of what records add as a function of sums over the cells; shape (…, 4)."""
+    return lambda sums: ratio(sums @ weights, sums.sum(axis=-1))
 
 
 def _rate_of(above: str, below: str) -> Statistic:

@@ -63,7 +63,7 @@ class ProgramSystem:
         self._key = f"model=program:{shown}"
         self._words = _split(command, self._key)
         self.name = f"program:{Path(self._words[0]).name}"
-        self.settings: Mapping[str, Any] = {"command": shown}
+        self.settings: Mapping[str, Any] = {"command": shown, "timeout": timeout}
         self._task, self._timeout = task, timeout
         self._stderr_path, self._stderr, self._in_flight = stderr_path, b"", in_flight
         self._waiting: list[Row] = []

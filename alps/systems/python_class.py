@@ -53,7 +53,7 @@ class PythonSystem:
         self.name = f"python:{path}"
         key = f"model={self.name}"
         self._object = _instantiate(path, key)
-        self.settings: Mapping[str, Any] = {"class": path, **_declared_settings(self._object, key)}
+        self.settings: Mapping[str, Any] = {"class": path, "timeout": timeout, **_declared_settings(self._object, key)}
         self._task, self._timeout = task, timeout
         self._in_thread = not inspect.iscoroutinefunction(self._object.predict)
         self._width = 1 if self._in_thread else in_flight
@@ -205,7 +205,9 @@ def _instantiate(path: str, key: str) -> Any:
         raise UsageError(f"{key}: {class_name}() raised {_describe(error)}") from error
     if not callable(getattr(instance, "predict", None)):
         names = [name for name in dir(instance) if not name.startswith("_")]
-        raise UsageError(f"{key}: {class_name} has no method 'predict'{closest('predict', names)}")
+        foreign = type(instance).__module__ == "builtins"  # a function that returns a text, say: no typo of theirs
+        hint = f" (it gives a {type(instance).__name__})" if foreign else closest("predict", names)
+        raise UsageError(f"{key}: {class_name} has no method 'predict'{hint}")
     return instance
 
 

@@ -17,9 +17,9 @@ class RecordedPredictions:
     """Answers with the rows of a JSON Lines file, or of a run's folder, joined on `benchmark_id`.
 
     A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), a record of the authors' own
-    (`{"benchmark_id", "model_output": …}`, as they read the output: a null one is an empty list), or a row of a run's
-    `predictions.jsonl`; rows that name another track are left to it. A record without a row is an empty answer: it was
-    not predicted.
+    (`{"benchmark_id", "model_output": …}`, as they read the output), or a row of a run's `predictions.jsonl`; rows that
+    name another track are left to it. A record of theirs without any `raw_output` is an empty answer, no empty list:
+    the model said nothing. So is a record without a row: it was not predicted.
 
     Raises:
         UsageError: If the file does not exist.
@@ -81,11 +81,22 @@ def _answers_of(row: Row) -> list[Row]:
         one = len(responses) == 1
         named = ((name if one else str(said.get("query_id")), said.get("response") or "") for said in responses)
         return [{"benchmark_id": about, "answer": text} for about, text in named]
+    silent = {"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}
+    if "raw_output" in output and not output["raw_output"] and not output.get("memory_items"):
+        return [silent]
     if isinstance(output.get("parsed_response"), dict):
         return [{"benchmark_id": name, **output["parsed_response"]}]
     if "memory_items" in output:
         return [{"benchmark_id": name, "memory_items": output["memory_items"] or []}]
-    return [{"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}]
+    return [silent]
+
+
+def _unreadable(line: bytes) -> str:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return "is not UTF-8; save it as that"
+    return "not a JSON object"
 
 
 def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
@@ -93,16 +104,19 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
 
     rows: dict[str, tuple[int, Row]] = {}
     data = path.read_bytes()
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError("is UTF-16; save it as UTF-8", path=path)
     if data and not data.endswith(b"\n"):
         raise DataError("the last line has no line end: is the file complete?", path=path, line=data.count(b"\n") + 1)
-    for line, (_, _, row) in enumerate(scan(path), start=1):
+    for line, (offset, length, row) in enumerate(scan(path), start=1):
         if row is None:
-            raise DataError("not a JSON object", path=path, line=line)
+            raise DataError(_unreadable(data[offset : offset + length]), path=path, line=line)
         if row.get("track", track) != track:
             continue
         name = row.get("benchmark_id")
         if not isinstance(name, str):
-            raise DataError("must be a string", path=path, line=line, field="benchmark_id")
+            wrong = "must be a string" if "benchmark_id" in row else "is missing"
+            raise DataError(wrong, path=path, line=line, field="benchmark_id")
         if row.get("repeat"):
             message = "one of several answers to a sample (repeats=), which can't be told apart here; use alps score"
             raise DataError(message, path=path, line=line, field="repeat")

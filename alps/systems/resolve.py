@@ -75,6 +75,8 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
     Raises:
         UsageError: If there is none by that name.
     """
+    if model == RECORDED:
+        raise UsageError(f"model={model} names no file; write {RECORDED}FILE, such as {RECORDED}runs/mine")
     if model.startswith(RECORDED):
         return RecordedPredictions(Path(model.removeprefix(RECORDED)).expanduser(), task=task)
     if model.startswith(PROGRAM):
@@ -94,8 +96,8 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
         names = ", ".join(known)
         others = [name for name, systems in EMBEDDED.items() if model in systems]
         if others := [*others, *(["retrieval"] if model in RETRIEVERS else [])]:
-            only = f"unknown system, it answers {', '.join(others)} alone"
-            raise UsageError(f"model={model}: {only} (embedded in {task.name}: {names})")
+            only = f"it answers {', '.join(others)} alone"
+            raise UsageError(f"model={model}: no system of {task.name}, {only} (embedded there: {names})")
         raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})")
     if model in (functions := embedded_systems(task)):
         return Embedded(model, task.track, functions[model])

@@ -42,12 +42,22 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
     return card
 
 
-def check_review(folder: Path, findings: Findings, card: Submission | None, *, reviewed: bool) -> Review | None:
-    """Refuse a review that comes with a submission; with `reviewed`, check that it can be one of this submission."""
+def check_review(
+    folder: Path, findings: Findings, card: Submission | None, *, reviewed: bool, in_change: bool
+) -> Review | None:
+    """Check that a review can be one of this submission; return it where it is to be heeded.
+
+    Args:
+        folder: The submission.
+        findings: Takes what is found.
+        card: Its card.
+        reviewed: Whether a maintainer asks, who heeds it.
+        in_change: Whether the submission comes by a change: such a one brings no review with it.
+    """
     path = folder / REVIEW
     if not path.is_symlink() and not path.exists():
         return None
-    if not reviewed:
+    if in_change and not reviewed:
         findings.serious("review", REVIEW, "only maintainers write it", "remove it (maintainers: reviewed=yes)")
         return None
     try:
@@ -58,10 +68,13 @@ def check_review(folder: Path, findings: Findings, card: Submission | None, *, r
     except ValueError as error:
         findings.serious("review", REVIEW, str(error), "write it again with alps rescore")
     else:
-        if strange := [name for name in review.tracks if card is not None and name not in card.tracks]:
+        named = dict.fromkeys((*review.tracks, *review.recomputed))
+        if strange := [name for name in named if card is not None and name not in card.tracks]:
             what = f"tracks that the card has not: {some_of(strange)}"
             findings.serious("review", REVIEW, what, "write it again with alps rescore")
-        return review
+        if reviewed:
+            return review
+        findings.note("review", REVIEW, f"a maintainer's word, not heeded here: {review.status} on {review.date}")
     return None
 
 

@@ -25,8 +25,10 @@ _MEND = "leave everything outside your submission's folder as it was"
 
 def check_changes(
     folder: Path, findings: Findings, *, base: str | None, changed: Iterable[str] | None, reviewed: bool
-) -> None:
-    """Check that nothing outside `folder` changed, and no review in it.
+) -> bool:
+    """Check that nothing outside `folder` changed, and no review went; return whether anything in it may have changed.
+
+    Without `base` and `changed` there is no change to speak of.
 
     Args:
         folder: The submission.
@@ -38,7 +40,7 @@ def check_changes(
     """
     if base is None and changed is None:
         findings.unchecked.append("changes outside the folder: give base=REF, base=DIR or changed=FILE")
-        return
+        return False
     own, names = f"{SUBMISSIONS}/{folder.resolve().name}", changed
     if names is None and base is not None and Path(base).is_dir():
         own, names = folder.resolve().name, _between(Path(base), folder.resolve().parent)
@@ -48,21 +50,23 @@ def check_changes(
             findings.unchecked.append(
                 "changes outside the folder: this is no git checkout; give base=DIR or changed=FILE"
             )
-            return
+            return True
         try:
             own, names = folder.resolve().relative_to(root).as_posix(), _of_git(root, base)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             mend = "fetch the base, with its history"
             findings.serious("changes", "the change", f"can't be seen: {shown(str(error), 160)}", mend)
-            return
+            return True
     listed = list(names or ())
     inside = [name for name in listed if name.startswith(f"{own}/")]
     if outside := [shown(name) for name in listed if name not in set(inside)]:
         what = f"{len(outside):,} files outside the submission's folder changed: {some_of(outside)}"
         findings.serious("changes", "the change", what, _MEND)
-    if not reviewed and any(name.endswith(f"/{REVIEW}") for name in inside):
-        findings.serious("changes", REVIEW, "only maintainers change it", "leave it as it was")
+    taken_away = f"{own}/{REVIEW}" in inside and not os.path.lexists(folder / REVIEW)
+    if taken_away and not reviewed:
+        findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")
     findings.checked["changes"] = f"{len(listed):,} changed files, held against {shown(base or 'the list given')}"
+    return bool(inside)
 
 
 def _root(folder: Path) -> Path | None:

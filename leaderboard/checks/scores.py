@@ -5,7 +5,11 @@ from typing import Any
 
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import Recomputed, Rows
+from alps.leaderboard.submission import NO_JUDGE, Track
 from alps.leaderboard.wording import shown
+from alps.run.correction import OTHER_ENDPOINT
+from alps.run.engine import NO_GOLD
+from alps.schema import UNHEARD
 
 TOLERANCE = 1e-6
 SUMMARISED = (
@@ -13,6 +17,8 @@ SUMMARISED = (
     *("scores", "counts", "floors"),
 )
 """The parts of a track's card that are recomputed under the same names."""
+MOST_UNSCORED = 0.05
+"""A larger share of answers without a score leaves out too much of the split."""
 _MEND = "nothing but alps submit should write the card: pack again"
 _ABSENT = object()
 Difference = tuple[str, Any, Any]
@@ -30,6 +36,31 @@ def compare_summary(name: str, printed: Mapping[str, Any], found: Recomputed, fi
     return sum(1 for _ in _leaves(said))
 
 
+def compare_unjudged(name: str, printed: Mapping[str, Any], found: Recomputed, findings: Findings) -> None:
+    """Compare what of a track's card needs no judge: counts, floors, and the metrics that none has a part in."""
+    parts = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
+    scores, again = printed["scores"], found.summary["scores"]
+    metrics = [metric for metric in scores if metric in NO_JUDGE]
+    said = {part: printed[part] for part in parts} | {"scores": {metric: scores[metric] for metric in metrics}}
+    known = {part: found.summary[part] for part in parts} | {"scores": {m: again.get(m) for m in metrics}}
+    said["floors"] = printed["floors"]
+    known["floors"] = {floor: _without(row, "above") for floor, row in found.summary["floors"].items()}
+    for where, one, other in differences(said, known):
+        _tell(f"tracks.{name}.{where}", one, other, findings)
+
+
+def check_silence(name: str, track: Track, findings: Findings) -> None:
+    """Refuse a track with too many answers that were not heard or not judged; withheld gold is no such reason."""
+    silent = track.unscored - track.failed_judgements.get(NO_GOLD, 0)
+    if silent > MOST_UNSCORED * track.n:
+        failed = [(kind, count) for kind, count in track.failed_predictions.items() if kind in UNHEARD]
+        failed += [(f"judge {kind}", count) for kind, count in track.failed_judgements.items() if kind != NO_GOLD]
+        kinds = ", ".join(f"{shown(kind, 20)} {count:,}" for kind, count in failed)
+        most = f"at most {100 * MOST_UNSCORED:.0f} % may lack one"
+        what = f"{silent:,} of {track.n:,} answers have no score ({kinds}); {most}"
+        findings.serious("silence", f"tracks.{name}.unscored", what, "the same alps run again asks for them")
+
+
 def compare_means(name: str, printed: Mapping[str, Any], again: Mapping[str, Any], findings: Findings) -> int:
     """Compare what follows from the scores of single answers; return how many values were compared."""
     parts = [part for part in again if part != "scores"]
@@ -42,12 +73,14 @@ def compare_means(name: str, printed: Mapping[str, Any], again: Mapping[str, Any
     return sum(1 for _ in _leaves(said))
 
 
-def compare_rows(name: str, printed: Rows, again: Rows, findings: Findings) -> None:
-    """Compare the scores of single answers; one finding names the first that differs, and counts the others."""
+def compare_rows(name: str, printed: Rows, again: Rows, findings: Findings, *, judged: bool = True) -> None:
+    """Compare the scores of single answers; one finding names the first that differs, and counts the others.
+
+    Without `judged`, of answers that were judged only what needs no judge is compared.
+    """
     wrong = []
     for key in printed.keys() & again.keys():
-        parts = ("outcome", "stage", "scores", "counts")
-        one_row, other_row = ({part: row[key].get(part, {}) for part in parts} for row in (printed, again))
+        one_row, other_row = (_row_of(row[key], judged) for row in (printed, again))
         found = list(differences(one_row, other_row))
         wrong += [(key, found[0])] if found else []
     if wrong:
@@ -93,9 +126,17 @@ def _compare_corrected(name: str, scores: Mapping[str, Any], found: Recomputed, 
         if again is None or set(again["calibration"].values()) != set(corrected["calibration"].values()):
             findings.warn("corrected", where, "not recomputed: its calibration is not known here")
             continue
-        rows = (_without(corrected, "calibration"), _without(again, "calibration"))  # what a file is called may differ
+        rows = (_comparable(corrected), _comparable(again))
         for place, one, other in differences(*rows, where):
             _tell(place, one, other, findings)
+
+
+def _row_of(row: Mapping[str, Any], judged: bool) -> dict[str, Any]:
+    held = {part: row.get(part, {}) for part in ("outcome", "stage", "scores", "counts")}
+    if judged or row["stage"] == "generate":
+        return held
+    scores = {metric: value for metric, value in held["scores"].items() if metric in NO_JUDGE}
+    return {"outcome": held["outcome"], "stage": held["stage"], "scores": scores}
 
 
 def _tell(where: str, printed: Any, again: Any, findings: Findings) -> None:
@@ -122,6 +163,12 @@ def _leaves(node: Any) -> Iterator[Any]:
 
 def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in row.items() if key != name}
+
+
+def _comparable(corrected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a corrected score without what can differ: what a file is called, and where the judge was reached."""
+    row = _without(corrected, "calibration")
+    return row | {"notes": [note for note in row.get("notes", ()) if note != OTHER_ENDPOINT]}
 
 
 def _heart(part: Any) -> Any:

@@ -119,6 +119,11 @@ class BoardView:
         return known_track(self.board.key.track, self.board.key.data) is not None
 
     @property
+    def unproven(self) -> bool:
+        """Whether any score on it is its submitter's word alone."""
+        return any(not row.recomputed for row in (*self.board.standings, *self.board.floor_systems))
+
+    @property
     def tested(self) -> bool:
         """Whether any ranks were told."""
         return any(row.rank is not None for row in self.board.standings)
@@ -194,7 +199,6 @@ class Renderer:
                 "seconds": seconds,
                 "KINDS": KINDS,
                 "MEANINGS": MEANINGS,
-                "TASKS": TASKS,
                 "level": f"{100 * (1 - SIGNIFICANCE):.0f} %",
                 "track_title": track_title,
                 "pair": pair,

@@ -9,11 +9,12 @@ from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
 from alps.leaderboard.figures import scale, whisker
-from alps.leaderboard.loading import NO_JUDGE, System
+from alps.leaderboard.loading import System
 from alps.leaderboard.origin import NOTHING, Place, bounds, computed, figure
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title
 from alps.leaderboard.pages.matrix import Matrix, matrix_of
 from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.submission import NO_JUDGE
 from alps.leaderboard.tables import corrected, metric_title, pair
 from alps.tasks import Metric, Task
 
@@ -52,6 +53,7 @@ class TrackView:
     records: str
     has_corrected: bool
     has_again: bool
+    recomputed: bool
 
 
 def write_systems(renderer: Renderer) -> None:
@@ -103,6 +105,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         records=f"records/{'task3' if task.pool_size else name}/" if known is not None else "",
         has_corrected=any(score["corrected"] for _, score in place["scores"].items()),
         has_again=bool(again),
+        recomputed=all(system.recomputed(name, metric) for metric, score in place["scores"].items() if score["value"]),
     )
 
 

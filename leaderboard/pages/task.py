@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from alps.leaderboard.boards import Board, Standing
-from alps.leaderboard.figures import COLOURED, Point, plane
+from alps.leaderboard.figures import COLOURED, Point, letter_of, plane
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import NOTHING
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, track_title, view
@@ -52,10 +52,10 @@ def _plane(board: Board) -> dict[str, object] | None:
     """Return the precision–recall plane of a board, with its legend."""
     points: list[Point] = []
     legend: list[tuple[str, System]] = []
-    for row in board.standings:
+    for row in (row for row in board.standings if row.recomputed):
         precision, recall = row.score("precision"), row.score("recall")
         if precision["value"] and recall["value"]:
-            mark = str(len(legend) + 1) if len(legend) < COLOURED else ""
+            mark = letter_of(len(legend)) if len(legend) < COLOURED else ""
             points.append(Point(row.system.card.name, "system", mark, precision, recall))
             legend += [(mark, row.system)] if mark else []
     for floor in board.floors:
@@ -68,7 +68,7 @@ def _plane(board: Board) -> dict[str, object] | None:
 
 def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
     """Yield the action matrices of the leading systems of a board."""
-    for row in board.standings[:MATRICES]:
+    for row in [row for row in board.standings if row.recomputed][:MATRICES]:
         matrix = matrix_of(row.track["counts"])
         if matrix.rows:
             yield row, matrix

@@ -1,0 +1,27 @@
+"""The terminal that tables are printed on: at most 80 columns, and nothing at the ends of lines that are piped."""
+
+import sys
+from typing import TextIO, cast
+
+from rich.console import Console
+
+WIDTH = 80
+
+
+def terminal() -> Console:
+    """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
+    piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
+    return Console(file=piped, width=min(WIDTH, Console().width), highlight=False)
+
+
+class _Trimmed:
+    """A text stream that leaves out the blanks at the ends of lines; the rest is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write("\n".join(line.rstrip(" \t") for line in text.split("\n")))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)

@@ -1,0 +1,50 @@
+"""Settings that nobody would heed are refused: whoever gave one believes that it changes something."""
+
+from typing import Any
+
+from alps.errors import UsageError
+from alps.judges.resolve import is_embedded_judge
+from alps.llm.secrets import redact
+from alps.settings import SAMPLING, AskSettings, RunSettings
+from alps.systems import is_local
+from alps.tasks import load_tracks
+
+OF_THE_MODEL = ("api_base", *SAMPLING)
+OF_THE_JUDGE = (
+    "judge_api_base",
+    "judge_temperature",
+    "judge_max_tokens",
+    "judge_reasoning_effort",
+    "judge_repeats",
+)
+
+
+def check_run(settings: RunSettings) -> None:
+    """Refuse what only a litellm model would heed, where the system or the judge is none.
+
+    Raises:
+        UsageError: If there is such a setting, whether it was typed or stands in a config file.
+    """
+    if is_local(settings.model, load_tracks(settings.task)):
+        _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
+    check_judge(settings)
+
+
+def check_judge(settings: AskSettings) -> None:
+    """Refuse what only a litellm model would heed, where the judge is none.
+
+    Raises:
+        UsageError: If there is such a setting.
+    """
+    if is_embedded_judge(settings.judge):
+        forgotten = "judge" not in settings.model_fields_set
+        why = f"judge={settings.judge} is no litellm model"
+        _refuse(settings, OF_THE_JUDGE, f"no judge= was given, so {settings.judge} judges" if forgotten else why)
+
+
+def _refuse(settings: AskSettings, keys: tuple[str, ...], why: str) -> None:
+    for key in keys:
+        value: Any = getattr(settings, key)
+        if value != type(settings).model_fields[key].default:
+            shown = "" if key.endswith("api_base") else value
+            raise UsageError(f"{key}={shown} would change nothing: {why}; leave it out, or name a litellm model")
