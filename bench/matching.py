@@ -362,8 +362,7 @@ def main() -> None:
     for theirs, our in [(each["published"], each["ours"]) for each in list(real.values())[1:]]:
         notes.append(
             f"On the {our['n']} records of the sample itself, which the bound is not about, it is "
-            f"{theirs['cpu'] / our['cpu']:.1f} ×: more of their pairs are near enough to be compared in full, and a "
-            "run so short has read few of its words before"
+            f"{theirs['cpu'] / our['cpu']:.1f} ×: more of their pairs are near enough to be compared in full"
         )
     misses = missed(promised)
     print(terminal(cells), *notes, *(misses or [f"Every bound is held: {measured}."]), sep="\n")
