@@ -4,6 +4,9 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
+# Where nothing compiled may be kept, every command that the tests start compiles the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test site pictures bench lint install lock clean
 
 demo: install

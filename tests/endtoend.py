@@ -24,7 +24,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def start(folder: Path, *words: str, **variables: str) -> Process:
-    """Start the command in `folder`; what asks a model as a child of a parent that has imported what it takes."""
+    """Start the command in `folder`; what is slow to start as a child of a parent that has imported what it takes."""
     return begin(folder, words, environment(folder, **variables))
 
 
@@ -35,7 +35,7 @@ def start_cold(folder: Path, *words: str, **variables: str) -> Process:
 
 def begin(folder: Path, words: Sequence[str], given: Mapping[str, str], *, cold: bool = False) -> Process:
     """Start the command in `folder` with exactly the given environment."""
-    if not cold and warm.asks_a_model(words) and (address := warm.address_for(given)):
+    if not cold and warm.is_slow_to_start(words) and (address := warm.address_for(given)):
         return warm.WarmProcess(address, words, folder, given)
     return subprocess.Popen(
         [sys.executable, "-m", "alps", *words],

@@ -214,14 +214,15 @@ def not_printed(shown: list[str], printed: str) -> str | None:
 def install(place: Path) -> Path:
     """Write `alps` and `python` into `place` as they stand in an installed environment.
 
-    `alps` asks the parent of warm processes for what asks a model. No reader may run before this is done: what any
+    `alps` asks the parent of warm processes for what is slow to start. No reader may run before this is done: what any
     process holds open for writing can't be started, and a shell takes another command of that name.
     """
     python = shlex.quote(sys.executable)
     warmly = ""
     if address := warm.address_for(environment(place)):
         client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
-        warmly = f'case "$*" in *{warm.ASKING}*) exec {client} "$@" ;; esac\n'
+        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.STATISTICAL)])
+        warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
     for name, line in {"alps": f"{warmly}exec {python} -P -m alps", "python": f"exec {python}"}.items():
         (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
         (place / name).chmod(0o755)

@@ -1,9 +1,9 @@
-"""Commands that ask a model, forked from a parent that has imported the libraries for it.
+"""Commands that ask a model or compare samples, forked from a parent that has imported the libraries for it.
 
-Importing litellm and instructor takes seconds in every process, and dozens of tests start processes that need them. So
-the first such command of a pytest worker starts a parent (`python -P tests/warm.py parent SOCKET`), which imports what
-others wrote and waits. For every command it forks a child, and the child is what the test looks at. It is an honest
-process:
+Importing litellm and instructor takes seconds in every process, scipy.stats most of one, and dozens of tests start
+processes that need them. So the first such command of a pytest worker starts a parent (`python -P tests/warm.py parent
+SOCKET`), which imports what others wrote and waits. For every command it forks a child, and the child is what the test
+looks at. It is an honest process:
 
 - It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test can interrupt it or
   kill it. Nothing is replaced: it talks HTTP with the same litellm, through the same sockets, as any other.
@@ -46,6 +46,8 @@ READ_AT_START = ("PYTHON", "LC_", "LANG", "LITELLM_", "OPENBLAS_", "OMP_", "HF_"
 """Variables that begin so are read by the interpreter or by libraries, once."""
 ASKING = "=openai/"
 """What words of commands hold that load the libraries which ask models."""
+STATISTICAL = ("calibrate", "compare", "sensitivity")
+"""Commands that load scipy.stats."""
 HARMLESS = ("PYTHONDONTWRITEBYTECODE",)
 LIBRARIES = (
     "numpy",
@@ -201,9 +203,9 @@ def address_for(environment: Mapping[str, str]) -> str | None:
     return _home.address if _read_at_start(environment) == _read_at_start(_home.environment) else None
 
 
-def asks_a_model(words: Sequence[str]) -> bool:
-    """Tell whether a command loads the libraries that ask models."""
-    return any(ASKING in word for word in words)
+def is_slow_to_start(words: Sequence[str]) -> bool:
+    """Tell whether a command loads libraries that take longer than the command."""
+    return any(ASKING in word for word in words) or next(iter(words), None) in STATISTICAL
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
