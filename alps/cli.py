@@ -165,7 +165,7 @@ def report(words: tuple[str, ...]) -> None:
     folders = [find_run(word) for word in words if not word.startswith("out=")]
     if not folders:
         raise click.UsageError("name at least one run")
-    path = write_report(folders, Path(out[-1]) if out else folders[0] / "report.html")
+    path = write_report(folders, Path(out[-1]).expanduser() if out else folders[0] / "report.html")
     click.echo(f"wrote {path}")
 
 
@@ -260,7 +260,7 @@ def labels_import(settings: tuple[str, ...]) -> None:
     from alps.settings import ImportSettings, parse_words
 
     parsed = parse_words(settings, ImportSettings)
-    found = import_labels(parsed.format, Path(parsed.file).expanduser(), Path(parsed.out).expanduser())
+    found = import_labels(parsed.format, Path(parsed.file), Path(parsed.out))
     click.echo(
         f"{parsed.out}: {found.items:,} items (rubrics: {len(found.rubrics)}), {found.labels:,} labels "
         f"(annotators: {len(found.annotators)}), {found.verdicts:,} verdicts (judges: {len(found.judges)})"
@@ -283,7 +283,7 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.settings import DrawSettings, parse_words
 
     parsed = parse_words(settings, DrawSettings)
-    drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out).expanduser(), seed=parsed.seed)
+    drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
         click.echo(f"{rubric}: {counts.drawn:,} of {counts.population:,} drawn, {how}")
@@ -303,7 +303,7 @@ def calibrate(settings: tuple[str, ...]) -> None:
       alps calibrate judge=openai/gpt-4.1 labels=DIR
       alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
     """
-    from alps.report.calibration import print_calibration
+    from alps.report.calibration import print_account, print_calibration
     from alps.report.calibration_page import write_calibration_page
     from alps.run.calibrate import calibrate_judge
     from alps.run.heeded import check_judge
@@ -314,8 +314,7 @@ def calibrate(settings: tuple[str, ...]) -> None:
     done = calibrate_judge(parsed)
     console = _console()
     print_calibration(done.reports, judge=done.judge, console=console)
-    for line in done.account():
-        console.print(line)
+    print_account(done, console)
     if done.folder is not None:
         page = write_calibration_page(done.row, done.folder / "calibration.html")
         click.echo(f"wrote {done.folder / 'calibration.json'}")

@@ -266,16 +266,27 @@ def _read_all(items: Sequence[object], notes: list[str], also: frozenset[str]) -
     return ReadMemories(tuple(memories), tuple(notes), tuple(given))
 
 
-def read_gold(node: object) -> tuple[Memory, ...]:
-    """Read gold memories: their fields as tolerantly as any, but none of them may be lost.
+class GoldNeeded(ValueError):
+    """A row lacks nothing but the gold that it can't be read without."""
+
+
+def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, ...]:
+    """Read the memories of a data set: their fields as tolerantly as any, but none of them may be lost.
+
+    Args:
+        node: A list of memories, as JSON has it.
+        field: What an error calls it, as a dotted path.
 
     Raises:
-        ValueError: If an item can't be read.
+        ValueError: If an item can't be read; names the field.
     """
-    read = read_memories(node)
+    try:
+        read = read_memories(node)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error
     lost = next((note for note in read.notes if "left out: an item" in note), None)
     if lost is not None:
-        raise ValueError(f"gold.memory_items: {lost.partition('left out: ')[2]}")
+        raise ValueError(f"{field}: {lost.partition('left out: ')[2]}")
     return read.memories
 
 

@@ -3,10 +3,11 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
 from alps.llm.secrets import check_address, redact
@@ -36,11 +37,23 @@ def _word(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _at_home(path: str) -> str:
+    """Read a leading `~` as the home folder, which most shells leave alone behind a `key=`."""
+    try:
+        return str(Path(path).expanduser()) if path.startswith("~") else path
+    except RuntimeError as error:
+        raise ValueError(f"there is no home folder for {Path(path).parts[0]}") from error
+
+
+HomePath = Annotated[str, AfterValidator(_at_home)]
+"""A path that may begin with `~`."""
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
 _NONE: frozenset[str] = frozenset()
+_A_SLIP = 0.9
+"""From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor `judge_api_key`."""
 _is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _WHOLE = "it takes a whole number"
@@ -75,7 +88,7 @@ class AskSettings(BaseModel):
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
-    out: Annotated[str | None, Field(description="the folder that is written")] = None
+    out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
     concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at each endpoint")] = 16
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
@@ -111,7 +124,7 @@ class SensitivitySettings(AskSettings):
 
     judge: Annotated[str, Field(description="a litellm model")]
     prompts: Annotated[str, Field(description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric")]
-    out: Annotated[str | None, Field(description="where the scores land: RUN/WORDING; else beside the run")] = None
+    out: Annotated[HomePath | None, Field(description="where the scores land: RUN/WORDING; else beside the run")] = None
     format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 
@@ -181,7 +194,7 @@ class AuditSettings(DataSettings):
 class PoolSettings(DataSettings):
     """What `alps data pools` can be told."""
 
-    out: Annotated[str, Field(description="the folder to write")]
+    out: Annotated[HomePath, Field(description="the folder to write")]
     distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all")] = "all"
     seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
 
@@ -192,8 +205,8 @@ class ImportSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Annotated[str, Field(description="openqa_eval, empathy or llmbar")]
-    file: Annotated[str, Field(description="the file of the set")]
-    out: Annotated[str, Field(description="the label folder to write")]
+    file: Annotated[HomePath, Field(description="the file of the set")]
+    out: Annotated[HomePath, Field(description="the label folder to write")]
 
 
 class DrawSettings(BaseModel):
@@ -201,7 +214,7 @@ class DrawSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    out: Annotated[str, Field(description="the label folder to write")]
+    out: Annotated[HomePath, Field(description="the label folder to write")]
     n: Annotated[int, Field(ge=1, description="items of each rubric")] = 100
     seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
 
@@ -215,7 +228,7 @@ class CalibrateSettings(AskSettings):
     valid_days: Annotated[int, Field(ge=1, le=3650, description="for how many days the calibration counts")] = 180
     gate_items: Annotated[int | None, Field(ge=0, description="labelled items of each class [50]")] = None
     gate_rate: Annotated[
-        Share | None, Field(description="of the lower bounds of sensitivity and specificity [0.75]")
+        Share | None, Field(description="sensitivity and specificity; if only an interval is below, it limits [0.75]")
     ] = None
     gate_below_people: Annotated[float | None, Field(ge=0, description="how far kappa may be below people's [0.1]")] = (
         None
@@ -321,7 +334,8 @@ def _check_known(key: str, model: type[BaseModel]) -> None:
     known = model.model_fields
     if key in known:
         return
-    hint = "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider" if _is_key(key) else ""
+    secret = _is_key(key) and not get_close_matches(key.lower(), known, n=1, cutoff=_A_SLIP)
+    hint = "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider" if secret else ""
     guess = "" if hint else f"{closest(key, known)} (known: {', '.join(sorted(known))})"
     raise UsageError(f"unknown key '{key}'{hint or guess}")
 

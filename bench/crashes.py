@@ -310,10 +310,11 @@ def bounds(found: dict[str, Found], wanted: int) -> Iterator[Bound]:
 
 def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
     """Return the section of the page."""
-    text = f"""Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9` at moments
-drawn over the time of an undisturbed run, every other one over the time in which it holds its folder, until that
-struck each run {KILLS} times while it did («in its folder»). Others end at exact places: with a part of a line
-written, between write and fsync with what was not on disk lost, around every rename and the lock, inside a
+    text = f"""Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9`, at moments
+drawn in turn over the time of an undisturbed run and over the part of it in which it holds its folder. Each series of
+kills goes on until {KILLS} of them struck while the run held its folder («in its folder»); a run that ended before its
+kill is compared, too, and begun anew, so that «runs» can exceed the series. Others end at exact places: with a part of
+a line written, between write and fsync with what was not on disk lost, around every rename and the lock, inside a
 transaction, a log frame and a checkpoint of the reply cache. Then the same command runs to its end. It must leave the
 same files, its predictions, verdicts and scores in the same bytes, a summary that is equal but for `calls` and
 seconds, and, where no address is in it, the same manifest. With a model and a judge on loopback ({AT_ONCE} requests

@@ -76,12 +76,17 @@ def grown(figures: list[Figure]) -> Iterator[tuple[str, int, int, float]]:
         yield what, least.number, most.number, megabytes * 2**20 / (most.number - least.number)
 
 
+def in_bytes(each: float) -> str:
+    """Return bytes in words; where memory did not grow at all, the difference of two processes is noise."""
+    return f"{each:,.0f} bytes" if round(each) > 0 else "none"
+
+
 def bounds(samples: list[Figure], pools: list[Figure]) -> Iterator[Bound]:
     """Yield what is promised, and what came of it."""
     for what, least, most, bytes_each in grown(samples):
         limit = GROWN_BYTES[what]
         name = f"{what}: memory a sample, from {least:,} to {most:,}"
-        yield Bound(name, f"≤ {limit:,} bytes", f"{bytes_each:,.0f} bytes", bytes_each <= limit)
+        yield Bound(name, f"≤ {limit:,} bytes", in_bytes(bytes_each), bytes_each <= limit)
     for what, number, took in pools:
         name = f"{number:,} {what}: read and ranked"
         yield Bound(name, f"≤ {RANK_SECONDS:.0f} s", f"{took.seconds:.1f} s", took.seconds <= RANK_SECONDS)
@@ -133,7 +138,7 @@ def main() -> None:
     misses = missed(promised)
     print(terminal(cells))
     print(note(samples))
-    print("\n".join(f"{what}: {each:,.0f} bytes for one more sample" for what, _, _, each in grown(samples)))
+    print("\n".join(f"{what}: {in_bytes(each)} for one more sample" for what, _, _, each in grown(samples)))
     print(*(misses or ["Every bound that was measured is held."]), sep="\n")
     if words["write"]:
         write_section(

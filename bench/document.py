@@ -28,6 +28,9 @@ a machine, to put beside these:
 ```console
 $ alps doctor
 ```
+
+«The AlpsBench sample» is the authors' human-check export that the [README](../README.md) describes; `ALPS_SAMPLE` names
+its folder. Without it the judge economy is counted on our own samples, and what is measured on its records is left out.
 """
 WIDTH = 118
 HEAD = ("what", "bound", "measured", "")

@@ -3,9 +3,9 @@
     python bench/economy.py [write=yes]
 
 Calls and tokens a record of our requests, of one call for every pair, and of what the AlpsBench authors send, over the
-AlpsBench sample with the recorded model's predictions (`ALPS_SAMPLE`, or ../shared/alpsbench_sample). Without it, over
-our own samples, the gold standing in for predictions, and without replies. Asks nobody. Exits 1 where a bound is
-missed. `write=yes` puts the figures into docs/benchmarks.md.
+AlpsBench sample with the recorded model's predictions (`ALPS_SAMPLE` names its folder). Without it, over our own
+samples, the gold standing in for predictions, and without replies. Asks nobody. Exits 1 where a bound is missed.
+`write=yes` puts the figures into docs/benchmarks.md.
 """
 
 import importlib.util
@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any
 
 from document import Bound, Section, missed, terminal, write_section
+from sample import sample_folder
 from words import read_words
 
 from alps.judges.authors_v1 import AuthorsPair, label_similarity, match, value_similarity
@@ -286,8 +287,7 @@ each reason. Static are instructions, rubric and schema; the prefix is the least
 def main() -> None:
     """Count, print, write, and compare with the bounds."""
     words = read_words(sys.argv[1:], {})
-    given = Path(os.environ.get("ALPS_SAMPLE") or HOME.parent / "shared" / "alpsbench_sample")
-    sample = given if (given / "benchmark_data").is_dir() else None
+    sample = sample_folder()
     tokens, counted_by = tokenizer()
     found = list(cases(sample))
     nobody: Any = None  # is asked: requests are built, and counted

@@ -4,9 +4,8 @@
 
 Both score the same records, each in a process of its own with one thread. Records are made by a seeded generator whose
 sizes, lengths and shares are those counted in the AlpsBench sample (170 records of tasks 1 and 2 with the recorded
-model's output). The sample's own records are timed as well, where it is here (`ALPS_SAMPLE`, or
-../shared/alpsbench_sample). Prints seconds, memory, and how the cost grows with the lists; exits 1 where a bound is
-missed.
+model's output). The sample's own records are timed as well, where it is here (`ALPS_SAMPLE` names its folder). Prints
+seconds, memory, and how the cost grows with the lists; exits 1 where a bound is missed.
 """
 
 import asyncio
@@ -26,6 +25,7 @@ from statistics import fmean
 from typing import Any
 
 from document import Bound, Section, missed, terminal, write_section
+from sample import sample_folder
 from words import read_words, whole
 
 from alps.judges.authors_v1 import algorithm_score
@@ -37,7 +37,6 @@ from alps.tasks.extraction import precision_recall_f1
 
 TIMES = 20.0
 WORDS = {"records": "10000", "part": "", "a_side": "", "sample": ""}
-SAMPLE = Path(os.environ.get("ALPS_SAMPLE") or Path(__file__).resolve().parents[2] / "shared" / "alpsbench_sample")
 CHUNK = 500
 LONG = {10: 200, 30: 40, 100: 6, 300: 1}
 """Memories a side, and how many such records are timed."""
@@ -351,8 +350,8 @@ def main() -> None:
         )
     ]
     real = {"real sizes": found}
-    if (SAMPLE / "recorded").is_dir():
-        real["the sample's"] = {part: timed(part, sample=SAMPLE) for part in SCORERS}
+    if sample := sample_folder():
+        real["the sample's"] = {part: timed(part, sample=sample) for part in SCORERS}
     cells = rows(real, long)
     f1 = ", ".join(f"{part} {figures['f1']:.3f}" for part, figures in found.items())
     notes = [

@@ -1,13 +1,12 @@
 """Measure the retrievers: python bench/retrieval.py [bm25] [tfidf] [minilm] [write=yes].
 
-Measures those that are named, or all that are installed. Prints, on the real pools of 100 distractors (ALPS_SAMPLE, or
-../shared/alpsbench_sample), how often the gold is among the first 1, 5 and 10, the mean reciprocal rank, and
+Measures those that are named, or all that are installed. Prints, on the real pools of 100 distractors (`ALPS_SAMPLE`
+names the folder of the sample), how often the gold is among the first 1, 5 and 10, the mean reciprocal rank, and
 milliseconds a query; then, for bm25, the time and the peak memory of 1,429 queries over 1,001 candidates each. Exits 1
 where a bound is exceeded, and `write=yes` writes the section of docs/benchmarks.md. Without the sample, only the last.
 """
 
 import json
-import os
 import resource
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from document import Bound, Section, terminal, write_section
 from numpy.typing import NDArray
+from sample import sample_folder
 
 from alps.errors import UsageError
 from alps.systems.bm25 import BM25
@@ -25,7 +25,6 @@ from alps.systems.minilm import MiniLM
 from alps.systems.tfidf import TfIdf
 from alps.text import fold
 
-DEFAULT_SAMPLE = Path(__file__).resolve().parent.parent.parent / "shared" / "alpsbench_sample"
 RETRIEVERS: dict[str, Callable[[], "Retriever"]] = {"bm25": BM25, "tfidf": TfIdf, "minilm": MiniLM}
 QUERIES, CANDIDATES = 1_429, 1_001
 SCORING_SECONDS, GROWN_MEGABYTES = 2.0, 8.0
@@ -155,8 +154,8 @@ def main() -> None:
     """Measure, print, and compare with the bounds."""
     # The values known beforehand come first: peak memory never falls again.
     bounds = [*speed("values that come back", shared=True), *speed("values never seen before", shared=False)]
-    sample = Path(os.environ.get("ALPS_SAMPLE", DEFAULT_SAMPLE))
-    pools = read_pools(sample) if sample.is_dir() else []
+    sample = sample_folder()
+    pools = read_pools(sample) if sample else []
     print(f"real pools: {len(pools)}" if pools else "the real sample is not here: set ALPS_SAMPLE to its folder")
     cells = [["retriever", "recall@1", "recall@5", "recall@10", "MRR", "ms a query"]]
     for name in [word for word in sys.argv[1:] if word != "write=yes"] or RETRIEVERS if pools else ():

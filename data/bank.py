@@ -1,10 +1,9 @@
 """A bank of memories beside the queries of retrieval: what pools of distractors are drawn from."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from alps.data.release import Row, read_rows
 from alps.errors import DataError
 
 _FIELDS = ("memory_id", "session_id", "value", "label")
@@ -28,27 +27,15 @@ def read_bank(path: Path) -> tuple[BankMemory, ...]:
         DataError: If a line is no such object, or an id stands twice; names the file, the line and the field.
     """
     found: dict[str, BankMemory] = {}
-    with path.open(encoding="utf-8") as file:
-        for line, text in enumerate(file, start=1):
-            if text.strip():
-                memory = _memory(_parse(text, path, line), path, line)
-                if memory.memory_id in found:
-                    raise DataError(f"'{memory.memory_id}' stands twice", path=path, line=line, field="memory_id")
-                found[memory.memory_id] = memory
+    for line, row in read_rows(path):
+        memory = _memory(row, path, line)
+        if memory.memory_id in found:
+            raise DataError(f"'{memory.memory_id}' stands twice", path=path, line=line, field="memory_id")
+        found[memory.memory_id] = memory
     return tuple(found.values())
 
 
-def _parse(text: str, path: Path, line: int) -> dict[str, Any]:
-    try:
-        row = json.loads(text)
-    except ValueError as error:
-        raise DataError(f"not JSON ({error})", path=path, line=line) from error
-    if not isinstance(row, dict):
-        raise DataError(f"expected a JSON object, got {type(row).__name__}", path=path, line=line)
-    return row
-
-
-def _memory(row: dict[str, Any], path: Path, line: int) -> BankMemory:
+def _memory(row: Row, path: Path, line: int) -> BankMemory:
     for name in _FIELDS:
         if not isinstance(row.get(name), str) or not row[name].strip():
             raise DataError("must be a non-empty text", path=path, line=line, field=name)

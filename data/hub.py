@@ -71,7 +71,7 @@ def commit_of(folder: Path) -> str | None:
     parts = folder.parts
     if "snapshots" not in parts:
         return None
-    commit = parts[parts.index("snapshots") + 1]
+    commit = parts[-parts[::-1].index("snapshots")]  # of the last: the cache itself may lie below such a name
     if len(commit) != 40:
         raise DataError(f"expected a commit, got '{commit}'", path=folder)
     return commit

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from alps.data.bank import BankMemory, read_bank
 from alps.data.generator import generated_memories
-from alps.data.release import INPUT, Row, Split, open_split, read_track, write_track
+from alps.data.release import GOLD, INPUT, Row, RowPair, Split, open_split, read_track, write_track
 from alps.errors import DataError, UsageError
 from alps.judges.matching import is_rejected, shown_value
 from alps.judges.similarity import THRESHOLD, features, similarity
@@ -63,12 +63,14 @@ class PoolSource:
 
         Raises:
             UsageError: If it has none.
+            DataError: If one can't be read; names the file, the line and the field.
         """
         places = (QUERIES, *(f"{QUERIES}/d{size}" for size in SIZES))
         place = next((name for name in places if self._split.has(name)), None)
         if place is None:
             raise UsageError(f"{self._split.folder}: no {QUERIES}/{INPUT} here: retrieval needs queries")
-        return [_query(pair.input, pair.gold) for pair in read_track(self._split.folder / place)]
+        folder = self._split.folder / place
+        return [_query(pair, folder) for pair in read_track(folder)]
 
     @cached_property
     def bank(self) -> list[BankMemory]:
@@ -245,16 +247,18 @@ def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
             yield BankMemory(name, session, item["value"].strip(), str(item.get("label") or ""))
 
 
-def _query(row: Row, gold: Row | None) -> Query:
-    name = str(row["benchmark_id"])
+def _query(pair: RowPair, folder: Path) -> Query:
+    row, name = pair.input, str(pair.input["benchmark_id"])
     if not isinstance(row.get("input"), dict) or not isinstance(row["input"].get("query"), str):
-        raise DataError(f"'{name}': input.query must be a text")
+        message = f"must be a text, for '{name}'"
+        raise DataError(message, path=folder / INPUT, line=pair.line, field="input.query")
     memory = None
-    if gold is not None:
-        held = gold.get("gold")
+    if pair.gold is not None:
+        held = pair.gold.get("gold")
         memory = held.get("selected_memory") if isinstance(held, dict) else None
         if not isinstance(memory, dict) or not isinstance(memory.get("value"), str) or not memory["value"].strip():
-            raise DataError(f"'{name}': gold.selected_memory must be a memory with a value")
+            message = f"must be a memory with a value, for '{name}'"
+            raise DataError(message, path=folder / GOLD, line=pair.gold_line, field="gold.selected_memory")
     return Query(name, str(row.get("session_id") or name), row["input"]["query"], memory)
 
 

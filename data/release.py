@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from alps.data.hub import HUB, HubSplit, open_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import dump
+from alps.schema import GoldNeeded
 
 INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
 Row = dict[str, Any]
@@ -105,7 +106,7 @@ def read_track(folder: Path) -> Iterator[RowPair]:
     without_gold: set[str] = set()
     gold_file = (folder / GOLD).open("rb") if places else None
     try:
-        for line, row in _rows(folder / INPUT):
+        for line, row in read_rows(folder / INPUT):
             name = _benchmark_id(row, folder / INPUT, line)
             place = places.get(name)
             if name in without_gold or (place is not None and place < 0):
@@ -140,15 +141,19 @@ def read_samples(folder: Path, read: Any) -> Iterator[Any]:
 
 
 def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> DataError:
-    """Say what is wrong with a row, and in which of the two files: a row that reads without its gold has bad gold."""
+    """Say what is wrong with a row, and in which of the two files: one that reads without its gold has bad gold."""
     path, line = folder / INPUT, pair.line
     if pair.gold is not None:
         try:
             read(pair.input, None)
-        except _UNREADABLE:
-            pass
-        else:
+            error_of_input = None
+        except GoldNeeded:
+            error_of_input = None
+        except _UNREADABLE as found:
+            error_of_input = found
+        if error_of_input is None:
             path, line = folder / GOLD, pair.gold_line or 0
+        error = error_of_input or error
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return DataError(first["msg"], path=path, line=line, field=".".join(str(part) for part in first["loc"]) or None)
@@ -188,7 +193,12 @@ def write_track(folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[s
     return count
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the object on each line of a file, with the number of the line; blank lines are skipped.
+
+    Raises:
+        DataError: If a line is not a JSON object; names the file and the line.
+    """
     with path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
             if raw.strip():

@@ -106,9 +106,9 @@ class Columns:
 
 
 def truth_of(labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale) -> Value | None:
-    """Return what people say of an item: the adjudicated label, else the majority; on numbers, a tie's lower median.
+    """Return what people say of an item: the adjudicated label, else what most say, as `most_say` has it.
 
-    None where there is no label, or a tie between names.
+    None where there is no label, or a tie on a nominal scale.
     """
     adjudicated = [labels[name] for name in derived if name in labels]
     if adjudicated:
@@ -118,7 +118,11 @@ def truth_of(labels: Mapping[str, Value], people: Sequence[str], derived: Sequen
 
 
 def most_say(given: Sequence[Value], scale: Scale) -> list[Value]:
-    """Return the most frequent label: of names all that tie, on an ordinal or interval scale their lower median."""
+    """Return the most frequent label; where several tie, all of them on a nominal scale, and one on others.
+
+    On an ordinal or interval scale that one is the median of all labels by their places on the scale, rounded down to a
+    place: labels of 1 and 5 on a scale of five make 3, which nobody gave, and 2 and 3 make 2.
+    """
     counts = Counter(given)
     most = [label for label, count in counts.items() if count == max(counts.values())]
     if len(most) < 2 or scale.kind == "nominal":

@@ -21,13 +21,14 @@ class Gates:
 
     Attributes:
         items: Labelled items of each class, below which a pass is a pass within limits.
-        rate: What the lower bounds of sensitivity and specificity must reach.
+        rate: What sensitivity and specificity must reach; where only their intervals begin below, the judge is limited.
         below_people: How far the judge's kappa may be below that of people with each other.
         omega: The share of annotators whom the judge can replace, which stands in for the former.
         unparsed: The largest share of verdicts that can't be parsed.
         heterogeneity: The smallest p of the hypothesis that the judge is as good on every system, language and length.
         epsilon: Of the alternative-annotator test: what being cheaper than a person is worth, in wins.
-        known_wrong: What the upper bound of the share of known wrong answers that it accepts may be.
+        known_wrong: The largest share of known wrong answers that it accepts; where only the interval ends above, the
+            judge is limited.
         self_flip: The largest share of pairs of its own draws that contradict each other.
     """
 

@@ -1,7 +1,7 @@
 """An LLM as judge, by the payload contract.
 
-The static part of the prompt comes first, in the system message, so that providers can cache it. The user message ends
-with exactly one JSON object, the payload: whatever the memories say stays inside its strings.
+What all requests share stands in the system message, ahead of the rest, so that providers can cache it. At the end of
+the user message is the payload, one JSON object: whatever the memories say stays inside its strings.
 """
 
 import asyncio

@@ -4,6 +4,7 @@ A judge names the relation of pairs of memories. Identical values pair without a
 best one-to-one set is picked; which relations count as a match is a policy, declared and reported.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ BLOCK = 30
 """The most memories a side in one call to a judge."""
 
 _REJECTED = "[ERROR:"
+_BRACKET = re.compile(r"[\[\]]")
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
 
 def shown_value(value: str) -> str:
     """Return `value` without the trailing `[ERROR: …]` that marks gold its annotators rejected."""
-    return (value[: _mark(value)].rstrip() or value) if _REJECTED in value else value.rstrip() or value
+    return value[: _mark(value)].rstrip() or value
 
 
 def is_rejected(value: str) -> bool:
@@ -102,10 +104,31 @@ def is_rejected(value: str) -> bool:
 
 
 def _mark(value: str) -> int:
-    """Return where the mark of rejection begins: the last `[ERROR:` that runs to the end of the value."""
-    start = value.find(_REJECTED)
-    tail = value[start:].rstrip() if start >= 0 else ""
-    return start if tail and (tail.endswith("]") or "]" not in tail) else len(value)
+    """Return where the mark of rejection begins: the `[ERROR:` whose bracket closes at the end, or never does.
+
+    Where several stand in a row at the end, the first of them; the length of the value where there is none.
+    """
+    if _REJECTED not in value:
+        return len(value)
+    starts = _starts_by_end(value)
+    begin, end = len(value), len(value.rstrip())
+    while (start := starts.get(end)) is not None:
+        begin, end = start, len(value[:start].rstrip())
+    return begin
+
+
+def _starts_by_end(value: str) -> dict[int, int]:
+    """Return where each `[ERROR: …]` begins by where it ends; one that is cut off ends with the value."""
+    starts: dict[int, int] = {}
+    opened: list[int] = []
+    for bracket in _BRACKET.finditer(value):
+        if bracket[0] == "[":
+            opened.append(bracket.start())
+        elif opened:
+            starts[bracket.end()] = opened.pop()
+    cut_off = [start for start in opened if value.startswith(_REJECTED, start)]
+    found = {end: start for end, start in starts.items() if value.startswith(_REJECTED, start)}
+    return {**found, len(value.rstrip()): cut_off[0]} if cut_off else found
 
 
 def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:

@@ -14,7 +14,7 @@ from alps.leaderboard.classes import Rank, rank_classes
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import Place
 from alps.leaderboard.published import Published, Reported
-from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.samples import tasks
 from alps.leaderboard.submission import NO_JUDGE
 from alps.tasks import Metric, Task
 
@@ -155,7 +155,8 @@ def _board(key: Key, rows: list[Standing], scores: Mapping[str, Scores], publish
     rows.sort(key=lambda row: _worth(row, key.metric))
     own = [row for row in rows if not row.system.is_floor]
     ranked = [row for row in own if row.recomputed]
-    ranks = _ranks([scores[row.system.slug].get(key.metric, {}) for row in ranked], key)
+    records = [scores[row.system.slug].get(key.metric, {}) for row in ranked]
+    ranks = _ranks(records, rows[0].system.sessions(key.track))
     ranks += [None] * (len(own) - len(ranked))
     beside = {key.metric, *BESIDE.get(key.metric, ())}
     return Board(
@@ -189,19 +190,17 @@ def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
                 yield FloorRow(name, floor["scores"], str(floor["judge"].value))
 
 
-def _ranks(records: Sequence[Mapping[str, float]], key: Key) -> list[Rank | None]:
+def _ranks(records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]) -> list[Rank | None]:
     names = sorted({name for own in records for name in own})
     if len(records) < 2 or not names or not all(records):
         return [None] * len(records)
     matrix = np.array([[own.get(name, nan) for name in names] for own in records])
-    ranks = rank_classes(matrix, clusters_of(names, key.track, key.data))
+    ranks = rank_classes(matrix, clusters_of(names, sessions))
     return [None] * len(records) if ranks is None else list(ranks)
 
 
-def clusters_of(names: Sequence[str], track: str, data: str) -> list[str]:
-    """Return the session of every record; of data that are not here, each row of them stands alone."""
-    known = known_track(track, data)
-    sessions = known.sessions if known is not None else {}
+def clusters_of(names: Sequence[str], sessions: Mapping[str, str]) -> list[str]:
+    """Return the session of every record; where that is not known, each row of the data stands alone."""
     return [sessions.get(name, name.partition(":")[0]) for name in names]
 
 

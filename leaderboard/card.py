@@ -13,7 +13,7 @@ from alps.jsonl import scan
 from alps.leaderboard.reading import faults_of
 from alps.leaderboard.submission import Submission, checksum_of
 from alps.leaderboard.systems import kinds_of, public_name
-from alps.leaderboard.truth import SAMPLES
+from alps.leaderboard.truth import SAMPLES, is_hub
 from alps.report.runs import Run
 from alps.settings import SAMPLING
 from alps.systems.resolve import RECORDED
@@ -118,7 +118,7 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
     assert run.summary is not None
     given = run.manifest["settings"]
     data = str(given.get("data", SAMPLES))
-    name = data if data == SAMPLES else data.partition("@")[0] if data.startswith(HUB) else Path(data).name
+    name = data if data == SAMPLES else HUB if is_hub(data) else Path(data).name
     settings = {key: value for key, value in given.items() if key not in LEFT_OUT}
     settings |= {"data": name, "model": public_name(run.model), "judge": public_name(run.judge)}
     split = str(run.manifest["data"].get("split", "?"))

@@ -44,7 +44,7 @@ def submit_command(words: Sequence[str]) -> int:
     packed = pack(
         runs,
         details,
-        out=Path(parsed.out).expanduser() if parsed.out else None,
+        out=Path(parsed.out) if parsed.out else None,
         calls=parsed.calls,
         verdicts=parsed.verdicts,
         data=parsed.data,

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.settings import parse_words
+from alps.leaderboard.checks.changes import SUBMISSIONS
+from alps.settings import HomePath, parse_words
 
-SUBMISSIONS, SITE = Path("leaderboard") / "submissions", "site"
+SITE = "site"
 
 
 class SiteSettings(BaseModel):
@@ -17,10 +18,10 @@ class SiteSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     submissions: Annotated[
-        str | None,
+        HomePath | None,
         Field(description="the folder that holds a folder for each submission; else that of the checkout, or ours"),
     ] = None
-    out: Annotated[str, Field(description="the folder that is written")] = SITE
+    out: Annotated[HomePath, Field(description="the folder that is written")] = SITE
 
 
 class ServeSettings(SiteSettings):
@@ -66,7 +67,7 @@ def serve_command(words: Sequence[str]) -> int:
 def _build(settings: SiteSettings) -> str:
     from alps.leaderboard.site import build
 
-    built = build(_submissions(settings.submissions), Path(settings.out).expanduser())
+    built = build(_submissions(settings.submissions), Path(settings.out))
     return (
         f"{built.out / 'index.html'}: {_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}, "
         f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
@@ -76,7 +77,7 @@ def _build(settings: SiteSettings) -> str:
 def _submissions(given: str | None) -> Path:
     """Return the submissions that are meant: those given, those of the checkout, or those of the package."""
     if given is not None:
-        return Path(given).expanduser()
+        return Path(given)
     return SUBMISSIONS if SUBMISSIONS.is_dir() else Path(__file__).resolve().parent / "submissions"
 
 

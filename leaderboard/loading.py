@@ -13,7 +13,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.origin import Place
 from alps.leaderboard.reading import LARGEST_FILE, open_plain
 from alps.leaderboard.recompute import judge_of
-from alps.leaderboard.samples import known_track
+from alps.leaderboard.samples import Track, known_track
 from alps.leaderboard.submission import CARD, NO_JUDGE, REVIEW, Entry, Submission, read_entry
 from alps.leaderboard.truth import SAMPLES
 
@@ -60,10 +60,20 @@ class System:
         run, review = self.card.runs[card.run], self.entry.review
         if review is not None and track in review.recomputed:
             return True
-        if run.data.name != SAMPLES or known_track(track, card.data_sha256, run.settings.get("seed", 0)) is None:
+        if run.data.name != SAMPLES or self._own(track) is None:
             return False
         decided = metric in NO_JUDGE or card.files.verdicts is not None
         return decided or isinstance(judge_of(card, run), LexicalJudge)
+
+    def sessions(self, track: str) -> dict[str, str]:
+        """Return the session of every record of a track; nothing where the data are not the package's own."""
+        own = self._own(track)
+        return own.sessions if own is not None else {}
+
+    def _own(self, track: str) -> Track | None:
+        """Return the package's own track where the data are its, with pools as this run drew them."""
+        card = self.card.tracks[track]
+        return known_track(track, card.data_sha256, self.card.runs[card.run].settings.get("seed", 0))
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file of a track, one line in memory at a time; none where there is no such file.

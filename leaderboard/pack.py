@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from alps.data.hub import HUB
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.jsonl import dump, scan
 from alps.leaderboard.card import Details, make_card, system_of
@@ -27,7 +26,7 @@ from alps.leaderboard.leaks import leak_in, leak_in_answer, texts_of
 from alps.leaderboard.reading import read_part
 from alps.leaderboard.rows import CallRow
 from alps.leaderboard.submission import CARD, REVIEW, STAGES, Submission, write_card
-from alps.leaderboard.truth import SAMPLES
+from alps.leaderboard.truth import SAMPLES, is_hub
 from alps.leaderboard.verify import Options, verify
 from alps.leaderboard.wording import shown
 from alps.report.runs import Run, open_run
@@ -226,8 +225,7 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
         RunFolderError: If its scores do not follow from its rows: a journal has changed since the summary.
     """
     given = [str(run.manifest["settings"].get("data", SAMPLES)) for run in runs]
-    fetched = [place == HUB or place.startswith(f"{HUB}@") for place in given]
-    places = [data or (None if far else place) for place, far in zip(given, fetched, strict=True)]
+    places = [data or (None if is_hub(place) else place) for place in given]
     found = verify(folder, Options(data=tuple(places)))
     for finding in found.findings:
         if finding.severity == "serious":
@@ -241,7 +239,7 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
 
 def _home() -> Path:
     """Return where submissions are put: among those of the checkout, else here."""
-    return Path(SUBMISSIONS) if Path(SUBMISSIONS).is_dir() else Path()
+    return SUBMISSIONS if SUBMISSIONS.is_dir() else Path()
 
 
 def _check_target(target: Path, slug: str) -> None:

@@ -236,6 +236,10 @@ class _Memory(Journal):
         """Keep `row`, as `append` does."""
         self.append(row)
 
+    async def withdraw(self, about: dict[str, Any]) -> None:
+        """Drop the row of the record that `about` names."""
+        self._rows.pop(key_of(about) or "", None)
+
     def settle(self, order: Iterable[str]) -> None:
         """Leave the rows as they are: they are looked up by their keys."""
 

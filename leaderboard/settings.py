@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.leaderboard.submission import Day
-from alps.settings import JudgeSettings
+from alps.settings import HomePath, JudgeSettings
 
 
 class SubmitSettings(BaseModel):
@@ -29,7 +29,7 @@ class SubmitSettings(BaseModel):
         True
     )
     data: Annotated[str | None, Field(description="where the data lie, to check the scores on; a local folder")] = None
-    out: Annotated[str | None, Field(description="the folder that is written; its name becomes the slug")] = None
+    out: Annotated[HomePath | None, Field(description="the folder that is written; its name becomes the slug")] = None
     date: Annotated[Day | None, Field(description="the day of the submission; today unless given")] = None
     dry_run: Annotated[bool, Field(description="yes: only show what would be published")] = False
 

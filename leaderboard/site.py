@@ -50,7 +50,8 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
         raise UsageError(f"out={out}: something else than a site is there; choose another folder")
     systems, published = load(submissions), read_published(base)
     content = Content(systems, build_boards(systems, published), published)
-    unfinished = out.with_name(f".{out.resolve().name}.unfinished")
+    whole = out if out.name not in ("", "..") else out.resolve()
+    unfinished = whole.with_name(f".{whole.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         renderer = Renderer(unfinished, content)
@@ -58,11 +59,29 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
             write(renderer)
         shutil.copytree(ASSETS, unfinished / "assets", ignore=shutil.ignore_patterns("__pycache__"))
         (unfinished / ".nojekyll").write_bytes(b"")
-        if out.exists():
-            shutil.rmtree(out)
-        unfinished.replace(out)
+        _put(unfinished, out)
     except OSError as error:
         raise UsageError(f"out={out}: {error.strerror or error}; choose another folder") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return Built(out, len(systems), len(content.boards), renderer.pages, renderer.bytes)
+
+
+def _put(site: Path, out: Path) -> None:
+    """Move a whole site to `out`.
+
+    A folder that is there stays, and what of it the site has not goes: it may be the working folder, a link, or a
+    mounted disk. The index comes first, as it says that the folder holds a site, which the next one may replace.
+    """
+    if not out.exists():
+        site.replace(out)
+        return
+    files = sorted((path for path in site.rglob("*") if path.is_file()), key=lambda path: path != site / INDEX)
+    kept = {parent for path in files for parent in (path, *path.parents)}
+    for path in sorted(out.rglob("*"), reverse=True):
+        if site / path.relative_to(out) not in kept:
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    for path in files:
+        place = out / path.relative_to(site)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, place)

@@ -24,6 +24,8 @@ STAGES = ("predictions", "verdicts", "scores", "calls")
 """The files that a track may have: STAGE.jsonl each."""
 STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced")
 """From what the submitter says to what a maintainer saw come out again."""
+TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
+"""What the name of a track must match as a whole."""
 NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr", "grounding"})
 """Metrics that no judge has a part in."""
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
@@ -99,9 +101,7 @@ Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(_address)
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$"), AfterValidator(_day)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=80)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./:@+-]{0,79}$")]
-TrackName = Annotated[
-    str, StringConstraints(pattern=r"^(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])$")
-]
+TrackName = Annotated[str, StringConstraints(pattern=rf"^{TRACK_NAME}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 FingerprintId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}(?:, [0-9a-f]{40}){0,9}$")]

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
+from alps.data.hub import HUB
 from alps.errors import AlpsError
 from alps.leaderboard.submission import RunCard, Track
 from alps.run.source import Data, open_data, options_of
 from alps.settings import RunSettings, parse_settings
 from alps.tasks import Task, load_tracks
+from alps.tasks.utilization import ABILITIES
 
 SAMPLES = "samples"
-_ABILITIES = ("pa", "pf", "vra", "cf", "ei")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ def open_truth(name: str, track: Track, run: RunCard, *, data: str, split: str |
     return Truth(found.task, opened, tuple(found.samples()), str(found.description["sha256"]))
 
 
+def is_hub(data: str) -> bool:
+    """Tell whether what `data=` takes names the hub, at its newest or a pinned commit; a folder may merely begin so."""
+    return data == HUB or data.startswith(f"{HUB}@")
+
+
 def data_for(run: RunCard, given: str | None) -> str | None:
     """Return the data to hold a run against: what was given, else the samples where it names them; None for neither."""
     return given if given is not None else SAMPLES if run.data.name == SAMPLES else None
@@ -69,7 +75,8 @@ def _settings_of(name: str, track: Track, *, data: str, split: str | None, seed:
     if name.startswith("task3_"):
         values["distractors"] = place.removeprefix("d")
     elif name.startswith("task4_"):
-        values["ability"] = _ABILITIES[int(place.removeprefix("ability")) - 1]
+        number = int(place.removeprefix("ability"))
+        values["ability"] = next(ability.name for ability in ABILITIES if ability.number == number)
     settings = parse_settings({**values, **track.conditions}, RunSettings)
     if set(track.conditions) - {"condition", "window", "scoring"}:
         raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(track.conditions))}")

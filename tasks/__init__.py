@@ -1,4 +1,4 @@
-"""What is asked, and how verdicts become scores: one module a task."""
+"""The questions, and the counting of verdicts: one module a task."""
 
 from alps.tasks.base import JudgingOptions, Metric, SampleLike, Scored, Task, TaskOptions
 from alps.tasks.registry import TASKS, load_task, load_tracks

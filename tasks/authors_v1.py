@@ -61,8 +61,11 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
         algorithm = algorithm_score(sample.gold, predicted(prediction))
         # They judged an answer that failed as a list without memories.
         reviews = verdict.get("reviews") if verdict is not None else recorded(sample, prediction, judge)
-        judged = judge_score(reviews)
         scores = {"authors_f1": algorithm.f1, "authors_algo": algorithm.algo}
+        try:
+            judged = judge_score(reviews)
+        except ValueError as error:  # what hangs on a judge that can't be understood has no value
+            return Scored(scores, details={"judge_error": str(error)})
         scores |= {"judge_score": judged} if judged is not None else {}
         return Scored({**scores, "final_score": final_score(algorithm.algo, judged)})
 

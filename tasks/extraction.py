@@ -110,11 +110,24 @@ def to_prediction(memories: Sequence[Memory]) -> dict[str, Any]:
     return {"memory_items": [memory.model_dump() for memory in memories]}
 
 
+def fits(sample: ExtractionSample, prediction: Mapping[str, Any]) -> None:
+    """Check that what was kept of an answer is a list of memories.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    _memories_of(prediction)
+
+
 def predicted_memories(prediction: Prediction) -> tuple[Memory, ...]:
     """Return the memories of a prediction that was heard; none for a failed one."""
     if prediction.prediction is None:
         return ()
-    return tuple(Memory.model_validate(item) for item in prediction.prediction["memory_items"])
+    return _memories_of(prediction.prediction)
+
+
+def _memories_of(prediction: Mapping[str, Any]) -> tuple[Memory, ...]:
+    return tuple(Memory.model_validate(item) for item in prediction["memory_items"])
 
 
 async def judge_prediction(
@@ -269,6 +282,7 @@ TASK = Task(
     judge_requests=judge_requests,
     score=score,
     metrics=METRICS,
+    fits=fits,
     rubrics=RUBRICS,
 )
 

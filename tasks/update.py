@@ -78,8 +78,8 @@ def read_sample(row: Row, gold: Row | None) -> UpdateSample:
             "session_id": row.get("session_id") or row["benchmark_id"],
             "old_dialogue": given["old_dialogue"],
             "new_dialogue": given["new_dialogue"],
-            "memory": read_gold(given["memory"]),
-            "gold": read_gold(gold["gold"]["answer"]) if gold is not None else None,
+            "memory": read_gold(given["memory"], "input.memory"),
+            "gold": read_gold(gold["gold"]["answer"], "gold.answer") if gold is not None else None,
         }
     )
 
@@ -128,11 +128,23 @@ def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
     return {"memory_items": [memory.model_dump() for memory in ordered]}
 
 
+def fits(sample: UpdateSample, prediction: Row) -> None:
+    """Check that what was kept of an answer is a list of memories with actions.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    _memories_of(prediction)
+
+
 def predicted_lists(prediction: Prediction) -> tuple[tuple[UpdatedMemory, ...], tuple[UpdatedMemory, ...]]:
     """Return the memories that a prediction has in its list, and those it deleted."""
-    given = (prediction.prediction or {"memory_items": ()})["memory_items"]
-    found = [UpdatedMemory.model_validate(item) for item in given]
+    found = _memories_of(prediction.prediction or {"memory_items": ()})
     return tuple(m for m in found if m.action != "delete"), tuple(m for m in found if m.action == "delete")
+
+
+def _memories_of(prediction: Row) -> list[UpdatedMemory]:
+    return [UpdatedMemory.model_validate(item) for item in prediction["memory_items"]]
 
 
 async def judge_prediction(
@@ -316,6 +328,7 @@ TASK = Task(
     judge_requests=judge_requests,
     score=score,
     metrics=METRICS,
+    fits=fits,
     rubrics=RUBRICS,
 )
 

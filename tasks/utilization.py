@@ -15,7 +15,7 @@ from alps.judges.matching import is_rejected, shown_value
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
 from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
 from alps.prompts import load_prompt
-from alps.schema import UNMAPPED, Prediction, Target, TextAnswer, Turn, UtilizationSample
+from alps.schema import UNMAPPED, GoldNeeded, Prediction, Target, TextAnswer, Turn, UtilizationSample
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
@@ -89,10 +89,9 @@ def read_samples(row: Row, gold: Row | None, *, ability: Ability, options: TaskO
 
     Raises:
         ValueError: If there is no dialogue, or the id of a query stands twice.
+        GoldNeeded: If nothing else is missing, and the condition shows it.
     """
     given = row["input"]
-    if options.condition == "gold_memory" and gold is None:
-        raise ValueError("condition=gold_memory: needs gold, and this split withholds it")
     dialogue = _dialogue(given)
     shown = dialogue if options.window is None else last_turns(dialogue, options.window)
     queries = given.get("queries") or [{"query": given["query"]}]
@@ -104,6 +103,8 @@ def read_samples(row: Row, gold: Row | None, *, ability: Ability, options: TaskO
         fields = {"benchmark_id": name, "session_id": row.get("session_id") or row["benchmark_id"]}
         fields |= {"query": asked["query"], "dialogue": shown, "memories": known, "gold": target}
         samples.append(UtilizationSample.model_validate(fields))
+    if options.condition == "gold_memory" and gold is None:
+        raise GoldNeeded("condition=gold_memory: needs gold, and this split withholds it")
     return samples
 
 
@@ -201,6 +202,16 @@ def judge_requests(
     return judge.rate_requests(_question(sample, prediction), about=sample.benchmark_id) if judge.rates else ()
 
 
+def fits(sample: UtilizationSample, prediction: Row) -> None:
+    """Check that what was kept of an answer is text.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if not isinstance(prediction.get("answer"), str):
+        raise ValueError("answer: must be a text")
+
+
 def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
     """Score one answer; a failed prediction gets the scale's minimum."""
     target = sample.gold
@@ -274,6 +285,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             judge_requests=judge_requests,
             score=score,
             metrics=(*ability.metrics, AGREEMENT),
+            fits=fits,
             rubrics=tuple(rubric(name) for name in ability.rubrics),
             conditions=conditions,
         )

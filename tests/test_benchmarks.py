@@ -1,6 +1,7 @@
 """The page of the benchmarks, and the command that runs them all; what they measure is not repeated here."""
 
 import importlib
+import importlib.util
 import json
 import sys
 from dataclasses import replace
@@ -146,3 +147,14 @@ def test_short_samples_are_those_of_the_release_layout(page, tmp_path):
     assert [(row["benchmark_id"], len(row["input"]["dialogue"])) for row in rows] == [
         (f"short_{n}", 2) for n in range(3)
     ]
+
+
+@pytest.mark.parametrize(("megabytes", "said"), [(99.0, "none"), (100.0, "none"), (102.0, "21 bytes")])
+def test_memory_that_did_not_grow_is_none(page, megabytes, said):
+    spec = importlib.util.spec_from_file_location("bench_of_data", BENCH / "data.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    took = [module.Taken(0, 1.0, 1.0, each, "", "") for each in (100.0, megabytes)]
+    figures = [module.Figure("written", *pair) for pair in zip((0, 100_000), took, strict=True)]
+    (bound,) = module.bounds(figures, [])
+    assert (bound.measured, bound.held) == (said, True)

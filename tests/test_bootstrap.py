@@ -1,5 +1,6 @@
 import math
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -159,3 +160,16 @@ def test_two_thousand_draws_are_the_rule():
     values = np.random.default_rng(0).random(20)
     assert DRAWS == 2_000
     assert clustered_mean(values, range(20)) == clustered_mean(values, range(20), draws=2_000)
+
+
+def test_figures_over_fewer_records_do_not_hold_the_draws_of_the_last_ones_too():
+    values = np.arange(4_000) % 2 * 1.0
+    draws = 4_000 * DRAWS * 2  # bytes
+    tracemalloc.start()
+    try:
+        for count in (4_000, 3_900, 4_000):
+            clustered_mean(values[:count], range(count))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert draws < peak < 1.6 * draws

@@ -3,6 +3,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -292,6 +293,37 @@ def test_a_file_in_place_of_the_folder_is_refused_in_one_line(tmp_path: Path):
         with pytest.raises(UsageError) as caught:
             Cache(path)
         assert_one_line_that_helps(str(caught.value), path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
+def test_a_cache_that_can_not_be_begun_on_a_full_disk_is_refused_at_once(path: Path):
+    import resource
+
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.parent.mkdir(parents=True)
+    started = time.monotonic()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, allowed[1]))
+    try:
+        with pytest.raises(UsageError) as caught:
+            Cache(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+    assert time.monotonic() - started < 5
+    assert_one_line_that_helps(str(caught.value), path)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes into files of all modes")
+def test_a_file_that_may_not_be_written_is_refused_at_once(path: Path):
+    path.parent.mkdir(parents=True)
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE unrelated (number INTEGER)")
+    other.close()
+    path.chmod(0o400)
+    started = time.monotonic()
+    with pytest.raises(UsageError, match="readonly") as caught:
+        Cache(path)
+    assert time.monotonic() - started < 5
+    assert_one_line_that_helps(str(caught.value), path)
 
 
 def test_a_folder_in_place_of_the_file_is_refused_in_one_line(path: Path):

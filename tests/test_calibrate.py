@@ -12,7 +12,8 @@ from alps.errors import UsageError
 from alps.judges.calibration import FAIL, LIMITS, PASS, Gates, calibrate, report_rows, truth_of
 from alps.judges.label_import import import_labels
 from alps.judges.labels import Verdict, Verdicts, read_labels, read_verdicts
-from alps.report.calibration import print_calibration
+from alps.report.calibration import print_account, print_calibration
+from alps.run.calibrate import Calibrated
 from alps.stats.agreement import Scale, kappa, pair_table
 from tests.endtoend import one_line
 from tests.label_folders import BINARY, FIVE, binary, reports, write
@@ -201,7 +202,8 @@ def test_the_truth_is_adjudicated_or_the_majority(labels, truth):
     assert truth_of(labels, ("a", "b", "c"), ("adjudicated",), Scale("nominal", (0, 1))) == truth
 
 
-def test_a_tie_on_an_ordinal_scale_is_its_lower_median():
+def test_a_tie_on_an_ordinal_scale_is_the_median_of_its_places_rounded_down_though_nobody_gave_it():
+    assert truth_of({"a": 1, "b": 5}, ("a", "b"), (), Scale("ordinal", (1, 2, 3, 4, 5))) == 3
     assert truth_of({"a": 2, "b": 4}, ("a", "b"), (), Scale("ordinal", (1, 2, 3, 4, 5))) == 3
     assert truth_of({"a": 2, "b": 3}, ("a", "b"), (), Scale("ordinal", (1, 2, 3, 4, 5))) == 2
 
@@ -217,6 +219,36 @@ def test_the_command_prints_a_table_and_writes_a_calibration(alps, tmp_path):
     found = json.loads((tmp_path / "out" / "calibration.json").read_text())
     assert found["rubrics"]["pa"]["sensitivity"]["value"] == 1
     assert found["rubrics"]["pa"]["verdict"] == "pass"
+
+
+CALLS = {"http": 1, "cached": 1_200, "prompt_tokens": 3_000, "completion_tokens": 40, "cost": None, "unpriced": 1}
+
+
+def accounted(**found):
+    file = io.StringIO()
+    done = Calibrated("org/[bold]judge", (), found.pop("row", {}), None, **found)
+    print_account(done, Console(width=200, file=file))
+    return file.getvalue().splitlines()
+
+
+def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
+    assert accounted() == []
+    assert accounted(unheard=1, left_out=("pa", "pf"), row={"calls": CALLS}) == [
+        "Not rated by org/[bold]judge: pa, pf.",
+        "1 item could not be asked about; it is in no figure.",
+        "1 call (1,200 more from the cache), 3,000 + 40 tokens, cost –.",
+    ]
+    assert accounted(unheard=2) == ["2 items could not be asked about; they are in no figure."]
+    assert accounted(row={"calls": {**CALLS, "http": 0, "cached": 0}}) == []
+
+
+def test_how_long_a_calibration_holds_is_said():
+    row = {"made": "2026-01-01", "expires": "9999-12-31", "pinned": True}
+    assert accounted(row=row) == ["Holds for this judge, as it is set here, until 9999-12-31."]
+    (old,) = accounted(row={**row, "expires": "2026-02-01"})
+    assert old.startswith("Expired on 2026-02-01, as its oldest verdict is of 2026-01-01; calibrate into")
+    (unpinned,) = accounted(row={**row, "pinned": False})
+    assert unpinned.endswith("until 9999-12-31; its name holds no snapshot, so it may change unseen.")
 
 
 def test_a_verdict_that_contradicts_the_scale_is_one_line(alps, tmp_path):

@@ -162,6 +162,17 @@ def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_is_not
         assert len(server.requests) == 2
 
 
+def test_a_budget_that_allows_no_question_at_all_ends_as_that_of_a_run_does(tmp_path):
+    twelve(tmp_path / "labels")
+    with serve(by_the_word) as server:
+        ran = calibrate(tmp_path, server.url, "max_total_tokens=1", "judge_max_tokens=50")
+        assert server.requests == []
+        assert ran.code == 3, ran.err
+        assert "no item was judged: what the run may spend is spent; the same command" in ran.err
+        assert len(ran.err.splitlines()) == 1
+        assert calibrate(tmp_path, server.url, "judge_max_tokens=50").code == 0
+
+
 def test_the_three_dimensions_of_an_answer_cost_one_call(tmp_path):
     scale = {"kind": "ordinal", "values": [1, 2, 3, 4, 5]}
     names = ("resonation", "expression", "reception")

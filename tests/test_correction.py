@@ -33,16 +33,16 @@ def run(tmp_path):
     return make_run(tmp_path)
 
 
-def make_run(folder, ability=1, silent=()):
+def make_run(folder, ability=1, silent=(), **fields):
     """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
-    queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"]) for n in range(RECORDS)]
+    queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields) for n in range(RECORDS)]
     answers = [
         {"benchmark_id": f"u{n}", "answer": "" if n in silent else f"My answer has the number {n}"}
         for n in range(RECORDS)
     ]
     (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     data = write_ability(folder / "data", ability, *queries)
-    word = "pa" if ability == 1 else "ei"
+    word = {1: "pa", 2: "pf", 5: "ei"}[ability]
     ran = alps_here(
         *("run", "task=utilization", f"ability={word}", f"model=predictions:{folder / 'answers.jsonl'}"),
         *(f"data={data}", f"out={folder / 'run'}"),
@@ -250,6 +250,15 @@ def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(run, tm
     assert corrected(tmp_path / "again") is None
 
 
+def test_a_calibration_of_one_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(tmp_path):
+    run = make_run(tmp_path, ability=2, label="Preferences/Interaction_Preferences")
+    with serve(strict) as server:
+        calibration = calibrated(run, server)
+        assert json.loads((calibration / "calibration.json").read_text())["rubrics"].keys() == {"pf_interaction"}
+        rewrite(calibration, lambda row: row.update(expires="2020-01-01"))
+        assert "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
+
+
 def test_a_calibration_of_another_judge_is_refused(run):
     with serve(strict) as server:
         calibration = calibrated(run, server)
@@ -280,6 +289,16 @@ def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
     assert corrected(tmp_path / "scored", "resonation", "task4_ability5")["value"] == pytest.approx(2)
     elsewhere = corrected(tmp_path / "elsewhere", "ei", "task4_ability5")
     assert "label a random sample of this run" in elsewhere["reason"]
+
+
+def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave_no_interval(tmp_path):
+    run = make_run(tmp_path, ability=5)
+    with serve(lambda body: felt(4, 4, 4)) as server:
+        calibration = calibrated(run, server, judge=lambda number, rubric: 1)
+        score(run, server, f"calibration={calibration}")
+    found = corrected(tmp_path / "scored", "ei", "task4_ability5")
+    assert (found["value"], found["low"], found["high"], found["outside"]) == (1, None, None, False)
+    assert any("all labels are alike" in note for note in found["notes"])
 
 
 def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp_path):

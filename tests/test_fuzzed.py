@@ -115,6 +115,23 @@ def test_a_review_without_a_severity_leaves_its_record_unscored_and_the_run_goes
     )
 
 
+def test_a_review_of_no_answer_without_a_severity_leaves_out_what_hangs_on_the_judge(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_visitors(tmp_path / "data", 2)
+    missing = {"missing_reviews": [{"gold_id": "m1", "should_have_extracted": True, "severity": None}]}
+    records = [{**record(visitor_id(0), reviews=missing), "model_output": None}, record(visitor_id(1))]
+    predictions = [{"benchmark_id": visitor_id(1), "memory_items": memory_items(*values_of(0))}]
+    for name, found in (("predictions", predictions), ("records", records)):
+        write(tmp_path / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in found))
+    words = ("task=extraction", "data=data", "model=predictions:predictions.jsonl", "judge=recorded:records.jsonl")
+    ran = alps_here("run", *words, "scoring=authors-v1", "out=out", "max_failures=60%")
+    assert ran.code == 0, ran.err
+    failed, judged = rows(Path("out", "scores.jsonl"))
+    assert (failed["outcome"], failed["scores"]) == ("empty", {"authors_f1": 0, "authors_algo": 0})
+    assert failed["judge_error"] == "severity None of a review is not a number from 0 to 100"
+    assert task1(Path("out"))["scores"]["final_score"]["value"] == judged["scores"]["final_score"]
+
+
 @pytest.mark.parametrize("number", ["1e400", "-1e400"])
 @pytest.mark.parametrize("name", ["sample.json", "items.jsonl", "verdicts.jsonl"])
 def test_a_number_beyond_all_numbers_in_a_label_folder_is_refused(labelled: Path, name: str, number: str):

@@ -5,6 +5,8 @@ import pytest
 from alps.data.hub import HubSplit, commit_of, open_hub
 from alps.data.release import open_split, read_samples, track_hash
 from alps.errors import DataError, UsageError
+from alps.run.source import open_data
+from alps.settings import RunSettings, parse_settings
 from alps.tasks.extraction import read_sample
 from tests.conftest import ROOT
 
@@ -36,6 +38,23 @@ def test_the_commit_that_was_read_is_known(copy):
 def test_a_snapshot_of_something_else_than_a_commit_is_refused(tmp_path):
     with pytest.raises(DataError, match="main"):
         commit_of(tmp_path / "snapshots" / "main" / "dataset")
+
+
+def test_a_cache_below_a_folder_of_the_same_name_is_read_as_any_other(copy, tmp_path):
+    above = tmp_path / "disk" / "snapshots" / "huggingface"
+    above.mkdir(parents=True)
+    shutil.move(tmp_path / "snapshots", above)
+    folder = HubSplit("dev", str(above / copy.relative_to(tmp_path))).track("task1")
+    assert commit_of(folder) == "0123456789" * 4
+
+
+@pytest.mark.parametrize("name", ["snapshots", "snapshots/dataset"])
+def test_a_local_folder_may_be_called_as_those_of_the_hub(tmp_path, name):
+    shutil.copytree(SAMPLES / "dev" / "task1", tmp_path / name / "dev" / "task1")
+    words = {"task": "extraction", "model": "rules", "data": str(tmp_path / name)}
+    found = open_data(parse_settings(words, RunSettings))
+    assert found.n > 0
+    assert "commit" not in found.description
 
 
 def test_the_gold_of_the_test_split_is_withheld(copy):

@@ -1,4 +1,8 @@
+import asyncio
+import errno
 import json
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -119,3 +123,67 @@ def test_the_order_of_finishing_does_not_show_in_a_settled_file(tmp_path):
     written(one, "a", "b", "c").settle(map(key, "abc"))
     written(other, "c", "b", "a", "b").settle(map(key, "abc"))
     assert one.read_bytes() == other.read_bytes()
+
+
+def withdraw(journal, name):
+    asyncio.run(journal.withdraw({"benchmark_id": name}))
+
+
+def test_a_row_that_was_withdrawn_is_not_found_again(path):
+    journal = written(path, "a", "b", "c")
+    withdraw(journal, "b")
+    assert journal.get(key("b")) is None
+    journal.close()
+    again = Journal(path)
+    assert again.get(key("b")) is None
+    assert (len(again), again.unreadable) == (2, 0)
+    again.append({"benchmark_id": "b", "value": 2})
+    assert again.get(key("b"))["value"] == 2
+
+
+def test_settling_leaves_no_trace_of_what_was_withdrawn(path):
+    journal = written(path, "a", "b", "c")
+    withdraw(journal, "b")
+    journal.settle(map(key, "abc"))
+    assert names_in(path) == ["a", "c"]
+
+
+def test_withdrawing_what_is_not_there_writes_nothing(path):
+    journal = written(path, "a")
+    then = path.read_bytes()
+    withdraw(journal, "b")
+    assert path.read_bytes() == then
+
+
+@pytest.fixture
+def open_files_stay(monkeypatch):
+    """Refuse to replace a file that this process has open, as Windows does."""
+    descriptors, replace = Path("/proc/self/fd"), Path.replace
+    if not descriptors.is_dir():
+        pytest.skip("nothing says here which files are open")
+
+    def refusing(self, target):
+        for descriptor in descriptors.iterdir():
+            with suppress(FileNotFoundError):
+                if descriptor.samefile(target):
+                    raise PermissionError(errno.EACCES, "in use", str(target))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refusing)
+
+
+@pytest.mark.parametrize("names", ["bca", "abbc"])
+def test_a_journal_can_be_settled_where_an_open_file_can_not_be_replaced(path, names, open_files_stay):
+    journal = written(path, *names)
+    journal.settle(map(key, "abc"))
+    journal.append({"benchmark_id": "d", "value": 4})
+    assert names_in(path) == ["a", "b", "c", "d"]
+
+
+def test_a_journal_that_another_program_keeps_from_being_settled_goes_on(path, open_files_stay):
+    journal = written(path, "b", "a")
+    with path.open("rb"), pytest.raises(PermissionError):
+        journal.settle(map(key, "ab"))
+    journal.append({"benchmark_id": "c", "value": 3})
+    assert journal.get(key("a"))["benchmark_id"] == "a"
+    assert names_in(path) == ["b", "a", "c"]

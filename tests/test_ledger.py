@@ -103,3 +103,14 @@ def test_a_row_of_another_shape_is_passed_over_or_refused(path: Path, row: dict[
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     with suppress(AlpsError):
         assert record(path, call()).calls >= 1
+
+
+def test_the_next_session_goes_on_counting_what_came_from_the_cache(path: Path):
+    (path.parent / "summary.json").write_text(json.dumps({"calls": {"http": 1, "cached": 3}}))
+    assert record(path).cached == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"calls": null}', '{"calls": {"cached": "3"}}', "[" * 100_000])
+def test_a_summary_that_tells_no_such_count_is_passed_over(path: Path, text: str):
+    (path.parent / "summary.json").write_text(text)
+    assert record(path).cached == 0

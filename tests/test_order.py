@@ -63,7 +63,11 @@ def a_list_for_an_answer(lines):
     lines[1] = json.dumps({**json.loads(lines[1]), "prediction": [1, 2]}).encode() + b"\n"
 
 
-@pytest.mark.parametrize("damage", [no_outcome, odd_outcome, a_list_for_an_answer])
+def a_word_for_memories(lines):
+    lines[1] = json.dumps({**json.loads(lines[1]), "prediction": {"memory_items": "none"}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("damage", [no_outcome, odd_outcome, a_list_for_an_answer, a_word_for_memories])
 def test_a_row_that_is_no_prediction_is_asked_again(in_order, tmp_path, damage):
     folder = finished(tmp_path / "again", "place / 50").parent
     before = (folder / "out" / "predictions.jsonl").read_bytes()

@@ -84,6 +84,20 @@ def test_a_key_of_a_provider_is_sent_to_the_environment():
     assert "hunter22" not in said
 
 
+@pytest.mark.parametrize(
+    "key", ["openai_api_key", "judge_api_key", "apikey", "token", "hf_token", "judge_token", "key", "client_secret"]
+)
+def test_whatever_a_key_is_called_its_value_is_never_shown(key):
+    said = refused(*RULES, f"{key}=hunter22")
+    assert said.startswith(f"unknown key '{key}'; keys come from the environment")
+    assert "hunter22" not in said
+
+
+@pytest.mark.parametrize("key", ["max_token", "judge_max_token", "max_total_token"])
+def test_a_limit_of_tokens_with_a_typo_is_no_key_of_a_provider(key):
+    assert refused(*RULES, f"{key}=100").startswith(f"unknown key '{key}' — did you mean '{key}s'?")
+
+
 def test_a_config_file_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = "rules"\n', encoding="utf-8-sig")
     assert parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings).model == "rules"

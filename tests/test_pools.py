@@ -22,6 +22,7 @@ from tests.tracks import alps_here, scores_of, track_of
 
 SYLLABLES = ("ka", "lo", "mi", "ru", "te", "va", "zo", "pe", "nu", "si")
 SESSION = "session_{:03}"
+SELECTED = "reference_output.jsonl, line 2, gold.selected_memory:"
 
 
 def word(number):
@@ -234,6 +235,19 @@ def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_ba
     assert "bank.jsonl, line 11" in alps_here(*words).one_line
 
 
+@pytest.mark.parametrize(
+    "line",
+    ['{"memory_id": "b1", "value": "Café"}'.encode("latin-1"), b"[" * 5_000 + b"]" * 5_000, b'{"memory_id": '],
+    ids=["latin-1", "deep", "torn"],
+)
+def test_a_line_of_the_bank_that_is_no_json_is_named_on_one_line(tmp_path, line):
+    write(tmp_path / "data", queries=2, memories=8)
+    (tmp_path / "data" / "dev" / "task3" / "bank.jsonl").write_bytes(b"\n" + line + b"\n")
+    ran = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+    assert ran.code == 2
+    assert "bank.jsonl, line 2: not JSON" in ran.one_line
+
+
 @pytest.mark.parametrize("name", FLOORS["retrieval"])
 def test_floors_find_no_more_than_chance_in_built_pools(tmp_path, name):
     write(tmp_path, queries=150, memories=130)
@@ -336,11 +350,11 @@ def test_an_out_that_holds_pools_already_is_refused_before_anything_is_written(t
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda row, gold: row["input"].pop("query"), "input.query"),
-        (lambda row, gold: row.pop("input"), "input.query"),
-        (lambda row, gold: gold["gold"].pop("selected_memory"), "gold.selected_memory"),
-        (lambda row, gold: gold["gold"]["selected_memory"].update(value=None), "gold.selected_memory"),
-        (lambda row, gold: gold.update(gold=None), "gold.selected_memory"),
+        (lambda row, gold: row["input"].pop("query"), "model_input.jsonl, line 2, input.query:"),
+        (lambda row, gold: row.pop("input"), "model_input.jsonl, line 2, input.query:"),
+        (lambda row, gold: gold["gold"].pop("selected_memory"), SELECTED),
+        (lambda row, gold: gold["gold"]["selected_memory"].update(value=None), SELECTED),
+        (lambda row, gold: gold.update(gold=None), SELECTED),
     ],
 )
 def test_a_query_that_can_not_be_read_is_named_on_one_line(tmp_path, change, said):

@@ -8,8 +8,9 @@ import pytest
 
 from alps.data.release import GOLD, INPUT, open_split, read_samples, read_track, track_hash, write_track
 from alps.errors import DataError, UsageError
-from alps.tasks import load_task
+from alps.tasks import TaskOptions, load_task
 from tests.builders import TRACK, memory
+from tests.tracks import target_row
 
 TASK = load_task("extraction")
 Row = dict[str, Any]
@@ -187,6 +188,54 @@ def test_a_bad_gold_row_is_named_with_its_file_its_line_and_its_field(tmp_path, 
     place = f"{tmp_path / GOLD}, line 2"
     assert said.startswith(place)
     assert problem in said.removeprefix(place)
+
+
+def update_rows(old: str, gold: str) -> tuple[Row, Row]:
+    """Return the rows of an update whose first memory, and whose first gold memory, have these values."""
+    said = [{"role": "user", "text": "Hello"}]
+    lists = [
+        [memory("Owns a cat").model_dump(), memory("Owns a boat").model_dump() | {"value": value}]
+        for value in (old, gold)
+    ]
+    shown = {"old_dialogue": said, "new_dialogue": said, "memory": lists[0]}
+    return {"benchmark_id": "b", "input": shown}, {"benchmark_id": "b", "gold": {"answer": lists[1]}}
+
+
+@pytest.mark.parametrize(
+    ("old", "gold", "place"),
+    [
+        pytest.param("", "Owns a boat", f"{INPUT}, line 1: input.memory: an item without a value", id="old"),
+        pytest.param("Owns a boat", "", f"{GOLD}, line 1: gold.answer: an item without a value", id="gold"),
+        pytest.param("", "", f"{INPUT}, line 1: input.memory: an item without a value", id="both"),
+    ],
+)
+def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_stands_in(tmp_path, old, gold, place):
+    write_track(tmp_path, [update_rows(old, gold)])
+    with pytest.raises(DataError) as caught:
+        list(read_samples(tmp_path, load_task("update").read_sample))
+    assert str(caught.value) == str(tmp_path / place)
+
+
+@pytest.mark.parametrize("condition", ["history", "gold_memory"])
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        pytest.param(
+            lambda row, gold: gold["gold"].pop("selected_memory"), f"{GOLD}, line 1, selected_memory", id="gold"
+        ),
+        pytest.param(lambda row, gold: row["input"].pop("audit_context"), f"{INPUT}, line 1", id="input"),
+        pytest.param(lambda row, gold: row["input"].update(queries=[{"query": 7}]), f"{INPUT}, line 1", id="query"),
+    ],
+)
+def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(tmp_path, condition, change, place):
+    row, gold = target_row("u1")
+    change(row, gold)
+    write_track(tmp_path, [(row, gold)])
+    with pytest.raises(DataError) as caught:
+        list(
+            read_samples(tmp_path, load_task("utilization", TaskOptions(condition=condition, ability="ei")).read_sample)
+        )
+    assert str(caught.value).startswith(str(tmp_path / place))
 
 
 @pytest.fixture

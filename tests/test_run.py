@@ -294,6 +294,7 @@ def judged(tmp_path_factory):
         asked = len(server.requests)
         again = run(folder, "score", "by-llm", "judge=lexical", "out=by-words")
         asked_again = len(server.requests) - asked
+        cached = [run(folder, *extraction(server.url, "out=cached")) for _ in range(2)]
         seen = list(server.requests)
         judge = ("judge=openai/other-judge", f"judge_api_base={server.url}")
         process = start(folder, "score", "by-words", *judge, "out=by-other")
@@ -302,6 +303,7 @@ def judged(tmp_path_factory):
     return {
         "folder": folder,
         "runs": (first, again, other),
+        "from the cache": cached,
         "asked": seen,
         "asked again": asked_again,
         "asked by the other": asked_other,
@@ -313,6 +315,14 @@ def test_a_model_and_a_judge_are_asked_once_a_record(judged):
     assert sum(is_judging(body) for body in judged["asked"]) == 12
     assert sum(not is_judging(body) for body in judged["asked"]) == 12
     assert len(rows(judged["folder"] / "by-llm" / "calls.jsonl")) == 24
+
+
+def test_the_same_command_again_still_tells_how_many_answers_came_from_the_cache(judged):
+    folder = judged["folder"]
+    first, again = judged["from the cache"]
+    assert "0 calls (24 more from the cache)" in first.stdout
+    assert again.stdout == first.stdout
+    assert summary(folder / "cached")["calls"]["cached"] == 24
 
 
 def test_a_run_judged_by_an_llm_is_scored_by_its_verdicts(judged):

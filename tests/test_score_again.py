@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.endtoend import one_line, run, task1
+from tests.tracks import alps_here
 
 RIGHT, WRONG = "Allergic to cashews; walnuts are fine to eat", "Collects the stamps of Peru"
 
@@ -46,3 +47,52 @@ def test_a_run_that_has_changed_since_is_judged_anew(two, tmp_path):
     assert run(tmp_path, "score", "right", "judge=lexical").returncode == 0
     judged = sorted(tmp_path.glob("right--*"))
     assert sorted(map(f1, judged)) == [0, f1(right)]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder with the runs `right` and `wrong`, made in this process."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("right", RIGHT), ("wrong", WRONG)):
+        write_answer(tmp_path, value)
+        command("run", "task=extraction", "model=predictions:mine.jsonl", "limit=1", f"out={name}")
+    return tmp_path
+
+
+def command(*words, code=0):
+    ran = alps_here(*words)
+    assert ran.code == code, ran.err
+    return ran
+
+
+def names_in(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_predictions_that_no_manifest_vouches_for_are_replaced(here):
+    (here / "judged").mkdir()
+    (here / "judged" / "predictions.jsonl").write_bytes((here / "wrong" / "predictions.jsonl").read_bytes())
+    command("score", "right", "judge=lexical", "out=judged")
+    assert f1(here / "judged") == f1(here / "right") > f1(here / "wrong")
+
+
+def test_a_judge_that_is_refused_leaves_no_predictions(here):
+    words = ("score", "right", "judge=openai/none-such", "max_cost=1", "out=judged")
+    assert "no budget can hold" in one_line(run(here, *words, OPENAI_API_KEY="none"))
+    assert "predictions.jsonl" not in names_in(here / "judged")
+
+
+def test_nothing_is_put_into_the_folder_of_a_calibration(here):
+    command("calibrate", "judge=lexical", "labels=stress", "out=calibrated")
+    ran = command("score", "right", "out=calibrated", code=2)
+    assert "calibrated holds another run" in ran.one_line
+    assert "predictions.jsonl" not in names_in(here / "calibrated")
+
+
+def test_a_folder_that_was_claimed_before_the_predictions_came_gets_them(here):
+    command("score", "right", "judge=lexical", "out=judged")
+    for path in (here / "judged").iterdir():
+        if path.name != "manifest.json":
+            path.unlink()
+    command("score", "right", "judge=lexical", "out=judged")
+    assert f1(here / "judged") == f1(here / "right")

@@ -3,6 +3,7 @@ import http.client
 import json
 import re
 import threading
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,11 +14,14 @@ import pytest
 from alps.errors import DataError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.leaderboard import site as site_module
+from alps.leaderboard.boards import build_boards
 from alps.leaderboard.classes import all_pairs, rank_classes
 from alps.leaderboard.commands_site import build_command
 from alps.leaderboard.downloads import plain_cell
+from alps.leaderboard.loading import load
 from alps.leaderboard.pages import judge
 from alps.leaderboard.published import read_published
+from alps.leaderboard.samples import own_track
 from alps.leaderboard.serve import serve
 from alps.leaderboard.site import build
 from alps.stats.paired import holm, paired_difference
@@ -288,6 +292,29 @@ def test_rank_classes_of_all_pairs_at_once_are_those_of_one_pair_after_another(m
             expected[loser][0] += 1
             expected[winner][1] -= 1
     assert [list(rank) for rank in rank_classes(scores, clusters)] == expected
+
+
+def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
+    track = own_track("task3_d100", 1)
+    assert track is not None
+    together = Counter(track.sessions.values())
+    paired = sorted((session, name) for name, session in track.sessions.items() if together[session] == 2)
+    alone = [name for name, session in track.sessions.items() if together[session] == 1]
+    missed = {"system-000": alone[-2:], "system-001": [name for _, name in paired[:6]] + alone[:3]}
+    site_made.bench().synthesise(tmp_path, 2, tracks=["task3_d100"])
+    for slug, names in missed.items():
+        card = json.loads((tmp_path / slug / "submission.json").read_text("utf-8"))
+        card["runs"][0]["settings"]["seed"] = 1
+        card["tracks"]["task3_d100"] |= {"conditions": {"pools": {"seed": 1}}, "data_sha256": track.sha256}
+        (tmp_path / slug / "submission.json").write_text(json.dumps(card), "utf-8")
+        scores = [{"benchmark_id": name, "scores": {"recall_at_1": float(name not in names)}} for name in track.samples]
+        lines = "".join(f"{json.dumps(row)}\n" for row in scores)
+        (tmp_path / slug / "task3_d100" / "scores.jsonl").write_text(lines, "utf-8")
+    (board,) = [one for one in build_boards(load(tmp_path), read_published()) if one.metric.name == "recall_at_1"]
+    matrix = np.array([[float(name not in names) for name in track.samples] for names in missed.values()])
+    by_record, by_session = (rank_classes(matrix, by) for by in (list(track.samples), list(track.sessions.values())))
+    assert [list(rank) for rank in by_record] == [[1, 1], [2, 2]]
+    assert [standing.rank for standing in board.standings] == by_session == [(1, 2), (1, 2)]
 
 
 def test_one_session_ranks_nobody():

@@ -237,6 +237,17 @@ def test_a_run_on_the_hub_is_packed_without_a_network(run: Path, shelf: Shelf, t
     assert pack([run], WHO, out=tmp_path / SLUG, data=str(shelf.data)).verification.consistent
 
 
+def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(shelf.data, "hub_private/secret")
+    run = make_run(tmp_path / "run", "task=extraction", "model=rules", "data=hub_private/secret")
+    card = pack([run], WHO, out=tmp_path / SLUG).card
+    assert (card.runs[0].data.name, card.runs[0].settings["data"]) == ("secret", "secret")
+    assert "hub_private" not in (tmp_path / SLUG / CARD).read_text("utf-8")
+
+
 def test_markup_in_what_the_submitter_says_is_refused(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"org: holds markup or script"):
         pack([shelf.run], replace(WHO, org="<script>alert(1)</script>"), out=tmp_path / SLUG)

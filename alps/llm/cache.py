@@ -47,11 +47,19 @@ def default_path() -> Path | None:
     return user_cache_path("alps") / "replies.sqlite"
 
 
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    """Tell whether another process is in the way, which passes; the low byte is the code without its details."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
 class Cache:
     """Replies by key in SQLite, in WAL mode so that several runs can share it.
 
     A file that is not a database, or has other columns, is put aside as `….broken` and a new one begun; `rebuilt` tells
     so. A reply that can't be stored, as on a full disk, is not kept: `unkept` counts those.
+
+    Raises:
+        UsageError: If the file can't be opened, made or written, or another process keeps it for more than 30 s.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,8 +108,8 @@ class Cache:
             try:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 return
-            except sqlite3.OperationalError:
-                if time.monotonic() > deadline:
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
 
@@ -150,7 +158,7 @@ class Cache:
                 self._db.execute(_STORE, row)
         except sqlite3.OperationalError as error:  # without room a reply is not kept, and the run goes on
             self.unkept, self._reason = self.unkept + 1, str(error)
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:  # the whole run waits: not for every reply
+            if _is_busy(error):  # the whole run waits: not for every reply
                 self._rests_until = time.monotonic() + _RESTING_SECONDS
 
     def close(self) -> None:

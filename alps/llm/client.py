@@ -76,6 +76,7 @@ class Client:
 
         Raises:
             CredentialError: If the provider refuses the key.
+            QuotaError: If the provider asks to wait for longer than an hour, as where the quota of the day is used up.
             UsageError: If the endpoint does not have the model.
         """
         key = cache_key(request)

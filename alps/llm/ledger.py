@@ -1,10 +1,14 @@
 """What was asked, and what it cost: one row per HTTP attempt."""
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from alps.jsonl import Appender, scan
+
+_RESULTS = ("summary.json", "calibration.json")
+"""What a finished session leaves beside its ledger; its `calls.cached` is there alone."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,15 @@ class Totals:
 
 
 class Ledger:
-    """Appends calls to `calls.jsonl` and keeps their totals, earlier sessions of the run included."""
+    """Appends calls to `calls.jsonl` and keeps their totals, earlier sessions of the run included.
+
+    An answer from the cache is no HTTP attempt and has no row: of those, sessions that ended before their result was
+    written are not counted.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
-        self.totals = Totals()
+        self.totals = Totals(cached=_cached_before(path.parent))
         known = {field.name for field in fields(Call)}
         for _, _, row in scan(path):
             with suppress(TypeError):  # a row of another version counts as far as it is understood
@@ -79,3 +87,13 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _cached_before(folder: Path) -> int:
+    """Return how many answers came from the cache in the sessions whose result stands in `folder`."""
+    for name in _RESULTS:
+        with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+            counted = json.loads((folder / name).read_bytes())["calls"]["cached"]
+            if type(counted) is int and counted > 0:
+                return counted
+    return 0

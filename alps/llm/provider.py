@@ -112,7 +112,9 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
 
     Raises:
-        TransportError: If no answer came; its `fatal` is set where the key was refused or the model is not there.
+        TransportError: If no answer came. Its `fatal` is what ends the run where no later call can go through either: a
+            CredentialError if the key was refused, a QuotaError if the provider asks to wait for longer than an hour, a
+            UsageError if the model is not there.
     """
     libraries = _libraries()
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]

@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.calibration import RubricReport
-from alps.report.calibration_lines import lines_of
+from alps.report.calibration_lines import account_of, lines_of
 from alps.report.numbers import interval, number
 from alps.report.runs import visible
+from alps.run.calibrate import Calibrated
 from alps.stats.bootstrap import Estimate
 
 WIDTH = 80
@@ -58,6 +59,12 @@ def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: C
     if len(reports) > 1:
         parts += [Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"), _overview(reports)]
     console.print(Group(*parts), width=min(WIDTH, console.width))
+
+
+def print_account(done: Calibrated, console: Console) -> None:
+    """Print what stands below the figures: what was asked, what it cost, what is missing, and how long it holds."""
+    for sentence in account_of(done):
+        console.print(Text(visible(sentence)))
 
 
 def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[RenderableType]:

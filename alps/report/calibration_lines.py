@@ -1,14 +1,35 @@
 """What a calibration says beside its tables, in short lines; what is not defined is not said."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from alps.judges.calibration import RubricReport
-from alps.report.numbers import interval, number, signed
+from alps.report.numbers import counted, interval, number, signed, spent
+from alps.run.calibrate import Calibrated
 
 _VALUES = 7
 _GROUPS = 4
 _RATES = ("sensitivity", "specificity")
+
+
+def account_of(done: Calibrated) -> Iterator[str]:
+    """Yield what was asked, what it cost, what is missing, and how long the calibration holds, each in a sentence."""
+    if done.left_out:
+        yield f"Not rated by {done.judge}: {', '.join(done.left_out)}."
+    if done.unheard:
+        they_are = "it is" if done.unheard == 1 else "they are"
+        yield f"{counted(done.unheard, 'item')} could not be asked about; {they_are} in no figure."
+    calls = done.row.get("calls")
+    if calls and (calls["http"] or calls["cached"]):
+        yield spent(calls)
+    if "expires" in done.row:
+        pinned = "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
+        if done.row["expires"] < date.today().isoformat():
+            old = f"Expired on {done.row['expires']}, as its oldest verdict is of {done.row['made']}"
+            yield f"{old}; calibrate into another folder to ask again{pinned}."
+        else:
+            yield f"Holds for this judge, as it is set here, until {done.row['expires']}{pinned}."
 
 
 def lines_of(report: RubricReport) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,10 @@ def number(value: float | None) -> str:
     """Return three decimals without the leading zero, or `–`."""
     if value is None:
         return "–"
-    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
+    text = f"{value:.3f}"
+    if text.strip("-0.") == "":
+        return ".000"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def signed(value: float | None) -> str:

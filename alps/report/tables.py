@@ -32,7 +32,7 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
     if len(summary["tracks"]) > 1:
         parts.append(_overview(summary, metrics, narrow=console.width < NARROW))
     parts += [Text(line) for line in _footer(summary, metrics, folder=folder)]
-    console.print(Group(*parts))
+    console.print(Group(*parts), markup=False)
 
 
 def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> None:
@@ -46,8 +46,9 @@ def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_
         most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
         low, high = (_dollars(cost) for cost in (stage.least_cost, stage.most_cost))
         table.add_row(stage.name, calls, f"{stage.least_tokens:,} – {most}", f"{low} – {high}")
-    console.print(table)
-    console.print("\n".join(_estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)))
+    console.print(table, markup=False)
+    notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
+    console.print(Text("\n".join(notes)))
 
 
 def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> list[str]:
@@ -81,12 +82,12 @@ def close_table(title: str) -> Table:
     """Return a table without columns yet, whose cells stand so close that many figures fit side by side."""
     shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
     width = min(WIDTH, len(title))
-    return Table(title=Text(title), title_justify="left", title_style="bold", min_width=width, **shape)
+    return Table(title=Text(title, style="bold"), title_justify="left", min_width=width, **shape)
 
 
 def _table(title: str) -> Table:
     shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "min_width": min(WIDTH, len(title))}
-    return Table(title=title, title_justify="left", title_style="bold", **shape)
+    return Table(title=Text(title, style="bold"), title_justify="left", **shape)
 
 
 def _scores(

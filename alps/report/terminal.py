@@ -11,7 +11,7 @@ WIDTH = 80
 def terminal() -> Console:
     """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
-    return Console(file=piped, width=min(WIDTH, Console().width), highlight=False)
+    return Console(file=piped, width=min(WIDTH, Console().width), highlight=False, emoji=False)
 
 
 class _Trimmed:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from alps.errors import RunFolderError, UsageError, closest
+from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.jsonl import Row, scan
 from alps.judges.asking import MATCHING, Heard, LabelledJudge, rubric_of
 from alps.judges.base import Judge, fingerprint_id
@@ -45,6 +45,7 @@ from alps.run.lock import claimed_folder
 from alps.run.manifest import build_manifest, claim, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
+from alps.run.summary import summarise_calls
 from alps.schema import UNHEARD, Outcome
 from alps.settings import CalibrateSettings
 
@@ -74,30 +75,6 @@ class Calibrated:
     budget_spent: bool = False
     too_many_unheard: bool = False
 
-    def account(self) -> list[str]:
-        """Say what was asked, what it cost, and what is missing, in lines."""
-        from rich.markup import escape
-
-        from alps.report.runs import visible
-
-        left_out = escape(visible(f"Not rated by {self.judge}: {', '.join(self.left_out)}."))
-        lines = [left_out] if self.left_out else []
-        if self.unheard:
-            lines.append(f"{self.unheard} items could not be asked about; they are in no figure.")
-        calls = self.row.get("calls")
-        if calls and (calls["http"] or calls["cached"]):
-            cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
-            tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens"
-            lines.append(f"{calls['http']:,} calls ({calls['cached']:,} more from the cache), {tokens}, cost {cost}.")
-        if "expires" in self.row:
-            pinned = "" if self.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
-            if self.row["expires"] < date.today().isoformat():
-                old = f"Expired on {self.row['expires']}, as its oldest verdict is of {self.row['made']}"
-                lines.append(f"{old}; calibrate into another folder to ask again{pinned}.")
-            else:
-                lines.append(f"Holds for this judge, as it is set here, until {self.row['expires']}{pinned}.")
-        return lines
-
 
 def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     """Hold a judge against people's labels.
@@ -109,7 +86,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
         AlpsError: If labels, verdicts, judge or folder can't be used.
     """
     labels, sample = _labels(settings.labels), _sample(settings.labels)
-    folder = Path(settings.out).expanduser() if settings.out else None
+    folder = Path(settings.out) if settings.out else None
     if folder is not None and any((folder / name).exists() for name in (ITEMS, SCALE)):
         raise UsageError(f"out={settings.out}: is a label folder; choose another")
     recorded = _recorded(settings)
@@ -205,7 +182,7 @@ def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, A
         ]
         found = report_rows(reports, verdicts, labels)
         row = bound(found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base)
-        row |= {"unheard": len(unheard), "calls": _calls(ledger.totals)}
+        row |= {"unheard": len(unheard), "calls": summarise_calls(ledger.totals)}
         write_json(folder / "calibration.json", row)
     return Calibrated(
         judge=judge.name,
@@ -323,11 +300,8 @@ def _verdicts(judge: Judge, labels: LabelSet, heard: Mapping[str, Heard], path: 
         if (said := heard.get(name)) is not None and said.outcome not in UNHEARD
     }
     if not found:
-        raise UsageError(f"judge={judge.name}: no item was judged: {next(iter(heard.values())).error}")
+        what = f"judge={judge.name}: no item was judged: {next(iter(heard.values())).error}"
+        if all(said.outcome == "budget" for said in heard.values()):
+            raise BudgetError(f"{what}; the same command with a larger budget goes on")
+        raise UsageError(what)
     return Verdicts(judge.name, found, hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def _calls(totals: Totals) -> dict[str, Any]:
-    tokens = {"prompt_tokens": totals.prompt_tokens, "completion_tokens": totals.completion_tokens}
-    cost = None if totals.unpriced else totals.cost
-    return {"http": totals.calls, "cached": totals.cached, **tokens, "cost": cost, "unpriced": totals.unpriced}

@@ -17,8 +17,8 @@ from alps.judges.asking import DIMENSION_OF
 from alps.judges.base import Judge
 from alps.judges.binding import Calibration, calibration_files, differing_part, read_calibration
 from alps.judges.rubric import EMOTIONAL
-from alps.run.answers import Answers, Corrected, by_labels, by_rates
 from alps.run.asked import Asked, asked_in, population_hash
+from alps.run.corrected_score import Answers, Corrected, by_labels, by_rates
 from alps.run.source import Data, TrackData
 from alps.tasks import Metric
 
@@ -78,7 +78,8 @@ def choose(given: str | None, judge: Judge, data: Data, *, today: date, api_base
     if given is not None and not chosen:
         if not rubrics:
             raise UsageError(f"calibration={given}: no score of these tracks is a mean of marks; leave it out")
-        why = differing_part(candidates[0], judge, rubrics[0], today=today)
+        held = next((name for name in rubrics if name in candidates[0].rubrics), rubrics[0])
+        why = differing_part(candidates[0], judge, held, today=today)
         raise UsageError(f"calibration={given}: not for this judge and these tracks: {why}; calibrate again")
     return Chosen(chosen, tuple(refused), api_base)
 
@@ -95,7 +96,12 @@ def _known(unreadable: dict[str, None]) -> list[Calibration]:
 
 
 def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chosen) -> None:
-    """Put corrected scores beside the raw ones in a summary; `not_calibrated` says what was found and not used."""
+    """Put corrected scores beside the raw ones in a summary; `not_calibrated` says what was found and not used.
+
+    Raises:
+        RunFolderError: If a prediction of the run can't be read.
+        DataError: If the data can't be read.
+    """
     for track, metrics in corrected_scores(run, data, chosen).items():
         for name, row in metrics.items():
             if name in summary["tracks"][track]["scores"]:
@@ -111,6 +117,10 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     stands on), `judged` and `n` (answers that were judged, and all that are scored), `outside` (whether a figure leaves
     the scale, as it is), `impossible` (whether the value itself does), `calibration`, `notes` on what is doubtful, and
     `reason`, where there is no value.
+
+    Raises:
+        RunFolderError: If a prediction of the run can't be read.
+        DataError: If the data can't be read.
     """
     if not chosen.by_rubric:
         return {}

@@ -208,6 +208,8 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
         return heard
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
     prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
+    # The verdict on an answer that was lost says nothing about this one: it goes first, in case the run dies between.
+    await plan.journals.verdicts.withdraw(unit.row({}))
     await plan.journals.predictions.append_together(prediction.model_dump())
     return prediction
 

@@ -78,14 +78,15 @@ def estimate(
     seen: set[str] = set()
     for unit in units(tracks):
         task = unit.track.task
-        prediction = _known_prediction(unit, predictions)
+        heard = heard_prediction(predictions, unit) if predictions is not None else None
+        prediction = heard or _answer_at_once(unit)
         request = _generation(unit) if prediction is None else None
         if request is not None:
             generate = _with_new(generate, request, seen, services)
         if not task.has_gold(unit.sample) or (prediction is not None and prediction.outcome != "ok"):
             continue
         verdict = verdicts.get(unit.key) if verdicts is not None else None
-        if prediction is not None and verdict is not None and is_judged(verdict):
+        if heard is not None and verdict is not None and is_judged(verdict):
             continue
         for request in task.judge_requests(unit.sample, prediction, services.judge, options):
             if prediction is None:
@@ -106,9 +107,7 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
     return stage.with_call(request, price_of(request.model), certain=True)
 
 
-def _known_prediction(unit: Unit, predictions: Journal | None) -> Prediction | None:
-    if predictions is not None and (heard := heard_prediction(predictions, unit)) is not None:
-        return heard
+def _answer_at_once(unit: Unit) -> Prediction | None:
     system = unit.track.systems[unit.repeat]
     return system.answer(unit.sample) if isinstance(system, Embedded) else None
 

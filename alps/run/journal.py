@@ -1,12 +1,14 @@
 """A journal: one row a record, on disk before the next stage begins, found again on resume."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from alps.jsonl import Appender, Row, dump, scan
 
+WITHDRAWN = "withdrawn"
+"""The outcome of a row that takes back those before it; only the file of a run that is not finished has such rows."""
 _LENGTH = 40
 """Bits of a place that are the length of its line."""
 
@@ -38,10 +40,10 @@ class Journal:
         self.unreadable = 0
         for offset, length, row in scan(path):
             name = key(row) if row is not None else None
-            if name is None:
+            if row is None or name is None:
                 self.unreadable += 1
             else:
-                self._places[name] = _place(offset, length)
+                self._remember(name, row, _place(offset, length))
 
     def append(self, row: Row) -> None:
         """Write `row` durably; it replaces an earlier row of the same record."""
@@ -52,13 +54,28 @@ class Journal:
         self._note(row, self._file.write)
         await self._file.flushed()
 
+    async def withdraw(self, about: Row) -> None:
+        """Take back, durably, what the journal holds of the record that `about` names; `settle` leaves no trace of it.
+
+        Args:
+            about: A row with nothing but what it is about.
+        """
+        if self._key(about) in self._places:
+            await self.append_together({**about, "outcome": WITHDRAWN})
+
     def _note(self, row: Row, write: Callable[[Row], None]) -> None:
         name = self._key(row)
         if name is None:
             raise ValueError(f"a row without what it is about: {sorted(row)}")
         before = self._file.size
         write(row)
-        self._places[name] = _place(before, self._file.size - before)
+        self._remember(name, row, _place(before, self._file.size - before))
+
+    def _remember(self, name: str, row: Row, place: int) -> None:
+        if row.get("outcome") == WITHDRAWN:
+            self._places.pop(name, None)
+        else:
+            self._places[name] = place
 
     def get(self, name: str) -> Row | None:
         """Return the row under the key `name`."""
@@ -73,8 +90,7 @@ class Journal:
         The file of a finished run does not depend on which record was finished first.
         """
         wanted = [name for name in order if name in self._places]
-        lines = (_place(offset, length) for offset, length, _ in scan(self.path))
-        if all(now == then for now, then in zip_longest((self._places[name] for name in wanted), lines)):
+        if self._is_settled(wanted):
             return
         temporary = self.path.with_name(self.path.name + ".tmp")
         places: dict[str, int] = {}
@@ -87,10 +103,22 @@ class Journal:
                 offset += len(line)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(self.path)
-        self._file.close()
-        self._file = Appender(self.path)
-        self._places = places
+        self._file.close()  # Windows replaces no file that is open
+        try:
+            temporary.replace(self.path)
+            self._places = places
+        finally:
+            self._file = Appender(self.path)
+
+    def _is_settled(self, wanted: Sequence[str]) -> bool:
+        """Tell whether the file has exactly the lines that are wanted, in their order."""
+        offset = 0
+        with self.path.open("rb") as file:
+            for name, line in zip_longest(wanted, file):
+                if name is None or line is None or self._places[name] != _place(offset, len(line)):
+                    return False
+                offset += len(line)
+        return True
 
     def close(self) -> None:
         """Close the file."""

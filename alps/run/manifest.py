@@ -13,7 +13,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump
 from alps.llm.secrets import redact
 
-CONFIG = "config.toml"
+CONFIG, MANIFEST = "config.toml", "manifest.json"
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
 _NOT_REPEATED = ("config", "dry_run")
@@ -62,7 +62,7 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
     Raises:
         RunFolderError: If the folder holds another run; the message names the first field that differs.
     """
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     if not path.exists():
         write_json(path, manifest)
         return False
@@ -80,9 +80,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         UsageError: If there is none.
         RunFolderError: If it can't be read.
     """
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     if not path.is_file():
-        raise UsageError(f"{folder}: no run here (manifest.json is missing)")
+        raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -106,7 +106,8 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
     """Write the settings that were `given` as the config file that repeats a run, unless the folder has one.
 
-    Paths stay as they were typed, and secrets are masked; `told` are lines that are said above the settings.
+    Paths stay as they were typed, but for the `~` of `out`, and secrets are masked; `told` are lines that are said
+    above the settings.
     """
     path = folder / CONFIG
     if path.exists():

@@ -17,14 +17,14 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("{task.fields[failed]} unscored"),
         TextColumn("{task.fields[cost]}"),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True) as bar:
         task = bar.add_task(title, total=total, failed=0, cost="")
         failed = 0
 

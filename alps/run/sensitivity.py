@@ -99,7 +99,7 @@ def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> Wor
     wordings = (Wording(OURS, {}), *others)
     first = sources[0].resolve()
     beside = sources[0].parent if sources[0].name not in ("", "..") else first.parent
-    out = Path(settings.out).expanduser() if settings.out else beside / f"{first.name}--sensitivity"
+    out = Path(settings.out) if settings.out else beside / f"{first.name}--sensitivity"
     return WordingPlan(
         judge=settings.judge,
         sources=tuple(sources),

@@ -132,7 +132,7 @@ def _open_track(settings: RunSettings, task: Task, split: Split | HubSplit, sour
 
     n = sum(1 for _ in samples())
     description: dict[str, Any] = {"n": n, "sha256": track_hash(folder)}
-    if commit := commit_of(folder):
+    if isinstance(split, HubSplit) and (commit := commit_of(folder)):
         description["commit"] = commit
     return TrackData(task, samples, n, description)
 

@@ -24,7 +24,7 @@ from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
-from alps.run.manifest import CONFIG, build_manifest, claim, read_manifest, write_config, write_json
+from alps.run.manifest import CONFIG, MANIFEST, build_manifest, claim, read_manifest, write_config, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, open_data
@@ -32,6 +32,8 @@ from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
+
+PREDICTIONS = "predictions.jsonl"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,12 @@ class _Predictions:
 
     lines: bytes
     sha256: str
+
+    def place(self, folder: Path) -> None:
+        """Write them into `folder` in one atomic step."""
+        temporary = folder / f"{PREDICTIONS}.tmp"
+        temporary.write_bytes(self.lines)
+        temporary.replace(folder / PREDICTIONS)
 
 
 def run(settings: RunSettings) -> Finished:
@@ -79,6 +87,7 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
+    source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name for a folder beside it
     then = read_manifest(source)
     kept = {name: value for name, value in then["settings"].items() if not _goes_without_saying(name, value)}
     settings = parse_settings({**kept, **judging}, RunSettings)
@@ -210,9 +219,8 @@ def _carry_out(
         if predictions is None:
             services = open_services(settings, data.tasks, ledger, folder)
         else:
-            services = _judging_services(settings, data.tasks, ledger, predictions, folder, wording=wording)
-        judged = None if predictions is None else predictions.sha256
-        running = _run(settings, data, folder, services=services, ledger=ledger, judged=judged, told=told)
+            services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
+        running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
         plan, chosen = asyncio.run(running)
         found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
         for track in data.tracks:
@@ -241,7 +249,7 @@ async def _run(
     *,
     services: Services,
     ledger: Ledger,
-    judged: str | None,
+    judged: _Predictions | None,
     told: Sequence[str],
 ) -> tuple[Plan, Chosen]:
     system, judge = services.systems[0][0], services.judge
@@ -255,9 +263,9 @@ async def _run(
             data=data.description,
             prompts={prompt.id: prompt.sha256 for prompt in _prompts(settings, data.tasks)},
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
-            predictions=judged,
+            predictions=None if judged is None else judged.sha256,
         )
-        claim(folder, manifest)
+        _claim(folder, manifest, judged)
         write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
         journals = Journals.open(folder)
         plan = Plan(
@@ -293,10 +301,22 @@ def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
     return list({prompt.id: prompt for task in tasks for prompt in task.rubrics}.values())
 
 
+def _claim(folder: Path, manifest: Mapping[str, Any], judged: _Predictions | None) -> None:
+    """Claim the folder, and bring finished predictions into it.
+
+    What lies in a folder that nobody has claimed is of no run: it is replaced before the manifest vouches for it.
+    """
+    if judged is not None and not (folder / MANIFEST).exists():
+        judged.place(folder)
+    claim(folder, manifest)
+    if judged is not None and not (folder / PREDICTIONS).exists():
+        judged.place(folder)
+
+
 def _predictions_of(source: Path) -> _Predictions:
-    path = source / "predictions.jsonl"
+    path = source / PREDICTIONS
     if not path.is_file():
-        raise UsageError(f"{source}: no predictions.jsonl to judge")
+        raise UsageError(f"{source}: no {PREDICTIONS} to judge")
     lines = path.read_bytes()
     return _Predictions(lines, hashlib.sha256(lines).hexdigest())
 
@@ -305,16 +325,11 @@ def _judging_services(
     settings: RunSettings,
     tasks: Sequence[Task],
     ledger: Ledger,
-    predictions: _Predictions,
     folder: Path,
     *,
     wording: Mapping[str, Prompt] | None,
 ) -> Services:
-    """Bring finished predictions into a new folder; what is missing there stays unheard."""
-    if not (folder / "predictions.jsonl").exists():
-        temporary = folder / "predictions.jsonl.tmp"
-        temporary.write_bytes(predictions.lines)
-        temporary.replace(folder / "predictions.jsonl")
+    """Open a judge, and nobody to answer: what is missing in finished predictions stays unheard."""
     judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording)
     systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
     return replace(judging, systems=systems)

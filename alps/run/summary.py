@@ -60,14 +60,19 @@ def summarise_run(
         "comparable": judge.comparable,
         "model": model,
         "tracks": dict(tracks),
-        "calls": {
-            "http": totals.calls,
-            "cached": totals.cached,
-            "prompt_tokens": totals.prompt_tokens,
-            "completion_tokens": totals.completion_tokens,
-            "cost": None if totals.unpriced else totals.cost,
-            "unpriced": totals.unpriced,
-        },
+        "calls": summarise_calls(totals),
+    }
+
+
+def summarise_calls(totals: Totals) -> dict[str, Any]:
+    """Return what the calls of a run came to; the cost, in US dollars, is None where one call has no price."""
+    return {
+        "http": totals.calls,
+        "cached": totals.cached,
+        "prompt_tokens": totals.prompt_tokens,
+        "completion_tokens": totals.completion_tokens,
+        "cost": None if totals.unpriced else totals.cost,
+        "unpriced": totals.unpriced,
     }
 
 

@@ -81,6 +81,9 @@ class Scale:
     def with_averages(self, labels: Sequence[float | None]) -> "Scale":
         """Return this scale with the averages among `labels` as further values, for a crowd's mean, say.
 
+        For comparison with published figures on such means, as part of the library: calibration itself puts a crowd's
+        mean on the nearest declared value.
+
         Weighted kappa, alpha, error and rank correlations keep their meaning; AC1, which counts the values, does not.
 
         Raises:

@@ -184,6 +184,9 @@ def self_agreement(
         clusters: What each item belongs to; without, each item stands alone.
         seed: Of the resampling.
         draws: Resamples, ≥ 1.
+
+    Raises:
+        ValueError: If labels have another shape, or lengths differ.
     """
     _check(labels, None)
     counts = _given(labels, _values(labels)).sum(axis=1)
@@ -233,6 +236,9 @@ def alignment(
 
 def fleiss(counts: Floats) -> float | None:
     """Return Fleiss' kappa of items that were all labelled equally often; None where chance alone agrees always.
+
+    For comparison with published figures, as part of the library: no report has it, since labels of real annotators
+    have gaps, which Krippendorff's alpha and Gwet's AC1 take.
 
     Source: Fleiss, Psychological Bulletin 76 (1971) 378.
 

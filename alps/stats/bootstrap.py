@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
 _CHUNK, _GATHERED = 2_000_000, 200_000
 _KEPT_BYTES = 32_000_000
+_last_kept: dict[tuple[int, int, int], NDArray[Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,11 @@ def clustered_ratio(
 def clustered_mean(
     values: Floats, clusters: Sequence[Hashable], *, seed: int = 0, draws: int = DRAWS, level: float = 0.95
 ) -> Estimate:
-    """Estimate the mean of `values` over records, with an interval over resampled clusters."""
+    """Estimate the mean of `values` over records, with an interval over resampled clusters.
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
     return clustered_ratio(values, np.ones(len(values)), clusters, seed=seed, draws=draws, level=level)
 
 
@@ -110,9 +114,16 @@ def _chosen(clusters: int, *, seed: int, draws: int) -> Iterator[NDArray[Any]]:
         yield generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
 
 
-@lru_cache(maxsize=1)
 def _kept(clusters: int, seed: int, draws: int) -> NDArray[Any]:
     """Return the same as one array of small integers: all figures of a table are resampled alike."""
+    asked = clusters, seed, draws
+    if asked not in _last_kept:
+        _last_kept.clear()  # before the next is made: two at once would be most of a summary's memory
+        _last_kept[asked] = _draw(clusters, seed, draws)
+    return _last_kept[asked]
+
+
+def _draw(clusters: int, seed: int, draws: int) -> NDArray[Any]:
     kept = np.empty((draws, clusters), dtype=np.min_scalar_type(clusters))
     generator = np.random.Generator(np.random.PCG64(seed))
     per_chunk = max(1, _GATHERED // clusters)

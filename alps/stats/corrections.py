@@ -237,7 +237,8 @@ def rogan_gladen_known(
 ) -> Estimate:
     """Correct a rate by error rates that are known without noise, with Wilson's interval carried over.
 
-    For comparison with published figures; error rates measured on labels have noise, which `rogan_gladen` counts.
+    For comparison with published figures, as part of the library: no report has it, since error rates measured on
+    labels have noise, which `rogan_gladen` counts.
 
     Raises:
         ValueError: If sensitivity + specificity is 1: such a judge guesses.

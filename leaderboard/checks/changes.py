@@ -11,7 +11,7 @@ from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.submission import REVIEW
 from alps.leaderboard.wording import shown
 
-SUBMISSIONS = "leaderboard/submissions"
+SUBMISSIONS = Path("leaderboard") / "submissions"
 """Where submissions lie in the repository."""
 
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@^~-]{0,199}\Z")
@@ -41,7 +41,7 @@ def check_changes(
     if base is None and changed is None:
         findings.unchecked.append("changes outside the folder: give base=REF, base=DIR or changed=FILE")
         return False
-    own, names = f"{SUBMISSIONS}/{folder.resolve().name}", changed
+    own, names = (SUBMISSIONS / folder.resolve().name).as_posix(), changed
     if names is None and base is not None and Path(base).is_dir():
         own, names = folder.resolve().name, _between(Path(base), folder.resolve().parent)
     elif names is None and base is not None:

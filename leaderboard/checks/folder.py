@@ -8,12 +8,12 @@ from pathlib import Path
 
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.reading import LARGEST_CARD, LARGEST_FILE
-from alps.leaderboard.submission import CARD, REVIEW, STAGES
+from alps.leaderboard.submission import CARD, REVIEW, STAGES, TRACK_NAME
 from alps.leaderboard.wording import shown
 
 MOST_FILES = 100
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}\Z")
-_TRACK = re.compile(r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])\Z")
+_TRACK = re.compile(rf"{TRACK_NAME}\Z")
 _KINDS = {
     stat.S_ISLNK: "a symbolic link",
     stat.S_ISFIFO: "a pipe",

@@ -15,7 +15,7 @@ from alps.leaderboard.classes import SIGNIFICANCE
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import computed, figure, money, seconds, whole
 from alps.leaderboard.published import Published
-from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.samples import tasks
 from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title, pair
 from alps.report.runs import MEANINGS, visible
 from alps.tasks import Task
@@ -116,7 +116,7 @@ class BoardView:
     @property
     def sessions(self) -> bool:
         """Whether its tests know which records come from one session."""
-        return known_track(self.board.key.track, self.board.key.data) is not None
+        return bool(self.board.any.system.sessions(self.board.key.track))
 
     @property
     def unproven(self) -> bool:

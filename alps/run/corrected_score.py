@@ -84,13 +84,15 @@ def by_labels(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
     people = np.array([fmean(of_one[answers.names[n]] for of_one in labels) for n in known], dtype=np.float64)
     if reason := _why_no_sample(metric, rows, answers, known):
         return _whole(metric, _no_correction("ppi", len(known), reason), answers.clusters, answers.failed)
+    bounds = (metric.lowest, metric.highest)
     correction = ppi(
         people,
         marks[known],
         marks[others],
         ([answers.clusters[n] for n in known], [answers.clusters[n] for n in others]),
-        interval="score" if set(people) <= {0.0, 1.0} else "normal",
-        bounds=(metric.lowest, metric.highest),
+        # On other scales 1 is a mark like any other: labels of nothing else make no share.
+        interval="score" if bounds == (0.0, 1.0) and set(people) <= {0.0, 1.0} else "normal",
+        bounds=bounds,
     )
     return _whole(metric, correction, answers.clusters, answers.failed)
 

@@ -1,0 +1,83 @@
+"""A system that is asked again, as its answer was lost, gets the verdict on what it says now."""
+
+import json
+import sys
+
+import pytest
+
+from tests.endtoend import contents, damage_file, garbage_in_the_middle, rows, task1
+from tests.tracks import alps_here
+
+REPLAY = """
+import json
+from pathlib import Path
+
+class Replay:
+    def predict(self, sample):
+        return json.loads(Path("answers.json").read_text())[sample.benchmark_id]
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working folder with a system that says what `answers.json` holds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "replay_now", raising=False)
+    (tmp_path / "replay_now.py").write_text(REPLAY)
+    return tmp_path
+
+
+def carry_out(out, limit=3):
+    ran = alps_here("run", "task=extraction", "model=python:replay_now:Replay", f"limit={limit}", f"out={out}")
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def all_right(here):
+    """Let the system say what is right, as the oracle does."""
+    assert alps_here("run", "task=extraction", "model=oracle", "limit=3", "out=oracle").code == 0
+    said = {row["benchmark_id"]: row["prediction"] for row in rows(here / "oracle" / "predictions.jsonl")}
+    (here / "answers.json").write_text(json.dumps(said))
+    return said
+
+
+def no_prediction(lines):
+    """Make of the second record's row what is JSON, but no answer."""
+    lines[1] = json.dumps({**json.loads(lines[1]), "prediction": ["?"]}).encode() + b"\n"
+
+
+def wrong(items):
+    return [{"value": f"collects the stamps of Peru, volume {n}"} for n, _ in enumerate(items)]
+
+
+ANSWERS = {
+    "as many, all wrong": lambda items: {"memory_items": wrong(items)},
+    "fewer": lambda items: {"memory_items": items[:1]},
+    "none": lambda items: {"memory_items": []},
+    "no list": lambda items: {"memory_items": None},
+}
+
+
+@pytest.mark.parametrize("damage", [garbage_in_the_middle, no_prediction])
+@pytest.mark.parametrize("now", ANSWERS.values(), ids=ANSWERS)
+def test_another_answer_is_judged_anew(here, damage, now):
+    said = all_right(here)
+    carry_out("resumed")
+    assert task1(here / "resumed")["scores"]["f1"]["value"] == 1
+    second = list(said)[1]
+    (here / "answers.json").write_text(json.dumps({**said, second: now(said[second]["memory_items"])}))
+    damage_file(here / "resumed" / "predictions.jsonl", damage)
+    carry_out("resumed")
+    carry_out("fresh")
+    assert contents(here / "resumed") == contents(here / "fresh")
+    assert task1(here / "resumed")["scores"]["f1"]["value"] < 1
+
+
+def test_the_same_answer_gets_the_same_verdict(here):
+    all_right(here)
+    carry_out("resumed")
+    then = contents(here / "resumed")
+    damage_file(here / "resumed" / "predictions.jsonl", garbage_in_the_middle)
+    carry_out("resumed")
+    assert contents(here / "resumed") == then
