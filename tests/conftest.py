@@ -14,9 +14,9 @@ from alps.llm.cache import Cache
 from tests import warm
 from tests.desk import Desk
 from tests.endtoend import begin, finish
-from tests.programs import diary, make
+from tests.programs import diary, make, no_grace
 
-__all__ = ["diary", "make"]  # fixtures of one module's tests
+__all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from alps.schema import ExtractionSample, Prediction
+from alps.systems import process, program
 from alps.systems.program import ProgramSystem
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
 
 TASK = load_task("extraction")
-PATIENT, QUICK = 30.0, 1.2
+PATIENT, QUICK = 30.0, 2.0
 NAMES = ("a", "b", "c", "d", "e", "f")
 PRELUDE = """
 import fcntl, json, os, select, signal, subprocess, sys, time
@@ -68,6 +69,15 @@ def make(tmp_path: Path, diary: Diary, monkeypatch: pytest.MonkeyPatch) -> Make:
         return system(f"{sys.executable} -S {shlex.quote(str(script))}", tmp_path, timeout=timeout, in_flight=in_flight)
 
     return made
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Make the grace of processes long; return what tells that none was waited for since."""
+    monkeypatch.setattr(program, "GRACE", PATIENT)
+    monkeypatch.setattr(process, "GRACE", PATIENT)
+    began = time.monotonic()
+    return lambda: time.monotonic() - began < PATIENT
 
 
 def system(command: str, folder: Path, *, timeout: float = PATIENT, in_flight: int = 4) -> ProgramSystem:

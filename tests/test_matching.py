@@ -246,9 +246,9 @@ def test_rejected_gold_pairs_with_its_value_without_the_mark():
 
 
 def test_a_run_of_white_space_in_a_value_does_not_hang():
-    began = time.perf_counter()
+    began = time.process_time()
     shown_value("a" + " " * 30_000 + "b")
-    assert time.perf_counter() - began < 0.3
+    assert time.process_time() - began < 0.3
 
 
 def test_a_judge_sees_value_type_label_and_evidence_under_a_local_id():

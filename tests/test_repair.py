@@ -311,9 +311,9 @@ LOOPS = {
 
 @pytest.mark.parametrize("text", LOOPS.values(), ids=LOOPS)
 def test_a_loop_of_30_000_characters_is_read_in_two_seconds(text: str):
-    started = time.perf_counter()
+    started = time.process_time()
     completion = read(text, cut=True)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert set(values(completion)) <= {"I like tea"}
 
 
