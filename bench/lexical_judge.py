@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.judges.matching import shown_value
-from alps.judges.similarity import THRESHOLD, similarity
+from alps.rejection import shown_value
 from alps.schema import read_memories
+from alps.similarity import THRESHOLD, similarity
 
 MATCHING = frozenset({"EQUIVALENT", "LABEL_WRONG", "TYPE_WRONG", "UNDERGENERAL", "OVERGENERAL"})
 OVERGENERAL = frozenset({"OVERGENERAL"})

@@ -9,7 +9,7 @@ from rapidfuzz import fuzz
 from alps.data.audit_findings import Tally
 from alps.data.audit_rows import DIALOGUES, Turns, conversation, dicts_at, gold_memories, text_at, turns_at
 from alps.data.release import Row
-from alps.judges.matching import is_rejected
+from alps.rejection import is_rejected
 from alps.schema import UNMAPPED
 from alps.text import fold, fold_loosely
 

@@ -10,8 +10,8 @@ from alps.data.audit_cues import ID_RULES, SAME_ID, above_chance, far_from_unifo
 from alps.data.audit_findings import MOST_EXAMPLES, Example, Finding, Severity, Tally, shorten
 from alps.data.audit_rows import MISALIGNED, at, dicts_at, rows_of, text_at
 from alps.data.release import Row
-from alps.judges.matching import shown_value
-from alps.judges.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
+from alps.rejection import shown_value
+from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
 from alps.text import fold, fold_loosely
 
 BANK = "bank.jsonl"

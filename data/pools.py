@@ -17,8 +17,8 @@ from alps.data.bank import BankMemory, read_bank
 from alps.data.generator import generated_memories
 from alps.data.release import GOLD, INPUT, Row, RowPair, Split, open_split, read_track, write_track
 from alps.errors import DataError, UsageError
-from alps.judges.matching import is_rejected, shown_value
-from alps.judges.similarity import THRESHOLD, features, similarity
+from alps.rejection import is_rejected, shown_value
+from alps.similarity import THRESHOLD, features, similarity
 from alps.text import fold
 
 QUERIES = "task3"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from alps.judges.similarity import (
+from alps.similarity import (
     _ACRONYM,
     _BOILERPLATE,
     _ELISION,

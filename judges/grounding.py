@@ -5,8 +5,8 @@ stands in for a rubric; it is what can be said without a judge.
 """
 
 from alps.judges.rubric import own_text
-from alps.judges.similarity import features
 from alps.judges.support import Dialogue
+from alps.similarity import features
 
 
 def grounding(response: str, memory: str, dialogue: Dialogue) -> float | None:

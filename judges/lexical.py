@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alps.judges import similarity as lexical_similarity
+from alps import similarity as lexical_similarity
 from alps.judges.alike import alike
 from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
-from alps.judges.similarity import THRESHOLD
+from alps.similarity import THRESHOLD
 
 AGREEMENT = "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not identical"
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`."""

@@ -4,12 +4,12 @@ A judge names the relation of pairs of memories. Identical values pair without a
 best one-to-one set is picked; which relations count as a match is a policy, declared and reported.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from alps.rejection import shown_value
 from alps.schema import Memory, Outcome
 from alps.text import fold
 
@@ -24,9 +24,6 @@ POLICIES: dict[str, dict[Relation, float]] = {
 
 BLOCK = 30
 """The most memories a side in one call to a judge."""
-
-_REJECTED = "[ERROR:"
-_BRACKET = re.compile(r"[\[\]]")
 
 
 @dataclass(frozen=True)
@@ -91,44 +88,6 @@ def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
         )
         for n, m in enumerate(memories, start=1)
     ]
-
-
-def shown_value(value: str) -> str:
-    """Return `value` without the trailing `[ERROR: …]` that marks gold its annotators rejected."""
-    return value[: _mark(value)].rstrip() or value
-
-
-def is_rejected(value: str) -> bool:
-    """Tell whether a gold value carries the mark of rejection."""
-    return _mark(value) < len(value)
-
-
-def _mark(value: str) -> int:
-    """Return where the mark of rejection begins: the `[ERROR:` whose bracket closes at the end, or never does.
-
-    Where several stand in a row at the end, the first of them; the length of the value where there is none.
-    """
-    if _REJECTED not in value:
-        return len(value)
-    starts = _starts_by_end(value)
-    begin, end = len(value), len(value.rstrip())
-    while (start := starts.get(end)) is not None:
-        begin, end = start, len(value[:start].rstrip())
-    return begin
-
-
-def _starts_by_end(value: str) -> dict[int, int]:
-    """Return where each `[ERROR: …]` begins by where it ends; one that is cut off ends with the value."""
-    starts: dict[int, int] = {}
-    opened: list[int] = []
-    for bracket in _BRACKET.finditer(value):
-        if bracket[0] == "[":
-            opened.append(bracket.start())
-        elif opened:
-            starts[bracket.end()] = opened.pop()
-    cut_off = [start for start in opened if value.startswith(_REJECTED, start)]
-    found = {end: start for end, start in starts.items() if value.startswith(_REJECTED, start)}
-    return {**found, len(value.rstrip()): cut_off[0]} if cut_off else found
 
 
 def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:

@@ -9,7 +9,7 @@ import numpy as np
 from alps.judges.columns import Columns, most_say
 from alps.judges.labels import Scale, Value
 from alps.judges.pair_figures import pair_figures, table_figures
-from alps.judges.similarity import THRESHOLD, similarity
+from alps.similarity import THRESHOLD, similarity
 from alps.stats.bootstrap import Estimate
 
 _PAIRWISE = ("1", "2")

@@ -7,19 +7,12 @@ from statistics import fmean
 from typing import Any
 
 from alps.judges.base import Judge, match_memories, match_row, question
-from alps.judges.matching import (
-    POLICIES,
-    Match,
-    assign,
-    is_rejected,
-    items,
-    left_over,
-    pairs_from_rows,
-)
+from alps.judges.matching import POLICIES, Match, assign, items, left_over, pairs_from_rows
 from alps.judges.rubric import rubric
 from alps.judges.support import SUPPORTS, SupportJudgement
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
+from alps.rejection import is_rejected
 from alps.schema import (
     CANONICAL_LABELS,
     UNMAPPED,

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.matching import shown_value
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
+from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 from alps.text import fold

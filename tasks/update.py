@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from alps.judges.base import Judge, match_memories, match_row, question
-from alps.judges.matching import Match, assign, is_rejected, left_over, pairs_from_rows
+from alps.judges.matching import Match, assign, left_over, pairs_from_rows
 from alps.judges.rubric import rubric
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
+from alps.rejection import is_rejected
 from alps.schema import (
     CANONICAL_LABELS,
     UNMAPPED,

@@ -11,10 +11,10 @@ from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.grounding import grounding
-from alps.judges.matching import is_rejected, shown_value
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
 from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
 from alps.prompts import load_prompt
+from alps.rejection import is_rejected, shown_value
 from alps.schema import UNMAPPED, GoldNeeded, Prediction, Target, TextAnswer, Turn, UtilizationSample
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alps.judges import similarity as definition
+from alps import similarity as definition
 from alps.judges.alike import alike
 from alps.judges.lexical import LexicalJudge
-from alps.judges.similarity import THRESHOLD, similarity, similarity_matrix
+from alps.similarity import THRESHOLD, similarity, similarity_matrix
 from alps.text import fold, fold_loosely
 
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -108,9 +108,9 @@ FOLDED = (
 )
 """Characters between two letters, folded, and folded loosely."""
 AS_BEFORE = """
-What the lexical judge says has changed, and its fingerprint is of the bytes of judges/similarity.py alone: scores under
+What the lexical judge says has changed, and its fingerprint is of the bytes of alps/similarity.py alone: scores under
 one fingerprint would no longer be of one judge. Undo the change in alps/text.py, judges/alike.py or the version of
-Python's Unicode tables; or, where it is meant, change judges/similarity.py with it (a line of its docstring will do),
+Python's Unicode tables; or, where it is meant, change alps/similarity.py with it (a line of its docstring will do),
 so that the fingerprint changes, too, and then these figures.
 """
 

@@ -7,7 +7,7 @@ from alps.data.audit import audit
 from alps.data.audit_pools import near
 from alps.data.release import GOLD, INPUT, write_track
 from alps.errors import UsageError
-from alps.judges.similarity import THRESHOLD, similarity
+from alps.similarity import THRESHOLD, similarity
 from tests.audit_sets import (
     POOLS,
     SIZE,

@@ -7,12 +7,12 @@ from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.judges.labels import read_labels
 from alps.judges.matching import RELATIONS
-from alps.judges.similarity import similarity
 from alps.run.asked import asked_in, population_hash
 from alps.run.draw import draw_labels
 from alps.run.source import open_data
 from alps.run.start import run
 from alps.settings import RunSettings, parse_settings
+from alps.similarity import similarity
 from tests.endtoend import rows
 from tests.tracks import TALK, pool_row, target_row, write_ability
 from tests.visitors import memory_items

@@ -13,6 +13,20 @@ from tests.endtoend import environment
 FOLDERS = ("alps", "tasks", "judges", "data", "leaderboard", "tests", "bench", "docs", ".ci")
 LINKS = ("tasks", "judges", "data", "leaderboard")
 DRAWN = {".png"}
+WORDS = {"errors", "text", "jsonl", "prompts", "schema", "rejection", "similarity"}
+SEEN = {
+    "llm": WORDS,
+    "stats": set(),
+    "data": WORDS,
+    "judges": WORDS | {"llm", "stats"},
+    "tasks": WORDS | {"llm", "judges"},
+    "systems": WORDS | {"llm", "tasks"},
+    "settings": WORDS | {"llm"},
+    "run": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings"},
+    "report": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"},
+    "leaderboard": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run", "report"},
+}
+"""What each room may import of the others."""
 BUILT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
 
 
@@ -57,6 +71,33 @@ def test_a_folder_at_the_top_is_linked_into_the_package_by_a_relative_link(name)
 @pytest.mark.parametrize("name", LINKS)
 def test_a_folder_at_the_top_is_a_package_with_a_docstring(name):
     assert ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text(encoding="utf-8")))
+
+
+def room(path):
+    inside = path.relative_to(ROOT).with_suffix("")
+    return inside.parts[1] if inside.parts[0] == "alps" else inside.parts[0]
+
+
+def imports(path):
+    """Return the modules of `alps` that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "alps":
+            yield from (f"alps.{name.name}" for name in node.names if not name.name.startswith("__"))
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("alps."):
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("alps."))
+
+
+@pytest.mark.parametrize("name", [*sorted(SEEN), *sorted(WORDS)])
+def test_imports_go_one_way(name):
+    mine = [path for path in MODULES if path.parts[len(ROOT.parts)] in {"alps", *LINKS} and room(path) == name]
+    assert mine
+    allowed = {name} | SEEN.get(name, WORDS)
+    wrong = [
+        f"{path.relative_to(ROOT)}: {to}" for path in mine for to in imports(path) if to.split(".")[1] not in allowed
+    ]
+    assert wrong == []
 
 
 @pytest.fixture(scope="module")

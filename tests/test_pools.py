@@ -12,7 +12,7 @@ from alps.data.audit import audit
 from alps.data.pools import PoolSource, write_pools
 from alps.data.release import open_split, read_track, write_track
 from alps.errors import UsageError
-from alps.judges.similarity import THRESHOLD, similarity
+from alps.similarity import THRESHOLD, similarity
 from alps.systems import FLOORS
 from alps.tasks.retrieval import read_sample
 from alps.text import fold

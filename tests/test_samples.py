@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from alps.data.release import GOLD, INPUT, open_split, read_samples
-from alps.judges.matching import is_rejected
-from alps.judges.similarity import THRESHOLD, similarity
+from alps.rejection import is_rejected
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory
+from alps.similarity import THRESHOLD, similarity
 from alps.tasks import load_task
 from tests.builders import TRACK
 

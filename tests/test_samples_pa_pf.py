@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from alps.data.release import GOLD, INPUT, RowPair, open_split, read_track
-from alps.judges.similarity import THRESHOLD, similarity
 from alps.schema import CANONICAL_LABELS, Turn
+from alps.similarity import THRESHOLD, similarity
 
 INTERACTION = "Preferences/Interaction_Preferences"
 ABILITIES = {"ability1": ("alps_pa_", 14), "ability2": ("alps_pf_", 20)}

@@ -10,8 +10,8 @@ from alps.data.generator import generated_memories
 from alps.data.pools import PoolSource
 from alps.data.release import open_split
 from alps.errors import DataError
-from alps.judges.similarity import THRESHOLD, similarity, similarity_matrix
 from alps.schema import CANONICAL_LABELS
+from alps.similarity import THRESHOLD, similarity, similarity_matrix
 from alps.text import fold
 from tests.endtoend import rows
 

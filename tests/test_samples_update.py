@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from alps.data.release import GOLD, INPUT, open_split, read_track
-from alps.judges.similarity import THRESHOLD, similarity
 from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory
+from alps.similarity import THRESHOLD, similarity
 from alps.text import fold
 
 SPLIT = open_split("samples", None)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from alps.data.release import GOLD, INPUT, RowPair, open_split, read_track
-from alps.judges.similarity import THRESHOLD, similarity
 from alps.schema import CANONICAL_LABELS, Evidence, Turn
+from alps.similarity import THRESHOLD, similarity
 
 ABILITIES = {"ability3": "alps_vra_", "ability4": "alps_cf_", "ability5": "alps_ei_"}
 SPLIT = open_split("samples", "dev")

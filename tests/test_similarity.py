@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from alps.judges.base import match_memories
 from alps.judges.lexical import LexicalJudge
-from alps.judges.similarity import THRESHOLD, similarity, similarity_matrix
+from alps.similarity import THRESHOLD, similarity, similarity_matrix
 from tests.builders import memories
 
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -195,7 +195,7 @@ def test_the_matrix_has_a_row_a_gold_value_and_a_column_a_prediction():
 
 
 PROGRAM = """
-from alps.judges.similarity import similarity_matrix
+from alps.similarity import similarity_matrix
 values = {values!r}
 print(similarity_matrix(values, values))
 """

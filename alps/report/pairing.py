@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alps.jsonl import Row
-from alps.judges.matching import shown_value
+from alps.rejection import shown_value
 from alps.report.numbers import number
 from alps.report.parts import Pairing, Side
 from alps.schema import Memory

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alps.judges.similarity import features
 from alps.report.evidence import Evidence
 from alps.schema import Turn
+from alps.similarity import features
 
 FIRST_TURNS = 2
 CLOSEST_TURNS = 3

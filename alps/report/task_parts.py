@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from alps.jsonl import Row
-from alps.judges.matching import shown_value
 from alps.judges.rubric import DIMENSIONS
+from alps.rejection import shown_value
 from alps.report.evidence import locate
 from alps.report.numbers import number
 from alps.report.pairing import extraction_pairings, memory_side, update_pairings

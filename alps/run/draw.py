@@ -23,11 +23,11 @@ from alps.judges.asking import DIMENSION_OF, MATCHING, accepted_of, rubric_of, s
 from alps.judges.labels import ITEMS, SCALE
 from alps.judges.matching import Item
 from alps.judges.rubric import EMOTIONAL, RubricQuestion
-from alps.judges.similarity import similarity_matrix
 from alps.run.asked import Asked, Lists, asked_in, by_record, population_hash
 from alps.run.manifest import read_manifest, write_json
 from alps.run.source import Data, open_data
 from alps.settings import RunSettings, parse_settings
+from alps.similarity import similarity_matrix
 
 SAMPLE, README = "sample.json", "README.md"
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from alps.judges.similarity import THRESHOLD, similarity
 from alps.schema import ExtractionSample, Memory, UpdatedMemory, UpdateSample, UtilizationSample
+from alps.similarity import THRESHOLD, similarity
 from alps.systems.bm25 import BM25
 from alps.systems.rules import extract, find_statements
 

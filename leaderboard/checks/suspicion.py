@@ -7,13 +7,13 @@ from statistics import median
 from typing import Any
 
 from alps.judges.alike import alike
-from alps.judges.matching import shown_value
 from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.leaks import leak_in_answer, texts_of
 from alps.leaderboard.recompute import Rows
 from alps.leaderboard.truth import Truth
 from alps.leaderboard.wording import shown
+from alps.rejection import shown_value
 from alps.text import fold
 
 COPIED = {"extraction": 0.9, "update": 0.9, "retrieval": 0.995, "utilization": 0.9}

@@ -8,11 +8,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.judges.matching import shown_value
 from alps.leaderboard.loading import System
 from alps.leaderboard.pages.answers import answers_of, asked
 from alps.leaderboard.pages.common import Content, Renderer, track_title
 from alps.leaderboard.samples import known_track, own_track, tasks
+from alps.rejection import shown_value
 from alps.tasks import Task
 
 FEW = 6
