@@ -296,7 +296,7 @@ def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
         raise DataError(f"not TOML ({error})", path=path) from error
     for key in values:
         if key not in model.model_fields:
-            raise DataError(f"unknown key{closest(key, model.model_fields)}", path=path, field=key)
+            raise DataError(f"unknown key{_instead(key, model)}", path=path, field=key)
     return values
 
 
@@ -332,12 +332,20 @@ def _parse(
 
 def _check_known(key: str, model: type[BaseModel]) -> None:
     known = model.model_fields
-    if key in known:
-        return
-    secret = _is_key(key) and not get_close_matches(key.lower(), known, n=1, cutoff=_A_SLIP)
-    hint = "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider" if secret else ""
-    guess = "" if hint else f"{closest(key, known)} (known: {', '.join(sorted(known))})"
-    raise UsageError(f"unknown key '{key}'{hint or guess}")
+    if key not in known:
+        those = "" if _names_a_secret(key, model) else f" (known: {', '.join(sorted(known))})"
+        raise UsageError(f"unknown key '{key}'{_instead(key, model)}{those}")
+
+
+def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
+    return bool(_is_key(key)) and not get_close_matches(key.lower(), model.model_fields, n=1, cutoff=_A_SLIP)
+
+
+def _instead(key: str, model: type[BaseModel]) -> str:
+    """Say what to do instead of giving a `key` that is not known."""
+    if _names_a_secret(key, model):
+        return "; keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
+    return closest(key, model.model_fields)
 
 
 def _needed(key: str, model: type[BaseModel]) -> bool:

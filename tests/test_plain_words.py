@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from alps.cli import cli
-from alps.errors import AlpsError, UsageError
+from alps.errors import AlpsError, DataError, UsageError
 from alps.guard import guarded
 from alps.judges.gates import GATES
 from alps.report.calibration_page import write_calibration_page
@@ -90,6 +90,15 @@ def test_a_key_of_a_provider_is_sent_to_the_environment():
 def test_whatever_a_key_is_called_its_value_is_never_shown(key):
     said = refused(*RULES, f"{key}=hunter22")
     assert said.startswith(f"unknown key '{key}'; keys come from the environment")
+    assert "hunter22" not in said
+
+
+def test_a_key_of_a_provider_in_a_config_file_is_sent_to_the_environment_too(tmp_path):
+    (tmp_path / "a.toml").write_text('api_key = "hunter22"\n')
+    with pytest.raises(DataError) as caught:
+        parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings)
+    said = str(caught.value)
+    assert said.startswith(f"{tmp_path / 'a.toml'}, api_key: unknown key; keys come from the environment")
     assert "hunter22" not in said
 
 
