@@ -50,11 +50,12 @@ def audit(data: str, split: str | None) -> AuditReport:
         overlap = Overlap(opened)
         if not overlap.splits:
             unchecked.append("split-overlap: there is no other split beside this one")
-    known: Known = defaultdict(set)
     looked: list[TrackLooked] = []
     findings: list[Finding] = []
-    # What the other tracks say of a user is known before the pools are looked at.
-    for track, folder in sorted(track_folders(opened), key=lambda pair: task_of(pair[0]) == "task3"):
+    # What the other tracks say of a user is known before the pools are looked at, and to nobody where there are none.
+    tracks = sorted(track_folders(opened), key=lambda pair: _has_pools(pair[0]))
+    known: Known | None = defaultdict(set) if any(_has_pools(track) for track, _ in tracks) else None
+    for track, folder in tracks:
         found, rows = _audit_track(track, folder, known, overlap)
         findings += found
         looked.append(rows)
@@ -65,9 +66,15 @@ def audit(data: str, split: str | None) -> AuditReport:
     return AuditReport(data, opened.name, tuple(looked), tuple(findings), tuple(unchecked))
 
 
-def _audit_track(track: str, folder: Path, known: Known, overlap: Overlap | None) -> tuple[list[Finding], TrackLooked]:
+def _has_pools(track: str) -> bool:
+    return task_of(track) == "task3"
+
+
+def _audit_track(
+    track: str, folder: Path, known: Known | None, overlap: Overlap | None
+) -> tuple[list[Finding], TrackLooked]:
     tally = Tally(track)
-    pools = PoolAudit(folder, tally, known) if task_of(track) == "task3" else None
+    pools = PoolAudit(folder, tally, known) if known is not None and _has_pools(track) else None
     rows = with_gold = 0
     for name, row, gold in joined(folder, tally):
         rows += 1
@@ -81,7 +88,7 @@ def _audit_track(track: str, folder: Path, known: Known, overlap: Overlap | None
             overlap.check(name, row, tally)
         if pools is not None:
             pools.look(name, row, gold)
-        else:
+        elif known is not None:
             for session, value in known_values(row, gold):
                 known[session].add(value)
     found = tally.findings() + (pools.findings() if pools is not None else [])

@@ -149,12 +149,14 @@ def test_short_samples_are_those_of_the_release_layout(page, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(("megabytes", "said"), [(99.0, "none"), (100.0, "none"), (102.0, "21 bytes")])
+@pytest.mark.parametrize(
+    ("megabytes", "said"), [(99.0, ["none"] * 2), (100.0, ["none"] * 2), (102.0, ["2 MB", "21 bytes"])]
+)
 def test_memory_that_did_not_grow_is_none(page, megabytes, said):
     spec = importlib.util.spec_from_file_location("bench_of_data", BENCH / "data.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     took = [module.Taken(0, 1.0, 1.0, each, "", "") for each in (100.0, megabytes)]
     figures = [module.Figure("written", *pair) for pair in zip((0, 100_000), took, strict=True)]
-    (bound,) = module.bounds(figures, [])
-    assert (bound.measured, bound.held) == (said, True)
+    bounds = list(module.bounds(figures, []))
+    assert ([bound.measured for bound in bounds], {bound.held for bound in bounds}) == (said, {True})

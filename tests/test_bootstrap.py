@@ -124,7 +124,9 @@ def test_the_order_of_records_within_a_session_does_not_matter():
 
 def test_what_sessions_are_called_does_not_matter():
     values = numbers(0.1, 0.5, 0.9, 0.2)
-    assert clustered_mean(values, ["z", "y", "z", "x"]) == clustered_mean(values, [3, 1, 3, 2])
+    named = clustered_mean(values, ["z", "y", "z", "x"])
+    assert named == clustered_mean(values, [3, 1, 3, 2])
+    assert named == clustered_mean(values, np.array([3, 1, 3, 2]))
 
 
 def test_two_figures_over_the_same_records_are_drawn_together():

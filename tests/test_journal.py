@@ -125,6 +125,22 @@ def test_the_order_of_finishing_does_not_show_in_a_settled_file(tmp_path):
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_journals_that_share_numbers_keep_their_rows_apart(tmp_path):
+    numbers = {}
+    one, other = (Journal(tmp_path / name, numbers=numbers) for name in ("one.jsonl", "other.jsonl"))
+    one.append({"benchmark_id": "a", "value": 1})
+    other.append({"benchmark_id": "b", "value": 2})
+    one.append({"benchmark_id": "c", "value": 3})
+    assert [one.get(key(name)) is not None for name in "abc"] == [True, False, True]
+    assert [other.get(key(name)) is not None for name in "abc"] == [False, True, False]
+    assert (len(one), len(other)) == (2, 1)
+    for journal in (one, other):
+        journal.settle(map(key, "cba"))
+    assert names_in(one.path) == ["c", "a"]
+    assert names_in(other.path) == ["b"]
+    assert one.get(key("a")) == {"benchmark_id": "a", "value": 1}
+
+
 def withdraw(journal, name):
     asyncio.run(journal.withdraw({"benchmark_id": name}))
 
@@ -181,9 +197,11 @@ def test_a_journal_can_be_settled_where_an_open_file_can_not_be_replaced(path, n
 
 
 def test_a_journal_that_another_program_keeps_from_being_settled_goes_on(path, open_files_stay):
-    journal = written(path, "b", "a")
+    path.write_bytes(b'{"benchmark_id": "b", "value": 1}\n')  # spaces that settling would leave out
+    journal = written(path, "a")
     with path.open("rb"), pytest.raises(PermissionError):
         journal.settle(map(key, "ab"))
+    assert journal.get(key("b")) == {"benchmark_id": "b", "value": 1}
     journal.append({"benchmark_id": "c", "value": 3})
     assert journal.get(key("a"))["benchmark_id"] == "a"
     assert names_in(path) == ["b", "a", "c"]

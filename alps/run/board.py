@@ -1,6 +1,5 @@
 """Collects the scores of one row of a table, and turns them into figures with intervals."""
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from alps.run.column import Column
 from alps.schema import FAILURES
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean, clustered_ratio
 from alps.tasks import Metric, Scored
@@ -25,11 +25,9 @@ class Board:
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
         self.metrics = metrics
-        self._place = array("q")
-        self._repeat = array("q")
-        self._cluster = array("q")
+        self._place, self._cluster, self._repeat = array("I"), array("I"), Column()
         self._codes = {} if sessions is None else sessions
-        self._columns: dict[str, array[float]] = {}
+        self._columns: dict[str, Column] = {}
         self._counts: set[str] = set()
         self.failed_predictions: Counter[str] = Counter()
         self.failed_judgements: Counter[str] = Counter()
@@ -38,13 +36,11 @@ class Board:
     def add(self, place: int, session_id: str, scored: Scored, *, repeat: int = 0) -> None:
         """Add a scored record; `place` is its position in the data, `repeat` which of its answers this is."""
         self._place.append(place)
-        self._repeat.append(repeat)
+        self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
         self._counts.update(scored.counts)
         for name, value in {**scored.scores, **scored.counts}.items():
-            column = self._columns.setdefault(name, array("d"))
-            column.extend([math.nan] * (len(self._place) - 1 - len(column)))
-            column.append(value)
+            self._columns.setdefault(name, Column()).put(len(self._place) - 1, value)
 
     def add_unscored(self) -> None:
         """Count a record that could not be scored."""
@@ -78,19 +74,18 @@ class Board:
             return clustered_ratio(above, below, self._clusters(), seed=seed)
         values = self._column(metric.name)
         defined = ~np.isnan(values)
-        clusters = [c for c, keep in zip(self._clusters(), defined, strict=True) if keep]
-        return clustered_mean(values[defined], clusters, seed=seed)
+        return clustered_mean(values[defined], self._clusters()[defined], seed=seed)
 
     def difference(self, other: "Board", metric: Metric, *, seed: int) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over the records both have."""
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
-        return clustered_mean(mine[at] - theirs[there], clusters[at].tolist(), seed=seed)
+        return clustered_mean(mine[at] - theirs[there], clusters[at], seed=seed)
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
         """Return the mean of a metric in each repeat, in the order of the repeats; None where no record has it."""
-        values, repeats = self._column(metric.name), np.array(self._repeat)[self._order()]
+        values, repeats = self._column(metric.name), self._repeat.numbers()[self._order()]
         of_each = [values[repeats == repeat] for repeat in np.unique(repeats)]
         return [None if np.isnan(found).all() else float(np.nanmean(found)) for found in of_each]
 
@@ -104,16 +99,16 @@ class Board:
         return worst / whole, best / whole
 
     def _order(self) -> Integers:
-        return np.lexsort((np.array(self._repeat, dtype=np.int64), np.array(self._place, dtype=np.int64)))
+        return np.lexsort((self._repeat.numbers(), np.array(self._place, dtype=np.int64)))
 
-    def _clusters(self) -> list[int]:
-        return [int(self._cluster[n]) for n in self._order()]
+    def _clusters(self) -> Integers:
+        return np.array(self._cluster, dtype=np.int64)[self._order()]
 
     def _column(self, name: str) -> Floats:
         values = np.full(len(self._place), np.nan)
         column = self._columns.get(name)
         if column is not None:
-            values[: len(column)] = column
+            values[: len(column)] = column.numbers()
         ordered: Floats = values[self._order()]
         return ordered
 
@@ -125,7 +120,7 @@ class Board:
 
     def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
         """Return the records that have a value, in the order of their places: place, mean over repeats, and cluster."""
-        column = np.array(self._columns.get(name, array("d")))
+        column = self._columns.get(name, Column()).numbers()
         rows = np.flatnonzero(~np.isnan(column))
         places = np.array(self._place, dtype=np.int64)[rows]
         order = np.argsort(places, kind="stable")

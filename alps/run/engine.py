@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from array import array
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,22 +25,30 @@ NO_GOLD = "no_gold"
 
 @dataclass(frozen=True)
 class Journals:
-    """The three journals of a run folder."""
+    """The three journals of a run folder, and the numbers that the keys of its records have in all of them."""
 
     predictions: Journal
     verdicts: Journal
     scores: Journal
+    numbers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def open(cls, folder: Path) -> "Journals":
         """Open, or begin, the journals in `folder`."""
-        return cls(*(Journal(folder / f"{name}.jsonl") for name in ("predictions", "verdicts", "scores")))
+        numbers: dict[str, int] = {}
+        names = ("predictions", "verdicts", "scores")
+        predictions, verdicts, scores = (Journal(folder / f"{name}.jsonl", numbers=numbers) for name in names)
+        return cls(predictions, verdicts, scores, numbers)
 
-    def settle(self, order: Iterable[str]) -> None:
-        """Leave one row a record, in the order of the data."""
-        names = list(order)
+    def number(self, key: str) -> int:
+        """Return the number of a key, a new one where it has none."""
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def settle(self, order: Sequence[int]) -> None:
+        """Leave one row a record, in the order of the data: that of the numbers of its keys."""
+        keys = list(self.numbers)
         for journal in (self.predictions, self.verdicts, self.scores):
-            journal.settle(names)
+            journal.settle(keys[number] for number in order)
 
     def close(self) -> None:
         """Close all three."""
@@ -151,11 +160,11 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
     sample `progress` is told whether it was scored.
     """
     waiting = units(plan.tracks)
-    order: list[str] = []
+    order = array("q")
 
     async def work() -> None:
         for unit in waiting:
-            order.append(unit.key)
+            order.append(plan.journals.number(unit.key))
             progress(await _process(plan, unit))
             if unit.repeat == 0:
                 await _score_floors(plan, unit)

@@ -1,6 +1,7 @@
 """A journal: one row a record, on disk before the next stage begins, found again on resume."""
 
 import os
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -9,8 +10,8 @@ from alps.jsonl import Appender, Row, dump, scan
 
 WITHDRAWN = "withdrawn"
 """The outcome of a row that takes back those before it; only the file of a run that is not finished has such rows."""
-_LENGTH = 40
-"""Bits of a place that are the length of its line."""
+_NOWHERE = -1
+"""The offset of a record without a row."""
 
 
 def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
@@ -30,20 +31,29 @@ class Journal:
 
     Opening it cuts off a torn last line and leaves out lines that can't be read: their records are done again.
     `unreadable` counts the latter.
+
+    Args:
+        path: Its file.
+        key: Returns the key of a row; None where it is about no record.
+        numbers: The numbers that keys have. Journals about the same records share one, and add to it: so each keeps
+            no more than a few bytes a record.
     """
 
-    def __init__(self, path: Path, key: Callable[[Row], str | None] = key_of) -> None:
+    def __init__(
+        self, path: Path, key: Callable[[Row], str | None] = key_of, *, numbers: dict[str, int] | None = None
+    ) -> None:
         self.path = path
         self._key = key
+        self._numbers = {} if numbers is None else numbers
         self._file = Appender(path)
-        self._places: dict[str, int] = {}
+        self._offsets, self._lengths = array("q"), array("I")
         self.unreadable = 0
         for offset, length, row in scan(path):
             name = key(row) if row is not None else None
             if row is None or name is None:
                 self.unreadable += 1
             else:
-                self._remember(name, row, _place(offset, length))
+                self._remember(name, row, offset, length)
 
     def append(self, row: Row) -> None:
         """Write `row` durably; it replaces an earlier row of the same record."""
@@ -60,7 +70,8 @@ class Journal:
         Args:
             about: A row with nothing but what it is about.
         """
-        if self._key(about) in self._places:
+        name = self._key(about)
+        if name is not None and self._holds(name):
             await self.append_together({**about, "outcome": WITHDRAWN})
 
     def _note(self, row: Row, write: Callable[[Row], None]) -> None:
@@ -69,53 +80,55 @@ class Journal:
             raise ValueError(f"a row without what it is about: {sorted(row)}")
         before = self._file.size
         write(row)
-        self._remember(name, row, _place(before, self._file.size - before))
+        self._remember(name, row, before, self._file.size - before)
 
-    def _remember(self, name: str, row: Row, place: int) -> None:
-        if row.get("outcome") == WITHDRAWN:
-            self._places.pop(name, None)
-        else:
-            self._places[name] = place
+    def _remember(self, name: str, row: Row, offset: int, length: int) -> None:
+        number = self._numbers.setdefault(name, len(self._numbers))
+        while len(self._offsets) <= number:
+            self._offsets.append(_NOWHERE)
+            self._lengths.append(0)
+        self._offsets[number] = _NOWHERE if row.get("outcome") == WITHDRAWN else offset
+        self._lengths[number] = length
 
     def get(self, name: str) -> Row | None:
         """Return the row under the key `name`."""
-        return self._read(name) if name in self._places else None
+        return self._read(self._numbers[name]) if self._holds(name) else None
 
     def __len__(self) -> int:
-        return len(self._places)
+        return sum(offset != _NOWHERE for offset in self._offsets)
 
     def settle(self, order: Iterable[str]) -> None:
         """Rewrite the file with exactly one row a record, in `order`, in one atomic step.
 
         The file of a finished run does not depend on which record was finished first.
         """
-        wanted = [name for name in order if name in self._places]
+        wanted = array("q", (self._numbers[name] for name in order if self._holds(name)))
         if self._is_settled(wanted):
             return
         temporary = self.path.with_name(self.path.name + ".tmp")
-        places: dict[str, int] = {}
+        offsets, lengths = array("q", [_NOWHERE]) * len(self._offsets), array("I", self._lengths)
         offset = 0
         with temporary.open("wb") as file:
-            for name in wanted:
-                line = dump(self._read(name))
+            for number in wanted:
+                line = dump(self._read(number))
                 file.write(line)
-                places[name] = _place(offset, len(line))
+                offsets[number], lengths[number] = offset, len(line)
                 offset += len(line)
             file.flush()
             os.fsync(file.fileno())
         self._file.close()  # Windows replaces no file that is open
         try:
             temporary.replace(self.path)
-            self._places = places
+            self._offsets, self._lengths = offsets, lengths
         finally:
             self._file = Appender(self.path)
 
-    def _is_settled(self, wanted: Sequence[str]) -> bool:
+    def _is_settled(self, wanted: Sequence[int]) -> bool:
         """Tell whether the file has exactly the lines that are wanted, in their order."""
         offset = 0
         with self.path.open("rb") as file:
-            for name, line in zip_longest(wanted, file):
-                if name is None or line is None or self._places[name] != _place(offset, len(line)):
+            for number, line in zip_longest(wanted, file):
+                if number is None or line is None or self._place(number) != (offset, len(line)):
                     return False
                 offset += len(line)
         return True
@@ -124,11 +137,12 @@ class Journal:
         """Close the file."""
         self._file.close()
 
-    def _read(self, name: str) -> Row:
-        place = self._places[name]
-        return self._file.read(place >> _LENGTH, place & ((1 << _LENGTH) - 1))
+    def _holds(self, name: str) -> bool:
+        number = self._numbers.get(name)
+        return number is not None and number < len(self._offsets) and self._offsets[number] != _NOWHERE
 
+    def _place(self, number: int) -> tuple[int, int]:
+        return self._offsets[number], self._lengths[number]
 
-def _place(offset: int, length: int) -> int:
-    """Return offset and length of a line as one number: a long run keeps three for every sample."""
-    return offset << _LENGTH | length
+    def _read(self, number: int) -> Row:
+        return self._file.read(*self._place(number))

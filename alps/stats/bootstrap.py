@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Clusters = Sequence[Hashable] | NDArray[np.int64]
+"""What each record belongs to: names of any kind, or numbers, which take less memory."""
 Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
 _CHUNK, _GATHERED = 2_000_000, 200_000
@@ -32,7 +34,7 @@ class Estimate:
 def clustered_ratio(
     numerators: Floats,
     denominators: Floats,
-    clusters: Sequence[Hashable],
+    clusters: Clusters,
     *,
     seed: int = 0,
     draws: int = DRAWS,
@@ -76,7 +78,7 @@ def clustered_ratio(
 
 
 def clustered_mean(
-    values: Floats, clusters: Sequence[Hashable], *, seed: int = 0, draws: int = DRAWS, level: float = 0.95
+    values: Floats, clusters: Clusters, *, seed: int = 0, draws: int = DRAWS, level: float = 0.95
 ) -> Estimate:
     """Estimate the mean of `values` over records, with an interval over resampled clusters.
 
@@ -134,8 +136,11 @@ def _draw(clusters: int, seed: int, draws: int) -> NDArray[Any]:
     return kept
 
 
-def cluster_index(clusters: Sequence[Hashable]) -> NDArray[np.int64]:
+def cluster_index(clusters: Clusters) -> NDArray[np.int64]:
     """Number the clusters in the order of their first record; shape (records,)."""
+    if isinstance(clusters, np.ndarray):
+        _, first, index = np.unique(clusters, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[index]
     codes = {name: code for code, name in enumerate(dict.fromkeys(clusters))}
     return np.fromiter((codes[name] for name in clusters), dtype=np.int64, count=len(clusters))
 
