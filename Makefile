@@ -13,7 +13,7 @@ demo: install
 	$(BIN)/alps run task=extraction model=rules data=samples
 
 test: install
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 site: install
 	$(BIN)/alps leaderboard build out=site

@@ -18,6 +18,7 @@ from tests.programs import diary, make, no_grace
 
 __all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
+WAITING = {"test_real", "test_docs", "test_faults", "test_run"}
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -25,6 +26,11 @@ def pytest_configure() -> None:
     """Hear Ctrl-C, and let the commands hear it: a shell has what it starts in the background ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that wait for servers most of their time: the others are done meanwhile."""
+    items.sort(key=lambda item: item.path.stem not in WAITING)
 
 
 def pytest_sessionfinish() -> None:

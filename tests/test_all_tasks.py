@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tests.conftest import ROOT
-from tests.endtoend import contents, one_line, rows, run, summary
+from tests.endtoend import contents, one_line, rows, run, run_cold, summary
 
 SAMPLES = ROOT / "data" / "samples" / "dev"
 ABILITIES = {f"task4_ability{n}": name for n, name in enumerate(("pa", "pf", "vra", "cf", "ei"), start=1)}
@@ -20,7 +20,7 @@ def count(track):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("all")
-    return folder, run(folder, "run", "task=all", "model=rules", "out=out")
+    return folder, run_cold(folder, "run", "task=all", "model=rules", "out=out")
 
 
 def test_every_task_runs_offline_on_the_samples(whole):

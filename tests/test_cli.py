@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from alps import __version__
 from alps.cli import cli
 from alps.settings import AuditSettings, JudgeSettings, RunSettings
-from tests.endtoend import end, environment, finish, one_line, run, start
+from tests.endtoend import end, environment, finish, one_line, run, start, start_cold
 from tests.visitors import write_visitors
 
 RUN = ("run", "task=extraction", "model=rules", "data=samples")
@@ -200,7 +200,7 @@ def test_a_bad_row_names_its_file_line_and_field(alps, tmp_path, name, damage, s
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
-    process = start(tmp_path, *RUN)
+    process = start_cold(tmp_path, *RUN)
     process.stdout.close()
     process.stdout = None
     finished = finish(process)

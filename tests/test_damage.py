@@ -14,7 +14,7 @@ from tests.endtoend import (
     one_line,
     rows,
     run,
-    start,
+    start_cold,
     torn,
     torn_to_nothing,
 )
@@ -75,7 +75,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(embedded
     allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, allowed[1]))
     try:
-        process = start(tmp_path, *words)
+        process = start_cold(tmp_path, *words)  # inherits the limit
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
     assert "File too large" in one_line(finish(process))

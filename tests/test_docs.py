@@ -221,7 +221,7 @@ def install(place: Path) -> Path:
     warmly = ""
     if address := warm.address_for(environment(place)):
         client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
-        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.STATISTICAL)])
+        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.COMPUTING)])
         warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
     for name, line in {"alps": f"{warmly}exec {python} -P -m alps", "python": f"exec {python}"}.items():
         (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')

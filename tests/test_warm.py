@@ -1,6 +1,7 @@
 """A process forked from the warm parent finds itself where one started by itself does."""
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -101,3 +102,11 @@ def test_what_an_interpreter_reads_at_its_start_needs_a_start(tmp_path: Path) ->
     ordinary = environment(tmp_path)
     assert warm.address_for({**ordinary, "PYTHONUTF8": "1"}) is None
     assert warm.address_for({**ordinary, "LC_ALL": "C"}) is None
+
+
+def test_what_the_package_sets_itself_needs_no_other_start(tmp_path: Path) -> None:
+    ordinary = {name: text for name, text in environment(tmp_path).items() if name != "HF_HUB_OFFLINE"}
+    if os.environ.get("ALPS_TESTS_COLD"):
+        pytest.skip("all processes shall be cold")
+    assert warm.address_for(ordinary) == warm.address_for({**ordinary, "HF_HUB_OFFLINE": "1"}) is not None
+    assert warm.address_for({**ordinary, "HF_HUB_OFFLINE": "0"}) is None

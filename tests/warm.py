@@ -1,9 +1,9 @@
-"""Commands that ask a model or compare samples, forked from a parent that has imported the libraries for it.
+"""Commands that ask a model or compute, forked from a parent that has imported the libraries for it.
 
-Importing litellm and instructor takes seconds in every process, scipy.stats most of one, and dozens of tests start
-processes that need them. So the first such command of a pytest worker starts a parent (`python -P tests/warm.py parent
-SOCKET`), which imports what others wrote and waits. For every command it forks a child, and the child is what the test
-looks at. It is an honest process:
+Importing litellm and instructor takes seconds in every process, scipy.stats most of one, numpy and pydantic some of one,
+and hundreds of tests start processes that need them. So the first such command of a pytest worker starts a parent
+(`python -P tests/warm.py parent SOCKET`), which imports what others wrote and waits. For every command it forks a child,
+and the child is what the test looks at. It is an honest process:
 
 - It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test can interrupt it or
   kill it. Nothing is replaced: it talks HTTP with the same litellm, through the same sockets, as any other.
@@ -46,9 +46,11 @@ READ_AT_START = ("PYTHON", "LC_", "LANG", "LITELLM_", "OPENBLAS_", "OMP_", "HF_"
 """Variables that begin so are read by the interpreter or by libraries, once."""
 ASKING = "=openai/"
 """What words of commands hold that load the libraries which ask models."""
-STATISTICAL = ("calibrate", "compare", "sensitivity")
-"""Commands that load scipy.stats."""
+COMPUTING = ("run", "score", "calibrate", "compare", "sensitivity")
+"""Commands that load numpy, and most of them scipy."""
 HARMLESS = ("PYTHONDONTWRITEBYTECODE",)
+SET_BY_THE_PACKAGE = {"HF_HUB_OFFLINE": "1"}
+"""What the package sets before it imports litellm: also in the tests' own process, where one of them lets it."""
 LIBRARIES = (
     "numpy",
     "scipy.stats",
@@ -179,7 +181,7 @@ class _Home:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 cwd=self.folder,
-                env={**self.environment, "HF_HUB_OFFLINE": "1"},  # as the package sets it before it imports litellm
+                env={**self.environment, **SET_BY_THE_PACKAGE},
                 pass_fds=[listener.fileno()],
             )
 
@@ -205,11 +207,12 @@ def address_for(environment: Mapping[str, str]) -> str | None:
 
 def is_slow_to_start(words: Sequence[str]) -> bool:
     """Tell whether a command loads libraries that take longer than the command."""
-    return any(ASKING in word for word in words) or next(iter(words), None) in STATISTICAL
+    return any(ASKING in word for word in words) or next(iter(words), None) in COMPUTING
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in environment.items() if name.startswith(READ_AT_START) and name not in HARMLESS}
+    read = {name: text for name, text in environment.items() if name.startswith(READ_AT_START) and name not in HARMLESS}
+    return {name: text for name, text in read.items() if SET_BY_THE_PACKAGE.get(name) != text}
 
 
 def stop() -> None:
