@@ -1,9 +1,9 @@
 """Commands that ask a model or compute, forked from a parent that has imported the libraries for it.
 
-Importing litellm and instructor takes seconds in every process, scipy.stats most of one, numpy and pydantic some of one,
-and hundreds of tests start processes that need them. So the first such command of a pytest worker starts a parent
-(`python -P tests/warm.py parent SOCKET`), which imports what others wrote and waits. For every command it forks a child,
-and the child is what the test looks at. It is an honest process:
+Importing litellm and instructor takes seconds in every process, scipy.stats most of one, numpy and pydantic a part, and
+hundreds of tests start processes that need them. So the first such command of a pytest worker starts a parent
+(`python -P tests/warm.py parent SOCKET`), which imports what others wrote and waits. For every command it forks a
+child, and the child is what the test looks at. It is an honest process:
 
 - It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test can interrupt it or
   kill it. Nothing is replaced: it talks HTTP with the same litellm, through the same sockets, as any other.
