@@ -1,6 +1,7 @@
 """How text is folded before any two pieces of it are compared."""
 
 import unicodedata
+from functools import lru_cache
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left out (nukta, kana
 # voicing, virama, Thai and Lao vowels) tell words apart.
@@ -33,9 +34,18 @@ def fold(text: str) -> str:
     return " ".join(folded.split())
 
 
+fold_value = lru_cache(maxsize=4096)(fold)
+"""`fold` for the values of memories, which are short and looked at more than once."""
+
+
 def fold_loosely(text: str) -> str:
     """Fold `text` further, for similarity: accents, vowel points and the script of digits are dropped too."""
-    folded = fold(text).replace("’", "'")
+    return loosen(fold(text))
+
+
+def loosen(folded: str) -> str:
+    """Return what `fold_loosely` does, of a text that `fold` has folded."""
+    folded = folded.replace("’", "'")
     if folded.isascii():
         return folded
     kept = unicodedata.normalize("NFKD", folded).translate(_KEPT)

@@ -27,7 +27,7 @@ from alps.similarity import (
     _pieces,
     features,
 )
-from alps.text import fold_loosely
+from alps.text import fold_loosely, fold_value, loosen
 
 _OWN_RULES = re.compile(rf"[{_UNSPACED}{_SEMITIC}{_INDIC}]")
 _GROUPED = re.compile(r"\d,\d")
@@ -43,15 +43,18 @@ _GLUED = re.compile(r"[\d_]|\bnon-")
 _ROUNDING = 1e-9
 
 
-_folded = lru_cache(maxsize=4096)(fold_loosely)
+@lru_cache(maxsize=4096)
+def _folded(text: str) -> str:
+    return loosen(fold_value(text))
 
 
 class _Words(NamedTuple):
-    """The words of a value: those of its content with the numbers, in their order, and those that only phrase it."""
+    """The words and numbers of a value in their order, those of its content, and how many only phrase it."""
 
     folded: str
+    tokens: dict[str, None]
     content: list[str]
-    frame: frozenset[str]
+    phrasing: int
     negated: bool
 
 
@@ -95,13 +98,13 @@ def _wanted(gold: str) -> tuple[list[str], float, float, float]:
         found = features(gold)
         phrasing = BOILERPLATE_WEIGHT * len(found.boilerplate)
         return list(found.content), max(found.content.values(), default=1.0), phrasing, found.total
-    phrasing = BOILERPLATE_WEIGHT * len(words.frame)
+    phrasing = BOILERPLATE_WEIGHT * words.phrasing
     return [word[:SHORTEST_PREFIX] for word in words.content], 1.0, phrasing, _weight(words)
 
 
 def _weight(words: _Words | None) -> float:
     """Return what a value weighs, and 0 where its words are not known."""
-    return 0.0 if words is None else len(words.content) + BOILERPLATE_WEIGHT * len(words.frame)
+    return 0.0 if words is None else len(words.content) + BOILERPLATE_WEIGHT * words.phrasing
 
 
 @lru_cache(maxsize=4096)
@@ -115,9 +118,10 @@ def _features(text: str) -> Features:
         pieces, weight = _cut(word)
         for piece in pieces:
             content[piece] = content[piece] + weight if piece in content else weight
-    total = sum(content.values()) + BOILERPLATE_WEIGHT * len(words.frame)
+    total = sum(content.values()) + BOILERPLATE_WEIGHT * words.phrasing
     numbers = frozenset([word for word in words.content if word[0].isdecimal()])
-    return Features(words.folded, content, words.frame, total, numbers, words.negated)
+    frame = frozenset(words.tokens).difference(words.content)
+    return Features(words.folded, content, frame, total, numbers, words.negated)
 
 
 @lru_cache(maxsize=16384)
@@ -139,10 +143,11 @@ def _words(text: str) -> _Words | None:
     if (not folded.isascii() and _OWN_RULES.search(folded)) or ("," in folded and _GROUPED.search(folded)):
         return None
     tokens, negated = _affirmed(folded)
-    frame = _BOILERPLATE.intersection(tokens)
+    content = [token for token in tokens if token not in _BOILERPLATE]
     if not text[1:].islower() and _TWO_CAPITALS.search(text) and not text.isupper():
-        frame -= {name.lower() for name in _ACRONYM.findall(text)}
-    return _Words(folded, [token for token in tokens if token not in frame], frame, negated)
+        names = {name.lower() for name in _ACRONYM.findall(text)}
+        content = [token for token in tokens if token not in _BOILERPLATE or token in names]
+    return _Words(folded, tokens, content, len(tokens) - len(content), negated)
 
 
 def _affirmed(folded: str) -> tuple[dict[str, None], bool]:

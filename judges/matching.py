@@ -7,11 +7,11 @@ best one-to-one set is picked; which relations count as a match is a policy, dec
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from alps.rejection import shown_value
 from alps.schema import Memory, Outcome
-from alps.text import fold
+from alps.text import fold_value
 
 Relation = Literal["same", "narrower", "broader", "conflicting", "related"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
@@ -26,8 +26,7 @@ BLOCK = 30
 """The most memories a side in one call to a judge."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A memory as a judge sees it: an id local to the call, and what it says. `memory_id` is never shown."""
 
     id: str
@@ -92,7 +91,7 @@ def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
 
 def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:
     """Pair memories whose values are the same after folding, each at most once, in their order."""
-    folded, sought = [fold(item.value) for item in predicted], [fold(item.value) for item in gold]
+    folded, sought = [fold_value(item.value) for item in predicted], [fold_value(item.value) for item in gold]
     if set(folded).isdisjoint(sought):
         return []
     waiting: dict[str, list[int]] = {}
