@@ -8,7 +8,8 @@ _BRACKET = re.compile(r"[\[\]]")
 
 def shown_value(value: str) -> str:
     """Return `value` without the trailing `[ERROR: …]` that marks gold its annotators rejected."""
-    return value[: _mark(value)].rstrip() or value if _REJECTED in value else value.rstrip() or value
+    shown = value[: _mark(value)] if _REJECTED in value else value  # nearly all have none
+    return shown.rstrip() or value
 
 
 def is_rejected(value: str) -> bool:
