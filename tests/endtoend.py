@@ -1,7 +1,6 @@
 """What end-to-end tests share: the command as a process of its own, and the files that it leaves."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ Process = subprocess.Popen[str] | warm.WarmProcess
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Return an environment without anybody's keys, whose cache lies in `folder`."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    kept = {name: value for name, value in warm.variables().items() if not name.endswith("_API_KEY")}
     own = {"ALPS_CACHE": str(folder / "cache"), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "80"}
     return {**kept, **own, **more}
 

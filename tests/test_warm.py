@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,25 @@ def test_what_the_package_sets_itself_needs_no_other_start(tmp_path: Path) -> No
         pytest.skip("all processes shall be cold")
     assert warm.address_for(ordinary) == warm.address_for({**ordinary, "HF_HUB_OFFLINE": "1"}) is not None
     assert warm.address_for({**ordinary, "HF_HUB_OFFLINE": "0"}) is None
+
+
+def test_the_environment_can_be_read_while_another_thread_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COMES_AND_GOES", "1")  # and is gone in the end
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            os.environ["COMES_AND_GOES"] = "1"
+            del os.environ["COMES_AND_GOES"]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        assert all(environment(Path())["COLUMNS"] == "80" for _ in range(1_000))
+    finally:
+        over.set()
+        changing.join()
+        sys.setswitchinterval(interval)
+        os.environ["COMES_AND_GOES"] = "1"

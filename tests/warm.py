@@ -166,13 +166,19 @@ def ask(
     return line
 
 
+def variables() -> dict[str, str]:
+    """Return the environment, whatever another thread sets or deletes meanwhile: pytest does so around every test."""
+    found = {name: os.environ.get(name) for name in list(os.environ)}
+    return {name: text for name, text in found.items() if text is not None}
+
+
 class _Home:
     """The parent of this pytest worker, and the socket under which it is asked."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="alps-"))
         self.address = str(self.folder / "warm")
-        self.environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        self.environment = {**variables(), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(self.address)
             listener.listen(64)
