@@ -242,7 +242,7 @@ def test_a_worked_example_by_hand():
     scored = score(update_sample(), answer(*told))
     assert scored.scores == pytest.approx(
         {"f1": 6 / 11, "precision": 1 / 2, "recall": 3 / 5, "action_accuracy": 2 / 5}
-        | {"f1_changed": 2 / 5, "precision_changed": 1 / 3, "recall_changed": 1 / 2}
+        | {"f1_changed": 2 / 6, "precision_changed": 1 / 4, "recall_changed": 1 / 2}
     )
     assert cells(scored) == {
         ("retain", "retain"): 2,
@@ -344,15 +344,23 @@ def test_deleting_everything_is_right_only_where_everything_is_withdrawn():
     assert score(update_sample(), deleted).scores["f1"] == 0
 
 
+def test_a_contradiction_that_is_kept_costs_in_the_headline():
+    deleted = score(update_sample(), answer(*GOLD))
+    kept = score(update_sample(), answer(*GOLD, NURSE))
+    assert deleted.scores["f1_changed"] == 1
+    assert kept.scores["f1_changed"] == pytest.approx(4 / 5)  # two right changes, and one that was not made
+
+
 def test_a_modification_that_names_the_old_memory_is_rewriting_and_not_loss():
     for kept in (did(m("Keeps reptiles", "m_new_7"), "modify", "m1"), m("Keeps reptiles", "m1_updated")):
         scored = score(update_sample(), answer(kept, *GOLD[1:]))
         assert (ratio(scored, "over_update"), ratio(scored, "lost")) == (1 / 3, 0)
 
 
-def test_where_nothing_changes_leaving_the_list_alone_is_right_and_a_second_copy_is_a_change():
+def test_where_nothing_changes_leaving_the_list_alone_is_right_and_a_second_copy_counts_once():
     scored = score(update_sample(OLD, OLD), answer(*OLD, m("Owns a cat", "m9")))
-    assert (scored.scores["precision"], scored.scores["f1_changed"]) == (4 / 5, 0)
+    assert (scored.scores["precision"], scored.scores["f1_changed"]) == (1, 1)
+    assert scored.counts["repeated_items"] == 1
     assert score(update_sample(OLD, OLD), answer(*OLD)).scores["f1_changed"] == 1
 
 

@@ -194,6 +194,7 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     lines += [f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)." for cut in _cut(found)]
     said = [f"{found['repaired']} mended"] if found["repaired"] else []
     counts = found.get("counts", {})
+    lines += relation_lines(counts)
     if cut := counts.get("histories_cut"):
         said.append(f"{counted(cut, 'history', 'histories')} cut to fit the window")
     if enforced := counts.get("enforced"):
@@ -210,6 +211,23 @@ def _account(found: Mapping[str, Any]) -> list[str]:
         share = found["pools"]["generated"]
         lines.append(f"{share:.0%} of the distractors are generated, not written by hand.")
     return [*lines, f"Among them {', '.join(said)}."] if said else lines
+
+
+def relation_lines(counts: Mapping[str, int]) -> list[str]:
+    """Return the shares of matches by relation, and how many predictions could not match and why."""
+    lines = []
+    same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
+    if matched := same + narrower:
+        shares = f"{same / matched:.0%} same, {narrower / matched:.0%} narrower (adds supported detail)"
+        lines.append(f"{counted(matched, 'match', 'matches')}: {shares}.")
+    reasons = {
+        "bundles": "state several facts (bundle)",
+        "unsupported_detail": "add detail that the dialogue does not support",
+        "invalid_items": "are too long to be one memory",
+        "repeated_items": "nearly repeat another, counted once",
+    }
+    aside = [f"{counts[name]} {reason}" for name, reason in reasons.items() if counts.get(name)]
+    return [*lines, f"Predictions that match nothing: {'; '.join(aside)}."] if aside else lines
 
 
 def _cut(found: Mapping[str, Any]) -> list[int]:

@@ -104,7 +104,7 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
     seen.add(key)
     if services.cache is not None and services.cache.get(key) is not None:
         return replace(stage, cached=stage.cached + 1)
-    return stage.with_call(request, price_of(request.model), certain=True)
+    return stage.with_call(request, price_of(request.model), certain=request.certain)
 
 
 def _answer_at_once(unit: Unit) -> Prediction | None:

@@ -197,6 +197,7 @@ def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Pr
             api_base=settings.judge_api_base,
             sampling=settings.judge_sampling(),
             repeat=repeat,
+            seed=settings.seed,
             wording=wording,
         )
         for repeat in range(settings.judge_repeats)
