@@ -26,7 +26,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("rules", "oracle", "floor/empty", "floor/content-free", "floor/content-free-fluent"),
-    "update": ("rules", "oracle", "floor/no-op"),
+    "update": ("rules", "oracle", "floor/no-op", "floor/positional"),
     "retrieval": ("rules", "bm25", "tfidf", "minilm", "oracle", "floor/random", "floor/lowest-unique-id"),
     "utilization": ("rules", "floor/generic", "floor/parrot"),
 }

@@ -113,6 +113,9 @@ class JudgeSettings(AskSettings):
     """How predictions are judged and scored."""
 
     extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
+    baseline_records: Annotated[
+        int, Field(ge=0, description="records of a track that an LLM judge judges each trivial baseline on")
+    ] = 30
     scoring: Annotated[Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")] = "alps"
     calibration: Annotated[
         str | None, Field(description="a calibration of the judge, to correct by; off: none; else those that are known")

@@ -63,7 +63,7 @@ class Relations:
         if not self.extras_checked:
             return {}
         counts = Counter(self.support.get(position) for position in extras)
-        of_each = {name: counts[name] for name in SUPPORTS}
+        of_each: dict[str, float] = {name: counts[name] for name in SUPPORTS}
         return {**of_each, "extras": sum(of_each.values())}
 
 
@@ -120,9 +120,7 @@ def relate_requests(
     return calls
 
 
-def _support_requests(
-    judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str
-) -> list[Request[Any]]:
+def _support_requests(judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str) -> list[Request[Any]]:
     """Return the calls of the check against the dialogue, which may turn out not to be needed."""
     if not judge.supports or not items:
         return []
@@ -154,9 +152,7 @@ def relations_of(
     unsupported: list[Pair] = []
     if judge.supports:
         unsupported = [
-            pair
-            for pair in pairs
-            if pair.relation == "narrower" and support.get(pair.predicted) != "supported"
+            pair for pair in pairs if pair.relation == "narrower" and support.get(pair.predicted) != "supported"
         ]
     usable = set(screening.asked) | {pair.predicted for pair in screening.identical}
     return Relations(
@@ -172,17 +168,12 @@ def relations_of(
 def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, Any]:
     """Return, for the row of scores, the predictions that could not match, each with the reason."""
     screening = relations.screening
-    rows = [
-        {"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]}
-        for n in screening.too_long
-    ]
+    rows = [{"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]} for n in screening.too_long]
     rows += [
         {"id": f"p{copy + 1}", "reason": f"repeats p{original + 1}", "value": predicted[copy].value}
         for copy, original in sorted(screening.copies.items())
     ]
-    rows += [
-        {"id": f"p{n + 1}", "reason": "bundle", "value": predicted[n].value} for n in relations.bundles
-    ]
+    rows += [{"id": f"p{n + 1}", "reason": "bundle", "value": predicted[n].value} for n in relations.bundles]
     rows += [
         {"id": f"p{n + 1}", "reason": "unsupported detail", "value": predicted[n].value}
         for n in sorted({pair.predicted for pair in relations.unsupported})
@@ -192,7 +183,7 @@ def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, An
 
 def relation_counts(relations: Relations, matches: Sequence[Match], judge: Judge) -> dict[str, float]:
     """Count matches by relation, where `judge` tells them apart, and the predictions that could not match."""
-    counts = {
+    counts: dict[str, float] = {
         "bundles": len(relations.bundles),
         "unsupported_detail": len({pair.predicted for pair in relations.unsupported}),
         "invalid_items": len(relations.screening.too_long),

@@ -66,9 +66,7 @@ def screen(gold: Sequence[Item], predicted: Sequence[Item]) -> Screening:
     return Screening(identical, too_long, copies, tuple(rows), asked)
 
 
-def _near_copies(
-    predicted: Sequence[Item], positions: Sequence[int], matched: set[int]
-) -> dict[int, int]:
+def _near_copies(predicted: Sequence[Item], positions: Sequence[int], matched: set[int]) -> dict[int, int]:
     """Return the predictions that nearly repeat one before them, or one that is matched, and which."""
     if len(positions) < 2:
         return {}

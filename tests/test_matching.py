@@ -17,12 +17,12 @@ from alps.judges.matching import (
     Pair,
     assign,
     blocks,
-    identical_pairs,
     gold_items,
-    predicted_items,
+    identical_pairs,
     left_over,
     pairs_as_rows,
     pairs_from_rows,
+    predicted_items,
 )
 from alps.schema import Memory
 from tests.builders import memories, memory

@@ -132,9 +132,7 @@ def align(
         side = predictions.get(item["id"]) or Side(item["id"], item["value"])
         too_long = ("too long to be one memory",) if aside.get(item["id"], {}).get("reason") == "too long" else ()
         remarks = _remarks(item["id"], "predicted", others, taken)
-        rows.append(
-            Pairing("extra", predicted=side, remarks=(*too_long, *_support(support.get(item["id"])), *remarks))
-        )
+        rows.append(Pairing("extra", predicted=side, remarks=(*too_long, *_support(support.get(item["id"])), *remarks)))
     for item in aside.values():
         if item["reason"].startswith("repeats "):
             side = predictions.get(item["id"]) or Side(item["id"], item["value"])

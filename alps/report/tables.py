@@ -58,7 +58,7 @@ def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_tota
         if stage.unpriced:
             notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
         if stage.calls and stage.most_tokens is None:
-            bound = "judge_max_tokens=" if stage.name == "judge" else "max_tokens="
+            bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
             notes.append(f"{stage.model}: how much it can answer is unknown; {bound} bounds it.")
     costs, tokens = [stage.most_cost for stage in stages], [stage.most_tokens for stage in stages]
     if max_cost is not None and None not in costs:

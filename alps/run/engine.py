@@ -23,22 +23,35 @@ from alps.tasks.base import JUST_THE_SCORE
 NO_GOLD = "no_gold"
 
 
+def baseline_key(row: Row) -> str | None:
+    """Return the key of a row of `baselines.jsonl`; None where it is about no record."""
+    track, name, baseline = (row.get(field) for field in ("track", "benchmark_id", "baseline"))
+    if not (isinstance(track, str) and isinstance(name, str) and isinstance(baseline, str)):
+        return None
+    return journal_key(f"{track}\x00{baseline}", name)
+
+
 @dataclass(frozen=True)
 class Journals:
-    """The three journals of a run folder, and the numbers that the keys of its records have in all of them."""
+    """The three journals of a run folder, and the numbers that the keys of its records have in all of them.
+
+    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made anew.
+    """
 
     predictions: Journal
     verdicts: Journal
     scores: Journal
     numbers: dict[str, int] = field(default_factory=dict)
+    baselines: Journal | None = None
 
     @classmethod
-    def open(cls, folder: Path) -> "Journals":
-        """Open, or begin, the journals in `folder`."""
+    def open(cls, folder: Path, *, baselines: bool = False) -> "Journals":
+        """Open, or begin, the journals in `folder`; the one of `baselines` where it is wanted."""
         numbers: dict[str, int] = {}
         names = ("predictions", "verdicts", "scores")
         predictions, verdicts, scores = (Journal(folder / f"{name}.jsonl", numbers=numbers) for name in names)
-        return cls(predictions, verdicts, scores, numbers)
+        judged = Journal(folder / "baselines.jsonl", key=baseline_key) if baselines else None
+        return cls(predictions, verdicts, scores, numbers, judged)
 
     def number(self, key: str) -> int:
         """Return the number of a key, a new one where it has none."""
@@ -51,9 +64,10 @@ class Journals:
             journal.settle(keys[number] for number in order)
 
     def close(self) -> None:
-        """Close all three."""
-        for journal in (self.predictions, self.verdicts, self.scores):
-            journal.close()
+        """Close them all."""
+        for journal in (self.predictions, self.verdicts, self.scores, self.baselines):
+            if journal is not None:
+                journal.close()
 
 
 @dataclass
@@ -83,7 +97,8 @@ class TrackPlan:
     Attributes:
         samples: Streams its samples.
         systems: The system, once per repeat; each draw has its own place in the reply cache.
-        floor_systems: The floors, scored in passing.
+        floor_systems: The floors, scored in passing where their judge costs nothing.
+        floor_sample: The positions of the records that they are scored on where it does.
         outcome: Where everything that comes out of it is collected.
     """
 
@@ -92,6 +107,7 @@ class TrackPlan:
     systems: tuple[System, ...]
     floor_systems: Mapping[str, Embedded]
     outcome: Outcome
+    floor_sample: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -100,11 +116,13 @@ class TrackPlan:
         samples: Callable[[], Iterable[Any]],
         systems: tuple[System, ...],
         floor_systems: Mapping[str, Embedded],
+        floor_sample: frozenset[int] = frozenset(),
     ) -> "TrackPlan":
         """Return a plan with nothing done."""
         sessions: dict[str, int] = {}
         boards = {name: Board(task.metrics, sessions) for name in floor_systems}
-        return cls(task, samples, systems, floor_systems, Outcome(Board(task.metrics, sessions), boards))
+        outcome = Outcome(Board(task.metrics, sessions), boards)
+        return cls(task, samples, systems, floor_systems, outcome, floor_sample)
 
 
 @dataclass(frozen=True)
@@ -113,7 +131,7 @@ class Plan:
 
     Attributes:
         tracks: What is run; the samples of one track follow those of another without a pause.
-        floor_judge: The judge of the floors; embedded, so that they cost nothing.
+        floor_judge: The judge of the floors: the run's own, unless it can judge nothing but what was recorded.
         workers: How many samples may be under way at once.
     """
 
@@ -167,11 +185,13 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
             order.append(plan.journals.number(unit.key))
             progress(await _process(plan, unit))
             if unit.repeat == 0:
-                await _score_floors(plan, unit)
+                await _score_free_floors(plan, unit)
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
     plan.journals.settle(order)
+    if plan.journals.baselines is not None:
+        await _judge_floors(plan, plan.journals.baselines)
 
 
 @asynccontextmanager
@@ -289,12 +309,58 @@ def _remember(outcome: Outcome, prediction: Prediction, place: int) -> None:
     outcome.remember_error(prediction.outcome, prediction.error, place)
 
 
-async def _score_floors(plan: Plan, unit: Unit) -> None:
+async def _score_free_floors(plan: Plan, unit: Unit) -> None:
+    """Score the floors on one record where their judge needs no call."""
+    for name, prediction, asks in _floor_answers(plan, unit):
+        if not asks:
+            verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+            _add_floor(plan, unit, name, prediction, verdict)
+
+
+async def _judge_floors(plan: Plan, journal: Journal) -> None:
+    """Judge the floors on the records that were drawn for it: last, so that a budget goes to the run first."""
+    sampled = (unit for unit in units(plan.tracks) if unit.place in unit.track.floor_sample and unit.repeat == 0)
+    rows: list[tuple[int, int, int, str]] = []
+    tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
+
+    async def work() -> None:
+        for unit in sampled:
+            for number, (name, prediction, asks) in enumerate(_floor_answers(plan, unit)):
+                if not asks:
+                    continue
+                verdict = await _floor_verdict(plan, journal, unit, name, prediction)
+                if verdict["outcome"] == "ok":
+                    _add_floor(plan, unit, name, prediction, verdict)
+                key = baseline_key({**unit.row({}), "baseline": name})
+                rows.append((tracks[unit.track.task.track], unit.place, number, str(key)))
+
+    async with stopping_together(work() for _ in range(plan.workers)) as workers:
+        await asyncio.gather(*workers)
+    journal.settle(key for *_, key in sorted(rows))
+
+
+def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction, bool]]:
+    """Yield the name and the answer of every floor, and whether judging it takes a call."""
     task = unit.track.task
     if not task.has_gold(unit.sample):
         return
     for name, system in unit.track.floor_systems.items():
         prediction = system.answer(unit.sample)
-        verdict = await task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
-        scored = task.score(unit.sample, prediction, verdict, plan.floor_judge)
-        unit.track.outcome.floors[name].add(unit.place, unit.sample.session_id, scored)
+        asks = task.judge_requests(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+        yield name, prediction, bool(asks)
+
+
+async def _floor_verdict(plan: Plan, journal: Journal, unit: Unit, name: str, prediction: Prediction) -> Row:
+    about = {**unit.row({}), "baseline": name}
+    row = journal.get(str(baseline_key(about)))
+    if row is not None and is_judged(row):
+        return row
+    verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+    row = {**about, **verdict}
+    await journal.append_together(row)
+    return row
+
+
+def _add_floor(plan: Plan, unit: Unit, name: str, prediction: Prediction, verdict: Row) -> None:
+    scored = unit.track.task.score(unit.sample, prediction, verdict, plan.floor_judge)
+    unit.track.outcome.floors[name].add(unit.place, unit.sample.session_id, scored)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import random
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from alps.run.lock import claimed_folder
 from alps.run.manifest import CONFIG, MANIFEST, build_manifest, claim, read_manifest, write_config, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
-from alps.run.source import Data, open_data
+from alps.run.source import Data, TrackData, open_data
 from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
@@ -91,6 +92,8 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
     then = read_manifest(source)
     kept = {name: value for name, value in then["settings"].items() if not _goes_without_saying(name, value)}
     settings = parse_settings({**kept, **judging}, RunSettings)
+    if wording is not None:  # wordings are compared with each other, and not with baselines
+        settings = settings.model_copy(update={"baseline_records": 0})
     data = open_data(settings)
     _check_predicted(source, then["data"], data)
     if _described(then["data"], data) != _described(data.description, data):
@@ -125,9 +128,8 @@ def dry_run(settings: RunSettings) -> list[Stage]:
         services = open_services(settings, data.tasks, ledger, None)
         options = JudgingOptions(extras=settings.extras == "judge")
         try:
-            stages = estimate(
-                _track_plans(data, services), services, options=options, predictions=predictions, verdicts=verdicts
-            )
+            plans = _track_plans(settings, data, services)
+            stages = estimate(plans, services, options=options, predictions=predictions, verdicts=verdicts)
         finally:
             asyncio.run(services.aclose())
             ledger.close()
@@ -267,12 +269,13 @@ async def _run(
         )
         _claim(folder, manifest, judged)
         write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
-        journals = Journals.open(folder)
+        floor_judge = judge if judge.comparable else LexicalJudge()
+        journals = Journals.open(folder, baselines=floor_judge.comparable)
         plan = Plan(
-            tracks=_track_plans(data, services),
+            tracks=_track_plans(settings, data, services),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
-            floor_judge=LexicalJudge(),
+            floor_judge=floor_judge,
             journals=journals,
             workers=2 * settings.concurrency,
         )
@@ -285,11 +288,17 @@ async def _run(
     return plan, chosen
 
 
-def _track_plans(data: Data, services: Services) -> tuple[TrackPlan, ...]:
+def _track_plans(settings: RunSettings, data: Data, services: Services) -> tuple[TrackPlan, ...]:
     return tuple(
-        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task))
+        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task), _floor_sample(settings, track))
         for track, systems in zip(data.tracks, services.systems, strict=True)
     )
+
+
+def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
+    """Draw the records, by position, that floors are judged on where that costs calls; the same for every run."""
+    size = min(settings.baseline_records, track.n)
+    return frozenset(random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size))
 
 
 def _prompts(settings: RunSettings, tasks: Sequence[Task]) -> list[Prompt]:

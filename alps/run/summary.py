@@ -137,7 +137,7 @@ def _floor(plan: Plan, track: TrackPlan, name: str, seed: int) -> dict[str, Any]
         "lead": lead.name,
         "scores": {metric.name: _estimate(floor.estimate(metric, seed=seed)) for metric in shown},
     }
-    same_judge = plan.judge.fingerprint == judge.fingerprint
+    same_judge = plan.judge.fingerprint == judge.fingerprint  # unless only recorded verdicts are at hand
     unjudged = not lead.relations and track.task.name in ("retrieval", "utilization")
     if same_judge or unjudged or not floor.total("predicted"):  # an empty answer is judged alike by all
         row["above"] = _estimate(board.difference(floor, lead, seed=seed))

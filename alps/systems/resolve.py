@@ -18,7 +18,7 @@ FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
         "floor/content-free": floors.content_free,
         "floor/content-free-fluent": floors.content_free_fluent,
     },
-    "update": {"floor/no-op": floors.no_op},
+    "update": {"floor/no-op": floors.no_op, "floor/positional": floors.positional},
     "retrieval": {"floor/random": floors.random_candidate, "floor/lowest-unique-id": floors.lowest_unique_id},
     "utilization": {"floor/generic": floors.generic, "floor/parrot": floors.parrot},
 }
