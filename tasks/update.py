@@ -7,6 +7,7 @@ its rows are the gold memories and the old ones that should be gone, which a con
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from alps.judges.base import Judge
@@ -195,7 +196,8 @@ def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, jud
     counted = relations.screening.counted(len(listed))
     in_gold = [match for match in matches if match.gold < gold]
     whole = precision_recall_f1(len(in_gold), gold=gold, predicted=counted, failed=failed)
-    of_changed = precision_recall_f1(**_changes(lists, matches, predicted=counted), failed=failed)
+    reworded = _reworded(lists, matches, relations, judge, listed=len(listed))
+    of_changed = precision_recall_f1(**_changes(lists, matches, predicted=counted, reworded=reworded), failed=failed)
     deleted_rows = _rows_of(lists, deleted_old(sample.memory, deleted))
     cells = _cells(lists, matches, actions, deleted_rows=deleted_rows, copies=set(relations.screening.copies))
     scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
@@ -215,12 +217,32 @@ def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, jud
     return Scored(scores, counts, _details(lists, listed, matches, actions, relations))
 
 
-def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int) -> dict[str, int]:
+def _reworded(lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int) -> int:
+    """Return how many of the retained memories that are lost stand in the list reworded into something else.
+
+    A judge that tells relations says which: those that it relates to a prediction which matches nothing. One that only
+    tells what is the same can't, and each such prediction then stands for one of them. Without this bound a list that
+    drops every old memory could add as many wrong ones for nothing.
+    """
+    found = {match.gold for match in matches}
+    lost = {row for row in lists.retained if row not in found}
+    extra = set(counted_extras(listed, relations, [match.predicted for match in matches]))
+    if "related" not in judge.relations:
+        return min(len(lost), len(extra))
+    related = [
+        replace(pair, relation="same")
+        for pair in (*relations.pairs, *relations.unsupported)
+        if pair.gold in lost and pair.predicted in extra and pair.relation != "bundle"
+    ]
+    return len(assign(related, "strict"))
+
+
+def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int) -> dict[str, int]:
     """Count changes: right ones, those of the gold, and those of the prediction, whatever actions it declares.
 
     A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained memory that is not
-    there: with one that matches nothing it makes one change, as the one may be the other reworded. And so is, wrongly,
-    an old memory that stands on beside its replacement: a list that contradicts itself was not brought up to date.
+    there; with the prediction that rewords it, it makes one change. And so is, wrongly, an old memory that stands on
+    beside its replacement: a list that contradicts itself was not brought up to date.
     """
     found = {match.gold for match in matches}
     gone = list(enumerate(lists.gone, start=len(lists.changes)))
@@ -230,7 +252,8 @@ def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int) -> dict[
     changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
     right = sum(row in found for row in changed) + sum(row not in found for row in withdrawn)
     unmatched = predicted - len(matches)
-    wrong = max(unmatched, sum(row not in found for row in lists.retained)) + len(contradicting)
+    lost = sum(row not in found for row in lists.retained)
+    wrong = unmatched + lost - reworded + len(contradicting)
     return {"matched": right, "gold": len(changed) + len(withdrawn), "predicted": right + wrong}
 
 
