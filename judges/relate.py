@@ -27,8 +27,12 @@ from alps.judges.screening import Screening
 from alps.judges.support import SUPPORTS, Dialogue
 from alps.llm.types import Request
 from alps.schema import Memory
+from alps.similarity import features
+from alps.text import fold
 
 RUBRICS = (rubric("matching"), rubric("support"))
+
+_PUNCTUATION = ".,;:!?()[]{}«»“”\"'…–—-"
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ async def relate(
     that does not read dialogues is not asked; a check that fails fails the verdict if a match hangs on it.
     """
     judged = await match_memories(gold, predicted, judge=judge, about=about)
+    if judge.supports:
+        judged = replace(judged, pairs=_with_detail_named(judged.pairs, gold, predicted, dialogue))
     verdict = match_row(judged, judge, RUBRICS)
     if not judge.supports or judged.outcome != "ok":
         return verdict
@@ -118,6 +124,35 @@ def relate_requests(
     if calls or (extras and asked.asked[1]):
         calls += _support_requests(judge, dialogue, asked.asked[1], about)
     return calls
+
+
+def _with_detail_named(
+    pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
+) -> tuple[Pair, ...]:
+    """Return `pairs` with `narrower` in place of `same` where the prediction has a name or number of its own.
+
+    One word more is easily taken for the same; a name or number that neither the gold memory nor the user has said is
+    detail, and is checked as such.
+    """
+    said = " ".join(turn.text for turn in dialogue if turn.role == "user")
+    named = []
+    for pair in pairs:
+        memory, answer = gold[pair.gold], predicted[pair.predicted]
+        quote = memory.evidence.text if memory.evidence else ""
+        known = f"{memory.value} {quote} {said}"
+        is_detail = pair.relation == "same" and _adds_name_or_number(answer.value, known)
+        named.append(replace(pair, relation="narrower") if is_detail else pair)
+    return tuple(named)
+
+
+def _adds_name_or_number(value: str, known: str) -> bool:
+    """Tell whether `value` has a number, or a capitalised word after its first, that `known` does not have."""
+    if features(value).numbers - features(known).numbers:
+        return True
+    words = [word.strip(_PUNCTUATION) for word in value.split()[1:]]
+    names = [fold(word) for word in words if word[:1].isupper()]
+    folded = fold(known)
+    return any(name not in folded for name in names)
 
 
 def _support_requests(judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str) -> list[Request[Any]]:

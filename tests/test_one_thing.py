@@ -15,7 +15,7 @@ from alps.judges.matching import RELATIONS, Item, Judgement, Pair, gold_items, p
 from alps.judges.screening import LONGEST_VALUE, screen
 from alps.judges.support import SupportJudgement
 from alps.llm.types import Request
-from alps.schema import Memory, Outcome, Prediction
+from alps.schema import Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored
 from alps.tasks.extraction import TASK as EXTRACTION
 from alps.tasks.update import TASK as UPDATE
@@ -108,6 +108,25 @@ def test_what_says_the_same_is_not_checked():
     judge = Reader(("g1", "p1", "same"))
     assert score(memories("Owns a dog"), memories("Has a dog"), judge).scores["f1"] == 1
     assert judge.checked == []
+
+
+@pytest.mark.parametrize(
+    ("value", "relation"),
+    [
+        pytest.param("Has a dog in Trondheim", "narrower", id="a name"),
+        pytest.param("Has had a dog for 7 years", "narrower", id="a number"),
+        pytest.param("Keeps a dog", "same", id="another word"),
+        pytest.param("Has a dog called Pip", "same", id="a name that the user said"),
+    ],
+)
+def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_the_same(value, relation):
+    judge = Reader(("g1", "p1", "same"))
+    dialogue = [{"role": "user", "text": "My dog is called Pip."}]
+    sample = extraction_sample(memories("Owns a dog")).model_copy(update={"dialogue": (Turn(**dialogue[0]),)})
+    verdict = asyncio.run(EXTRACTION.judge(sample, heard(memory(value)), judge, JUST_THE_SCORE))
+    assert [pair["relation"] for pair in verdict["pairs"]] == [relation]
+    scored = EXTRACTION.score(sample, heard(memory(value)), verdict, judge)
+    assert scored.scores["f1"] == (relation == "same")
 
 
 def test_with_extras_added_detail_and_extras_are_checked_in_one_question():
