@@ -144,7 +144,7 @@ def test_with_extras_added_detail_and_extras_are_checked_in_one_question():
 @pytest.mark.parametrize(("relation", "outcome"), [("narrower", "transport"), ("same", "ok")])
 def test_a_check_that_a_match_hangs_on_fails_the_judgement_where_it_fails(relation, outcome):
     judge = Reader(("g1", "p1", relation), checks="transport")
-    sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory(DOG))
+    sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory("Has a brown dog"))
     verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, JUST_THE_SCORE))
     assert verdict["outcome"] == outcome
 
