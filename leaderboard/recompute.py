@@ -129,7 +129,7 @@ def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdi
         workers=1,
     )
     asyncio.run(run_tracks(plan, progress=lambda scored: None))
-    summary = summarise_track(plan, plan_of, seed=int(run.settings.get("seed") or 0))
+    summary = summarise_track(plan, plan_of)
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
     return Recomputed(summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken))
 
@@ -147,7 +147,7 @@ def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
     return found
 
 
-def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, Any]:
+def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
     """Return what follows from the scores of single answers alone: means and counts, no intervals.
 
     For data that are not here: sessions, which the intervals need, are part of them.
@@ -161,7 +161,7 @@ def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, A
             board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
         else:
             board.add_unscored()
-    means = {metric.name: board.estimate(metric, seed=seed) for metric in task.metrics}
+    means = {metric.name: board.estimate(metric) for metric in task.metrics}
     return {
         "n": board.scored + board.unscored,
         "scored": board.scored,

@@ -187,7 +187,10 @@ class Corrected(Part):
 
 
 class Score(Part):
-    """A score with its 95 % interval; bounds where records are unscored; the reason where there is no score."""
+    """A score with its 95 % interval; bounds where records are unscored; `unscored` says why there is no score.
+
+    `reason` says why there is no interval.
+    """
 
     value: float | None
     low: float | None
@@ -196,6 +199,7 @@ class Score(Part):
     worst_case: float | None = None
     best_case: float | None = None
     unscored: Long | None = None
+    reason: Long | None = None
     corrected: Corrected | None = None
 
 

@@ -153,7 +153,7 @@ class _TrackWork:
             return False
         unjudged = rows.verdicts is None and not isinstance(judge_of(self.track, self.run), LexicalJudge)
         if truth is None or unjudged:
-            compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores, seed=0), self.findings)
+            compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores), self.findings)
         if truth is None:
             return False
         if unjudged:

@@ -278,7 +278,7 @@ def test_rank_classes_of_all_pairs_at_once_are_those_of_one_pair_after_another(m
     for one, other in pairs:
         both = ~np.isnan(scores[one]) & ~np.isnan(scores[other])
         of_both = [name for name, keep in zip(clusters, both, strict=True) if keep]
-        found.append(paired_difference(scores[one][both], scores[other][both], of_both, draws=1))
+        found.append(paired_difference(scores[one][both], scores[other][both], of_both))
     ahead, ps = all_pairs(scores, clusters)
     assert [ahead[pair] for pair in pairs] == pytest.approx([difference.estimate.value for difference in found])
     assert [ps[pair] for pair in pairs] == pytest.approx([difference.p for difference in found], rel=1e-9)

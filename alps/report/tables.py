@@ -241,9 +241,22 @@ def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
     return [m.title.strip() for m, score in shown if score and score["value"] is None and "unscored" not in score]
 
 
+def reasons_of(summary: Mapping[str, Any]) -> list[str]:
+    """Return why figures of a run have no interval, each reason once, with the tracks where there are several."""
+    of_tracks: dict[str, list[str]] = {}
+    for track, found in summary["tracks"].items():
+        floors = found["floors"].values()
+        rows = [*found["scores"].values(), *(row for floor in floors for row in floor["scores"].values())]
+        for reason in dict.fromkeys(row["reason"] for row in rows if "reason" in row):
+            of_tracks.setdefault(reason, []).append(track)
+    several = len(summary["tracks"]) > 1
+    return [f"{reason} ({', '.join(tracks)})" if several else reason for reason, tracks in of_tracks.items()]
+
+
 def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> list[str]:
     scores = [score for found in summary["tracks"].values() for score in found["scores"].values()]
     lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
+    lines += [f"No interval: {reason}." for reason in reasons_of(summary)]
     bare = dict.fromkeys(
         title for track, found in summary["tracks"].items() for title in undefined(found, metrics[track])
     )

@@ -224,7 +224,7 @@ def _carry_out(
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
         plan, chosen = asyncio.run(running)
-        found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
+        found = {track.task.track: summarise_track(plan, track) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
         summary = summarise_run(

@@ -34,6 +34,7 @@ class ScoreRow:
     rank: Markup
     n: Place
     unscored: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
         rank=rank,
         n=score["n"],
         unscored=str(score["unscored"].value or ""),
+        reason=str(score["reason"].value or ""),
     )
 
 
