@@ -54,8 +54,9 @@ def _write(out: Path, n: int, skill: float, tracks: Sequence[Track], generator: 
         "runs": [_run(judge, n)],
         "tracks": {},
     }
+    words = _own_words(generator)
     for track in tracks:
-        lines = list(_records(track, skill, generator, judge["id"], _own_words(n)))
+        lines = list(_records(track, skill, generator, judge["id"], words))
         files = {}
         for stage, place in (("predictions", 0), ("verdicts", 1), ("scores", 2)):
             data = "".join(f"{json.dumps(line[place], ensure_ascii=False)}\n" for line in lines).encode()
@@ -68,10 +69,10 @@ def _write(out: Path, n: int, skill: float, tracks: Sequence[Track], generator: 
     (out / slug / "submission.json").write_text(f"{json.dumps(card, indent=1)}\n", encoding="utf-8")
 
 
-def _own_words(n: int) -> str:
+def _own_words(generator: np.random.Generator) -> str:
     """Return what only one of the systems says in each of its answers: systems with the same answers are one."""
-    letters = "".join(chr(ord("a") + (n // 26**place) % 26) for place in range(3))
-    return " ".join(f"{letter}{letters}{letter}" for letter in "bcdfghjklmnpqrstvwxzbcdf")
+    letters = generator.spawn(1)[0].choice(list("abcdefghijklmnopqrstuvwxyz"), (24, 6))
+    return " ".join("".join(word) for word in letters)
 
 
 def _run(judge: Mapping[str, str], n: int) -> Row:
