@@ -68,6 +68,7 @@ def _about(board: Board) -> dict[str, Any]:
         "n": key.n,
         "judge_fingerprint": key.judge,
         "comparable": board.comparable,
+        "judge_known": board.judge_known,
     }
 
 
@@ -97,8 +98,11 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "org": card.org,
         "kind": card.system.kind,
         "open_weights": card.system.open_weights,
-        "status": row.system.entry.status,
+        "status": row.system.status,
         "recomputed": row.recomputed,
+        "copy_of": row.copy_of,
+        "sorted_by": row.counted(board.metric.name).value,
+        "judged_again": row.again["value"].value if row.again is not None else None,
         "submitted": card.submitted,
         "judge": track["judge"],
         "n": track["n"],

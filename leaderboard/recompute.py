@@ -1,11 +1,13 @@
 """Scores again from predictions and verdicts, by the code that scored them first; no judge is asked.
 
-What the embedded lexical judge says costs nothing, so its verdicts are made anew. Those of any other judge are taken
-as they stand in the submission, with the capabilities that its fingerprint gives it.
+What the embedded lexical judge says costs nothing, so the verdicts of anything called lexical are made anew, whatever
+else its fingerprint claims. Those of any other judge are taken as they stand in the submission, with the capabilities
+that its fingerprint gives it.
 """
 
 import asyncio
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +22,7 @@ from alps.judges.base import Embedded, Judge, fingerprint_id
 from alps.judges.binding import Calibration, calibration_files, read_calibration
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Item, Judgement, Relation
+from alps.judges.resolve import RECORDED
 from alps.leaderboard.submission import RunCard, Track
 from alps.leaderboard.truth import Truth
 from alps.prompts import Prompt
@@ -32,6 +35,7 @@ from alps.schema import Prediction
 from alps.systems import Unheard, floor_systems
 from alps.tasks import JudgingOptions, Scored, Task
 from alps.tasks.base import Row
+from alps.text import fold_loosely
 
 Key = tuple[str, int]
 Rows = Mapping[Key, Mapping[str, Any]]
@@ -71,12 +75,10 @@ class ReplayedJudge(Embedded):
         self.fingerprint: Mapping[str, Any] = {
             part: value for part, value in parts.items() if part not in ("id", "rubrics")
         }
-        kind = parts.get("judge")
-        lexical, recorded = kind == LexicalJudge.name, kind == "recorded"
-        self.relations: frozenset[Relation] = LexicalJudge.relations if lexical else frozenset(RELATIONS)
-        self.comparable = not lexical and not recorded
+        self.relations: frozenset[Relation] = frozenset(RELATIONS)
+        self.comparable = parts.get("judge") != "recorded"
         self.supports = self.comparable
-        self.rates = not lexical
+        self.rates = True
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Fail: what this judge said stands in the submission, or nowhere."""
@@ -91,10 +93,20 @@ class ReplayedJudge(Embedded):
 
 
 def judge_of(track: Track, run: RunCard) -> Judge:
-    """Return the judge to score a track with: the lexical one itself where it is the same, else one that replays."""
-    lexical = LexicalJudge()
-    parts = {name: value for name, value in run.judge.items() if name != "id"}
-    return lexical if parts == lexical.fingerprint else ReplayedJudge(track.judge, run.judge)
+    """Return the judge to score a track with: the lexical one itself wherever it is named, else one that replays.
+
+    Its name alone decides. A fingerprint that adds or changes a part is another one than its own, and `check_identity`
+    refuses it; its verdicts were once believed for an extra `rubrics: {}`.
+    """
+    names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
+    return LexicalJudge() if any(map(is_lexical, names)) else ReplayedJudge(track.judge, run.judge)
+
+
+def is_lexical(name: object) -> bool:
+    """Tell whether a judge goes by the name of the embedded one, in whatever case, with whatever else around it."""
+    if not isinstance(name, str) or name.startswith(RECORDED):
+        return False
+    return LexicalJudge.name in re.sub(r"[^a-z]", "", fold_loosely(name))
 
 
 def fingerprints(judge: Judge, task: Task) -> set[str]:

@@ -22,8 +22,9 @@ from alps.leaderboard.wording import fault_of
 CARD, REVIEW = "submission.json", "review.json"
 STAGES = ("predictions", "verdicts", "scores", "calls")
 """The files that a track may have: STAGE.jsonl each."""
-STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced")
-"""From what the submitter says to what a maintainer saw come out again."""
+REFUTED = "refuted"
+STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced", REFUTED)
+"""From what the submitter says to what a maintainer saw come out again; the last is what did not."""
 TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
 """What the name of a track must match as a whole."""
 NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr", "grounding"})
@@ -290,7 +291,7 @@ class Review(Part):
     package's, nothing else makes them take part in ranks.
     """
 
-    status: Literal["schema-valid", "re-scored", "reproduced"]
+    status: Literal["schema-valid", "re-scored", "reproduced", "refuted"]
     judge_fingerprint: FingerprintId | None = None
     date: Day
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.checks.baseline import check_baseline, check_name
 from alps.leaderboard.checks.card import check_review, read_card
 from alps.leaderboard.checks.changes import check_changes
 from alps.leaderboard.checks.files import check_files, file_card
@@ -80,6 +81,7 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     if card is not None:
         check_files(folder, card, findings)
         check_judges(card, findings)
+        check_name(card, findings)
         if not any(finding.code in _SENSELESS for finding in findings.kept):
             tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
             recomputed = tuple(track.name for track in tracks if track.check())
@@ -146,6 +148,7 @@ class _TrackWork:
             repeats = range(self.run.settings.get("repeats", 1))
             check_ids(self.name, rows, [(name, repeat) for name in truth.ids for repeat in repeats], of_rows)
             rows = check_answers(self.name, truth, rows, of_rows)
+        check_baseline(self.name, self.card, truth, rows.predictions, of_rows)
         self._suspect(truth, rows)
         self.findings.take(of_rows)
         if of_rows.refused:
