@@ -32,6 +32,8 @@ from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
+from alps.tasks.registry import PYTHON, allow_modules
+from alps.tasks.unimported import RECORDED, recorded
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -67,6 +69,7 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
+    allow_modules(settings.task)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     _check_calibration(settings, data)
@@ -115,6 +118,7 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
+    allow_modules(settings.task)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
@@ -225,6 +229,8 @@ def _carry_out(
         found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
+            if PYTHON in settings.task:  # it must be shown later without importing its code
+                found[track.task.track][RECORDED] = recorded(track.task)
         summary = summarise_run(
             model=redact(settings.model),
             judge=services.judge,
