@@ -23,6 +23,7 @@ from alps.leaderboard.checks.scores import (
     compare_verdicts,
 )
 from alps.leaderboard.checks.suspicion import check_suspicion
+from alps.leaderboard.checks.system import check_tasks
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores, undecided
 from alps.leaderboard.samples import known_track
@@ -80,6 +81,7 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     if card is not None:
         check_files(folder, card, findings)
         check_judges(card, findings)
+        check_tasks(card, findings)
         if not any(finding.code in _SENSELESS for finding in findings.kept):
             tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
             recomputed = tuple(track.name for track in tracks if track.check())
