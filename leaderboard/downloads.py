@@ -3,15 +3,18 @@
 import csv
 import io
 import json
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
+from alps.leaderboard.wording import INVISIBLE
 from alps.report.runs import visible
 
 INDEX = "data/boards.json"
-_BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_BEGINS_FORMULA = ("=", "+", "-", "@")
+_BREAKS_CELL = ("\t", "\r", "\n")
 _FIGURES = ("value", "low", "high", "n")
 
 
@@ -34,19 +37,25 @@ def as_json(value: Any) -> str:
 
 
 def plain_cell(value: object) -> str:
-    """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    Spreadsheets look past white space, and take wide and small forms of the signs for the signs.
+    """
     if value is None:
         return ""
     if not isinstance(value, str):
         return json.dumps(value)
     text = visible(value)
-    return f"'{text}" if text.lstrip(" \u00a0").startswith(_BEGINS_FORMULA) else text
+    begun = unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).lstrip()
+    return f"'{text}" if text.startswith(_BREAKS_CELL) or begun.startswith(_BEGINS_FORMULA) else text
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_MINIMAL, lineterminator="\r\n")
+    # All cells are quoted: in many countries spreadsheets part cells at ';', and at a tab where text is pasted, so that
+    # `x;=1+1` would become a cell that is a formula.
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(names)
     writer.writerows([[plain_cell(row.get(name)) for name in names] for row in rows])
     return out.getvalue()
