@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,16 @@ from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
-from alps.run.manifest import CONFIG, MANIFEST, build_manifest, claim, read_manifest, write_config, write_json
+from alps.run.manifest import (
+    CONFIG,
+    MANIFEST,
+    build_manifest,
+    claim,
+    read_manifest,
+    refuse_other_files,
+    write_config,
+    write_json,
+)
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, open_data
@@ -59,7 +69,10 @@ class _Predictions:
     def place(self, folder: Path) -> None:
         """Write them into `folder` in one atomic step."""
         temporary = folder / f"{PREDICTIONS}.tmp"
-        temporary.write_bytes(self.lines)
+        with temporary.open("wb") as file:
+            file.write(self.lines)
+            file.flush()
+            os.fsync(file.fileno())  # part of them without a manifest would be taken for somebody's file
         temporary.replace(folder / PREDICTIONS)
 
 
@@ -219,6 +232,7 @@ def _carry_out(
 
     `told` stands above the settings that repeat the run.
     """
+    refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     with claimed_folder(folder) as ledger:
         if predictions is None:
             services = open_services(settings, data.tasks, ledger, folder)
@@ -310,7 +324,7 @@ def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
 def _claim(folder: Path, manifest: Mapping[str, Any], judged: _Predictions | None) -> None:
     """Claim the folder, and bring finished predictions into it.
 
-    What lies in a folder that nobody has claimed is of no run: it is replaced before the manifest vouches for it.
+    They come first: without them the manifest would vouch for a run that can't be judged.
     """
     if judged is not None and not (folder / MANIFEST).exists():
         judged.place(folder)
