@@ -42,8 +42,9 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 }
 """Values of settings that take others, too; those of settings that take no others are read from the settings."""
 
-REPORT = {"out": "the page that is written"}
-COMPARE = {"seed": "of the resampling", "format": "table or json"}
+OWN_TASK = {"task": "python:MODULE: import the code of a task of your own that the run names"}
+REPORT = {"out": "the page that is written", **OWN_TASK}
+COMPARE = {"seed": "of the resampling", "format": "table or json", **OWN_TASK}
 """The settings of `alps compare`, whose module computes; `alps report` has but one."""
 
 _FOLDERS = frozenset(("data", "labels", "out", "prompts", "submissions"))

@@ -21,7 +21,8 @@ from alps.leaderboard.card import Details, make_card, system_of
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.changes import SUBMISSIONS
 from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.findings import Verification
+from alps.leaderboard.checks.folder import check_folder
+from alps.leaderboard.findings import Findings, Verification
 from alps.leaderboard.leaks import leak_in, leak_in_answer, texts_of
 from alps.leaderboard.reading import read_part
 from alps.leaderboard.rows import CallRow
@@ -251,6 +252,10 @@ def _check_target(target: Path, slug: str) -> None:
         raise UsageError(f"{target}: there is something else; choose another out=") from error
     if there != slug or (target / REVIEW).exists():
         raise UsageError(f"{target}: another submission, or one that was reviewed; choose another out=")
+    findings = Findings()
+    check_folder(target, findings)
+    if strange := next((finding for finding in findings.kept if finding.severity == "serious"), None):
+        raise UsageError(f"{target}: {strange.where}: {strange.what}; move it, or choose another out=")
 
 
 def _put(folder: Path, target: Path) -> None:

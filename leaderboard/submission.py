@@ -288,7 +288,8 @@ class Review(Part):
     """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the system again.
 
     `recomputed` names the tracks whose printed scores came out again where their data are: on data that are not the
-    package's, nothing else makes them take part in ranks.
+    package's, nothing else makes them take part in ranks. `continues` names the earlier submission of the same
+    submitter: nothing else joins their histories, as a name and an organisation are free for all to take.
     """
 
     status: Literal["schema-valid", "re-scored", "reproduced", "refuted"]
@@ -296,6 +297,7 @@ class Review(Part):
     date: Day
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]
     recomputed: Annotated[list[TrackName], Field(max_length=20)] = []
+    continues: Slug | None = None
     note: Notes | None
 
 

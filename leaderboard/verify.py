@@ -8,7 +8,7 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
-from alps.leaderboard.checks.baseline import check_baseline, check_name
+from alps.leaderboard.checks.baseline import check_baseline, check_baseline_name
 from alps.leaderboard.checks.card import check_review, read_card
 from alps.leaderboard.checks.changes import check_changes
 from alps.leaderboard.checks.files import check_files, file_card
@@ -24,6 +24,7 @@ from alps.leaderboard.checks.scores import (
     compare_verdicts,
 )
 from alps.leaderboard.checks.suspicion import check_suspicion
+from alps.leaderboard.checks.system import check_name, check_tasks
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores, undecided
 from alps.leaderboard.samples import known_track
@@ -56,6 +57,8 @@ class Options:
         base: A git reference, or another copy of the folder of submissions: nothing else may have changed since.
         changed: Instead of that, the paths in the repository that have changed.
         reviewed: Whether a maintainer's review may lie there.
+        continues: The submission whose submitter sent this one, as a maintainer knows: itself, where it is changed, or
+            an earlier one of the same name.
     """
 
     data: str | tuple[str | None, ...] | None = None
@@ -63,6 +66,7 @@ class Options:
     base: str | None = None
     changed: tuple[str, ...] | None = None
     reviewed: bool = False
+    continues: str | None = None
 
 
 DEFAULTS = Options()
@@ -73,7 +77,14 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     findings = Findings()
     check_folder(folder, findings)
     card = None if findings.refused else read_card(folder, findings)
-    touched = check_changes(folder, findings, base=options.base, changed=options.changed, reviewed=options.reviewed)
+    touched = check_changes(
+        folder,
+        findings,
+        base=options.base,
+        changed=options.changed,
+        reviewed=options.reviewed,
+        continues=options.continues,
+    )
     review = None
     if folder.is_dir():
         review = check_review(folder, findings, card, reviewed=options.reviewed, in_change=touched)
@@ -81,7 +92,10 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     if card is not None:
         check_files(folder, card, findings)
         check_judges(card, findings)
-        check_name(card, findings)
+        check_baseline_name(card, findings)
+        check_tasks(card, findings)
+        heeded = options.reviewed or not touched
+        check_name(folder, card, findings, continues=options.continues, own_review=heeded)
         if not any(finding.code in _SENSELESS for finding in findings.kept):
             tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
             recomputed = tuple(track.name for track in tracks if track.check())

@@ -8,6 +8,7 @@ from alps.llm.secrets import redact
 from alps.settings import SAMPLING, AskSettings, RunSettings
 from alps.systems import is_local
 from alps.tasks import load_tracks
+from alps.tasks.registry import allow_modules
 
 OF_THE_MODEL = ("api_base", *SAMPLING)
 OF_THE_JUDGE = (
@@ -22,9 +23,12 @@ OF_THE_JUDGE = (
 def check_run(settings: RunSettings) -> None:
     """Refuse what only a litellm model would heed, where the system or the judge is none.
 
+    `settings` are what the user typed: the module of a task of their own may be imported from here on.
+
     Raises:
         UsageError: If there is such a setting, whether it was typed or stands in a config file.
     """
+    allow_modules(settings.task)
     if is_local(settings.model, load_tracks(settings.task)):
         _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
     check_judge(settings)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
@@ -25,7 +26,16 @@ from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
-from alps.run.manifest import CONFIG, MANIFEST, build_manifest, claim, read_manifest, write_config, write_json
+from alps.run.manifest import (
+    CONFIG,
+    MANIFEST,
+    build_manifest,
+    claim,
+    read_manifest,
+    refuse_other_files,
+    write_config,
+    write_json,
+)
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, TrackData, open_data
@@ -33,6 +43,8 @@ from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
+from alps.tasks.registry import PYTHON, allow_modules
+from alps.tasks.unimported import RECORDED, recorded
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -58,7 +70,10 @@ class _Predictions:
     def place(self, folder: Path) -> None:
         """Write them into `folder` in one atomic step."""
         temporary = folder / f"{PREDICTIONS}.tmp"
-        temporary.write_bytes(self.lines)
+        with temporary.open("wb") as file:
+            file.write(self.lines)
+            file.flush()
+            os.fsync(file.fileno())  # part of them without a manifest would be taken for somebody's file
         temporary.replace(folder / PREDICTIONS)
 
 
@@ -68,6 +83,7 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
+    allow_modules(settings.task)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     _check_calibration(settings, data)
@@ -118,6 +134,7 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
+    allow_modules(settings.task)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
@@ -217,6 +234,7 @@ def _carry_out(
 
     `told` stands above the settings that repeat the run.
     """
+    refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     with claimed_folder(folder) as ledger:
         if predictions is None:
             services = open_services(settings, data.tasks, ledger, folder)
@@ -227,6 +245,8 @@ def _carry_out(
         found = {track.task.track: summarise_track(plan, track) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
+            if PYTHON in settings.task:  # it must be shown later without importing its code
+                found[track.task.track][RECORDED] = recorded(track.task)
         summary = summarise_run(
             model=redact(settings.model),
             judge=services.judge,
@@ -313,7 +333,7 @@ def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
 def _claim(folder: Path, manifest: Mapping[str, Any], judged: _Predictions | None) -> None:
     """Claim the folder, and bring finished predictions into it.
 
-    What lies in a folder that nobody has claimed is of no run: it is replaced before the manifest vouches for it.
+    They come first: without them the manifest would vouch for a run that can't be judged.
     """
     if judged is not None and not (folder / MANIFEST).exists():
         judged.place(folder)

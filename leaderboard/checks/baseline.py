@@ -30,7 +30,7 @@ def is_embedded(model: str) -> bool:
     return any(model in names for names in (*EMBEDDED.values(), RETRIEVERS)) or model.startswith(_FLOOR)
 
 
-def check_name(card: Submission, findings: Findings) -> None:
+def check_baseline_name(card: Submission, findings: Findings) -> None:
     """Refuse a name that calls a system a baseline which by its model is none."""
     words = fold_loosely(card.name).replace("/", " ").replace("-", " ").replace(":", " ").split()
     if words and words[0] in _WORDS and not is_baseline(card):

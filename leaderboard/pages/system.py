@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
 from alps.leaderboard.figures import scale, whisker
+from alps.leaderboard.history import histories
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import NOTHING, Place, bounds, computed, figure
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title
@@ -61,11 +62,11 @@ def write_systems(renderer: Renderer) -> None:
     """Write the page of every system, and the list of them."""
     content = renderer.content
     renderer.write("systems.html", "systems.html", systems=content.systems)
-    versions: dict[tuple[str, str | None], list[System]] = {}
-    for system in sorted(content.systems, key=lambda one: (one.card.submitted, one.slug)):
-        versions.setdefault((system.card.name, system.card.org), []).append(system)
+    ordered = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug))
+    reviews = {system.slug: system.entry.review for system in ordered}
+    joined = histories({slug: review.continues if review else None for slug, review in reviews.items()})
     for system in content.systems:
-        others = versions[system.card.name, system.card.org]
+        others = [other for other in ordered if other.slug in joined[system.slug]]
         renderer.write(
             f"systems/{system.slug}.html",
             "system.html",
