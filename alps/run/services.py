@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -245,9 +246,18 @@ def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
-    from alps.llm.provider import check_model
+    from alps.llm.provider import check_model, endpoint_from_environment
 
     try:
         check_model(name, api_base=api_base)
     except UsageError as error:
         raise UsageError(f"{key}={name}: {error}{guess}") from error
+    if api_base is None and (elsewhere := endpoint_from_environment(name)) is not None:
+        variable, host = elsewhere
+        _say_once(f"{name} is asked at {host}, as {variable} says")
+
+
+@cache
+def _say_once(line: str) -> None:
+    """Say something on stderr, however often it is checked before a run begins."""
+    click.echo(f"alps: {line}", err=True)
