@@ -217,7 +217,7 @@ def _carry_out(
     """
     with claimed_folder(folder) as ledger:
         if predictions is None:
-            services = open_services(settings, data.tasks, ledger, folder)
+            services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
@@ -287,7 +287,7 @@ async def _run(
 
 def _track_plans(data: Data, services: Services) -> tuple[TrackPlan, ...]:
     return tuple(
-        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task))
+        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task), n=track.n)
         for track, systems in zip(data.tracks, services.systems, strict=True)
     )
 
