@@ -2,9 +2,10 @@
 
 import hmac
 from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
 from typing import Any
 
-from alps.schema import Prediction
+from alps.schema import Memory, Prediction
 from alps.systems.base import System
 
 _DIGITS = 24
@@ -45,19 +46,26 @@ class Anonymous:
         record = alias(self._key, self._track, sample.benchmark_id)
         sessions = {sample.session_id, *(_sessions_of(sample))}
         aliases = {name: alias(self._key, "session", name) for name in sessions}
-        shown = sample.model_copy(update={"benchmark_id": record, "session_id": aliases[sample.session_id]})
-        if memory := getattr(sample, "memory", None):
-            shown = shown.model_copy(update={"memory": tuple(_elsewhere(item, aliases) for item in memory)})
+        changes: dict[str, Any] = {"benchmark_id": record, "session_id": aliases[sample.session_id]}
+        if memory := _memory_of(sample):
+            changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
+        shown = replace(sample, **changes) if is_dataclass(sample) else sample.model_copy(update=changes)
         return shown, {record: sample.benchmark_id, **{other: name for name, other in aliases.items()}}
 
 
 def _sessions_of(sample: Any) -> set[str]:
     """Return the sessions that the evidence of given memories names."""
-    sources = (item.evidence.session_id for item in getattr(sample, "memory", ()) if item.evidence is not None)
+    sources = (item.evidence.session_id for item in _memory_of(sample) if item.evidence is not None)
     return {name for name in sources if name}
 
 
-def _elsewhere(memory: Any, aliases: Mapping[str, str]) -> Any:
+def _memory_of(sample: Any) -> tuple[Memory, ...]:
+    """Return the memories that a sample of update gives; a task of the user's own may call other things so."""
+    given = getattr(sample, "memory", ())
+    return given if isinstance(given, tuple) and all(isinstance(item, Memory) for item in given) else ()
+
+
+def _elsewhere(memory: Memory, aliases: Mapping[str, str]) -> Memory:
     if memory.evidence is None or not memory.evidence.session_id:
         return memory
     evidence = memory.evidence.model_copy(update={"session_id": aliases[memory.evidence.session_id]})
