@@ -168,7 +168,7 @@ def _write_track(folder: Path, run: Run, name: str, *, calls: bool, verdicts: bo
         if stage == "verdicts" and not (verdicts and rows):
             continue
         stripped = [_stripped(stage, row, calls=calls) for row in rows]
-        _check_rows(stripped, f"{run.folder / stage}.jsonl")
+        _check_rows(stripped, f"{run.folder / stage}.jsonl", run)
         cards[stage] = _write(folder / f"{stage}.jsonl", stripped)
     if calls:
         known = tuple(CallRow.model_fields)
@@ -200,13 +200,15 @@ def _stripped(stage: str, row: Mapping[str, Any], *, calls: bool) -> dict[str, A
     return kept
 
 
-def _check_rows(rows: Sequence[Mapping[str, Any]], where: str) -> None:
+def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None:
+    passed = str(run.manifest["settings"].get("env") or "").split(",")
     for row in rows:
         ours = "\n".join(text for part in _MACHINE for text, _ in texts_of(row.get(part)))
         theirs = "\n".join(text for text, _ in texts_of(row))
-        if leak := leak_in_answer(theirs) or (leak_in(ours) if ours else None):
+        if leak := leak_in_answer(theirs, secret=passed) or (leak_in(ours) if ours else None):
             record = shown(str(row.get("benchmark_id")), 40)
-            raise UsageError(f"{where}, {record}: holds {leak}; take it out before it is published")
+            mend = "take it out, or unset that variable if it is no key" if ": the value of" in leak else "take it out"
+            raise UsageError(f"{where}, {record}: holds {leak}; {mend} before it is published")
 
 
 def _check_card(card: Submission) -> None:

@@ -148,8 +148,11 @@ def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, tm
 class Shy:
     """A system that says of every third record that nobody was there to answer."""
 
+    asked = 0
+
     def predict(self, sample: Any) -> list[str] | Prediction:
-        if int(sample.benchmark_id[-1]) % 3 == 0:
+        self.asked += 1
+        if self.asked % 3 == 0:
             return Prediction(benchmark_id=sample.benchmark_id, track="task1", outcome="transport")
         return []
 

@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge
+from alps.llm.secrets import masked
 from alps.run.board import Board, count_failure
 from alps.run.journal import Journal, journal_key
 from alps.schema import UNHEARD, Prediction
@@ -100,6 +103,7 @@ class TrackPlan:
         floor_systems: The floors, scored in passing where their judge costs nothing.
         floor_sample: The positions of the records that they are scored on where it does.
         outcome: Where everything that comes out of it is collected.
+        n: How many samples there are; 0 where nobody has counted them.
     """
 
     task: Task
@@ -108,6 +112,7 @@ class TrackPlan:
     floor_systems: Mapping[str, Embedded]
     outcome: Outcome
     floor_sample: frozenset[int] = frozenset()
+    n: int = 0
 
     @classmethod
     def of(
@@ -116,13 +121,15 @@ class TrackPlan:
         samples: Callable[[], Iterable[Any]],
         systems: tuple[System, ...],
         floor_systems: Mapping[str, Embedded],
+        *,
         floor_sample: frozenset[int] = frozenset(),
+        n: int = 0,
     ) -> "TrackPlan":
         """Return a plan with nothing done."""
         sessions: dict[str, int] = {}
         boards = {name: Board(task.metrics, sessions) for name in floor_systems}
         outcome = Outcome(Board(task.metrics, sessions), boards)
-        return cls(task, samples, systems, floor_systems, outcome, floor_sample)
+        return cls(task, samples, systems, floor_systems, outcome, floor_sample, n)
 
 
 @dataclass(frozen=True)
@@ -164,11 +171,32 @@ class Unit:
 
 
 def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
-    """Yield every sample of every track as often as it is to be answered."""
-    for track in tracks:
-        for place, sample in enumerate(track.samples()):
+    """Yield every sample of every track as often as it is to be answered, the tracks of one task mixed.
+
+    One ability after the other would tell a program by a row's position which one is rated.
+    """
+    for _, group in groupby(tracks, key=lambda track: track.task.name):
+        for track, place, sample in _mixed(list(group)):
             for repeat in range(len(track.systems)):
                 yield Unit(track, place, sample, repeat)
+
+
+def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
+    """Yield the samples of tracks, each track in its order: at each step, every sample left is equally likely next.
+
+    The draws are the same in every run on tracks of these sizes.
+    """
+    if len(tracks) == 1:
+        yield from ((tracks[0], place, sample) for place, sample in enumerate(tracks[0].samples()))
+        return
+    left = [track.n or sum(1 for _ in track.samples()) for track in tracks]
+    draw = Random(f"{[track.task.track for track in tracks]} {left}")
+    streams = [enumerate(track.samples()) for track in tracks]
+    while any(left):
+        chosen = draw.choices(range(len(tracks)), left)[0]
+        left[chosen] -= 1
+        place, sample = next(streams[chosen])
+        yield tracks[chosen], place, sample
 
 
 async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
@@ -178,17 +206,20 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
     sample `progress` is told whether it was scored.
     """
     waiting = units(plan.tracks)
-    order = array("q")
+    orders = {track.task.track: array("q") for track in plan.tracks}
 
     async def work() -> None:
         for unit in waiting:
-            order.append(plan.journals.number(unit.key))
+            orders[unit.track.task.track].append(plan.journals.number(unit.key))
             progress(await _process(plan, unit))
             if unit.repeat == 0:
                 await _score_free_floors(plan, unit)
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
+    order = array("q")
+    for asked in orders.values():
+        order.extend(asked)
     plan.journals.settle(order)
     if plan.journals.baselines is not None:
         await _judge_floors(plan, plan.journals.baselines)
@@ -236,7 +267,7 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
     if (heard := heard_prediction(plan.journals.predictions, unit)) is not None:
         return heard
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
-    prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
+    prediction = _without_secrets(unit, _fitting(unit, prediction)).model_copy(update={"repeat": unit.repeat})
     # The verdict on an answer that was lost says nothing about this one: it goes first, in case the run dies between.
     await plan.journals.verdicts.withdraw(unit.row({}))
     await plan.journals.predictions.append_together(prediction.model_dump())
@@ -253,6 +284,14 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
     except (ValueError, LookupError, TypeError):
         return None
     return None if prediction is None or prediction.outcome in UNHEARD else prediction
+
+
+def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
+    """Mask the values of secret variables, whatever system repeated them: rows are published, and judges are asked."""
+    own = {"prediction": prediction.prediction, "raw": prediction.raw, "notes": prediction.notes}
+    kept = {**own, "error": prediction.error}
+    safe = masked(kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False))
+    return prediction if safe == kept else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
 
 
 def _fitting(unit: Unit, prediction: Prediction) -> Prediction:

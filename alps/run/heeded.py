@@ -6,7 +6,7 @@ from alps.errors import UsageError
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.secrets import redact
 from alps.settings import SAMPLING, AskSettings, RunSettings
-from alps.systems import is_local
+from alps.systems import PROGRAM, is_local
 from alps.tasks import load_tracks
 from alps.tasks.registry import allow_modules
 
@@ -31,6 +31,8 @@ def check_run(settings: RunSettings) -> None:
     allow_modules(settings.task)
     if is_local(settings.model, load_tracks(settings.task)):
         _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
+    if settings.env is not None and not settings.model.startswith(PROGRAM):
+        raise UsageError(f"env={settings.env} would change nothing: only program:CMD heeds it; leave it out")
     check_judge(settings)
 
 

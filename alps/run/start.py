@@ -237,7 +237,7 @@ def _carry_out(
     refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     with claimed_folder(folder) as ledger:
         if predictions is None:
-            services = open_services(settings, data.tasks, ledger, folder)
+            services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
@@ -310,7 +310,14 @@ async def _run(
 
 def _track_plans(settings: RunSettings, data: Data, services: Services) -> tuple[TrackPlan, ...]:
     return tuple(
-        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task), _floor_sample(settings, track))
+        TrackPlan.of(
+            track.task,
+            track.samples,
+            systems,
+            floor_systems(track.task),
+            floor_sample=_floor_sample(settings, track),
+            n=track.n,
+        )
         for track, systems in zip(data.tracks, services.systems, strict=True)
     )
 
