@@ -3,6 +3,7 @@
 import codecs
 import errno
 import io
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import click
 from alps.errors import AlpsError
 
 INTERRUPTED = 130
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
 """What stands for signs of ours where the encoding of the terminal has none of them, one for one: tables keep shape."""
 
@@ -67,4 +69,5 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Return `text` on one line; what others wrote may stand in it, and must not steer the terminal."""
+    return _CONTROLS.sub("?", " ".join(text.split()))

@@ -295,6 +295,11 @@ async def _score_floors(plan: Plan, unit: Unit) -> None:
         return
     for name, system in unit.track.floor_systems.items():
         prediction = system.answer(unit.sample)
+        if prediction.outcome != "ok":  # a floor of the user's own raised: it has no answer that could be scored
+            unit.track.outcome.floors[name].failed_predictions[prediction.outcome] += 1
+            unit.track.outcome.floors[name].add_unscored()
+            unit.track.outcome.remember_error(name, prediction.error, unit.place)
+            continue
         verdict = await task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
         scored = task.score(unit.sample, prediction, verdict, plan.floor_judge)
         unit.track.outcome.floors[name].add(unit.place, unit.sample.session_id, scored)
