@@ -74,6 +74,7 @@ class Cache:
             self._open()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
+                self._let_go()
                 raise UsageError(f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off") from error
             self._rebuild()
         except OSError as error:
@@ -116,13 +117,17 @@ class Cache:
     def _rebuild(self) -> None:
         """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't be lost."""
         self.rebuilt = True
-        if hasattr(self, "_db"):
-            self._db.close()
+        self._let_go()
         self.path.replace(self.path.with_suffix(".broken"))
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).unlink()
         self._open()
+
+    def _let_go(self) -> None:
+        """Close what was opened, if anything was."""
+        if hasattr(self, "_db"):
+            self._db.close()
 
     def get(self, key: str) -> Reply | None:
         """Return the reply stored under `key`; none once the cache is closed."""
