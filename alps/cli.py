@@ -7,7 +7,7 @@ import click
 
 from alps import __version__
 from alps.completion import COMPARE, COMPLETE_VAR, OWN_TASK, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
-from alps.errors import BudgetError
+from alps.errors import BudgetError, TooManyFailuresError
 from alps.guard import encode_all, guarded
 
 
@@ -449,8 +449,8 @@ def _show(finished: Any) -> None:
     show_run(finished.summary, metrics, folder=str(finished.folder))
     if finished.budget_spent:
         raise BudgetError("stopped by the budget; the same command with a larger one goes on")
-    if finished.too_many_unscored:
-        sys.exit(1)
+    if finished.complaint is not None:
+        raise TooManyFailuresError(finished.complaint)
 
 
 def main() -> NoReturn:

@@ -7,7 +7,8 @@ AlpsError                exit 2, one line: what, where, how to mend
 ├── RunFolderError       a run folder that can't be used as asked
 ├── CredentialError      a provider's key that is missing or was refused
 ├── QuotaError           a provider that lets nothing through for longer than a run should wait
-└── BudgetError          exit 3: the money or the tokens allowed are spent
+├── BudgetError          exit 3: the money or the tokens allowed are spent
+└── TooManyFailuresError exit 1: the run is finished, but more of it failed than may
 """
 
 from collections.abc import Iterable
@@ -82,6 +83,12 @@ class BudgetError(AlpsError):
     """The run was stopped because what it may spend is spent."""
 
     exit_code = 3
+
+
+class TooManyFailuresError(AlpsError):
+    """A finished run of which a larger share than `max_failures` failed or is unscored."""
+
+    exit_code = 1
 
 
 def closest(word: str, known: Iterable[str]) -> str:

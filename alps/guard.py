@@ -3,6 +3,7 @@
 import codecs
 import errno
 import io
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from alps.errors import AlpsError
 INTERRUPTED = 130
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that end a command as Ctrl-C does: `kill`, a container that stops, a terminal that is closed."""
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
 """What stands for signs of ours where the encoding of the terminal has none of them, one for one: tables keep shape."""
 
@@ -106,4 +108,5 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Return `text` on one line; what others wrote may stand in it, and must not steer the terminal."""
+    return _CONTROLS.sub("?", " ".join(text.split()))

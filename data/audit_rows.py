@@ -3,13 +3,13 @@
 `read_track` stops at the first row that can't be joined, as a run must. An audit goes on, and finds the others.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from alps.data.audit_findings import Tally
 from alps.data.release import GOLD, INPUT, Row
+from alps.jsonl import parse_json
 from alps.text import fold
 
 Turns = list[tuple[str, str]]
@@ -99,7 +99,7 @@ def joined(folder: Path, tally: Tally, *, with_gold: bool = True) -> Iterator[tu
             gold = None
             if gold_file is not None and places is not None and name in places:
                 gold_file.seek(places[name])
-                gold = json.loads(gold_file.readline())
+                gold = parse_json(gold_file.readline())
             elif gold_file is not None:
                 tally.find(MISALIGNED, "serious", "the input row has no gold row", name, f"not in {GOLD}")
             yield name, row, gold
@@ -146,7 +146,7 @@ def _lines(path: Path) -> Iterator[tuple[int, int, Row | None]]:
         for line, raw in enumerate(file, start=1):
             if raw.strip():
                 try:
-                    row = json.loads(raw)
+                    row = parse_json(raw)
                 except (ValueError, RecursionError):
                     row = None
                 yield line, offset, row if isinstance(row, dict) else None

@@ -4,7 +4,6 @@ Input rows stream; of the gold rows only their places are kept in memory.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 
 from alps.data.hub import HUB, HubSplit, open_hub
 from alps.errors import DataError, UsageError, closest
-from alps.jsonl import dump
+from alps.jsonl import dump, parse_json
 from alps.schema import GoldNeeded
 
 INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
@@ -117,7 +116,7 @@ def read_track(folder: Path) -> Iterator[RowPair]:
             else:
                 places[name] = ~place  # met: below 0
                 gold_file.seek(place >> _LINE_BITS)
-                yield RowPair(row, json.loads(gold_file.readline()), line, _line_of(place))
+                yield RowPair(row, parse_json(gold_file.readline()), line, _line_of(place))
     finally:
         if gold_file is not None:
             gold_file.close()
@@ -207,7 +206,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 def _parse(raw: bytes, path: Path, line: int) -> Row:
     try:
-        row = json.loads(raw)
+        row = parse_json(raw)
     except (ValueError, RecursionError) as error:
         raise DataError(f"not JSON ({error})", path=path, line=line) from error
     if not isinstance(row, dict):

@@ -1,6 +1,5 @@
 """What is read of a `calibration.json`: people edit such files and pass them on, so all that is used is checked."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from alps.errors import DataError, UsageError
+from alps.jsonl import parse_json
 
 Value = int | float | str
 Texts = Annotated[str, Field(max_length=2_000)]
@@ -121,7 +121,7 @@ def read_calibration_row(path: Path) -> CalibrationRow:
     if not path.is_file():
         raise UsageError(f"calibration={path}: no calibration there; alps calibrate writes one")
     try:
-        row = json.loads(path.read_bytes())
+        row = parse_json(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
         raise DataError("not JSON that can be read; calibrate again", path=path) from error
     if not isinstance(row, dict) or "rubrics" not in row:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import DataError, closest
+from alps.jsonl import parse_json
 from alps.stats.agreement import Scale
 
 Value = int | float | str
@@ -219,7 +220,7 @@ class _NotANumber(ValueError):
 
 def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
+        value = parse_json(raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
         if _ESCAPED_HALF.search(raw):  # half a character can be read, but written nowhere
             value = json.loads(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
     except _NotANumber as error:
@@ -257,7 +258,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _field_of(raw: bytes) -> str | None:
     """Return the field of the first number that is none; None where the rest is no JSON either."""
     try:
-        return _place_of(json.loads(raw))
+        return _place_of(parse_json(raw))
     except (ValueError, RecursionError):
         return None
 

@@ -160,8 +160,8 @@ class Task:
 
     @property
     def headline(self) -> Metric:
-        """The metric that stands for the track."""
-        return next(metric for metric in self.metrics if metric.headline)
+        """The metric that stands for the track: the one marked so, else the first."""
+        return next((metric for metric in self.metrics if metric.headline), self.metrics[0])
 
     def answer_to(self, sample: Any) -> AnswerType[Any] | None:
         """Return what an LLM is held to for `sample`; None for plain text."""

@@ -5,16 +5,22 @@ or a card names is a stranger's word, and looking at a file must not run what it
 """
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
+from typing import Any
 
-from alps.errors import CodeNotImportedError, UsageError, closest
+from alps.errors import AlpsError, CodeNotImportedError, UsageError, closest
 from alps.tasks.base import DEFAULTS, Task, TaskOptions
 
 TASKS = ("extraction", "update", "retrieval", "utilization")
 ALL = "all"
 PYTHON = "python:"
+_CALLED = ("messages", "input_row", "has_gold", "judge_requests", "score")
+"""Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have ValueErrors."""
 _typed: set[str] = set()
 """The `python:MODULE` names that the user typed in this process: the only modules that may be imported."""
 
@@ -47,12 +53,65 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     wanted = TASKS if names == ALL else tuple(dict.fromkeys(names.split(",")))
     if ALL in wanted:
         raise UsageError(f"task={names}: '{ALL}' is every task and stands alone")
-    found = tuple(track for name in wanted for track in _module(name).tracks(options))
+    found = tuple(track for name in wanted for track in _tracks_of(name, options))
     if options.scoring == "alps":
         return found
     from alps.tasks.authors_v1 import rescored
 
     return rescored(found)
+
+
+def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
+    """Return the tracks of one task; those of a user's module are checked before anything is asked or paid for."""
+    module = _module(name)
+    if not name.startswith(PYTHON):
+        return tuple(module.tracks(options))
+    try:
+        tracks = tuple(module.tracks(options))
+    except AlpsError:
+        raise
+    except Exception as error:
+        raise UsageError(f"task={name}: tracks(options) raised {type(error).__name__}: {error}") from error
+    if not tracks or not all(isinstance(track, Task) for track in tracks):
+        raise UsageError(f"task={name}: tracks(options) must return one or more alps.tasks.Task")
+    if bare := next((task.track for task in tracks if not task.metrics), None):
+        raise UsageError(f"task={name}: track {bare} has no metrics; give it one Metric or more")
+    if len({task.track for task in tracks}) < len(tracks):
+        raise UsageError(f"task={name}: two of its tracks have the same name; give each a name of its own")
+    return tuple(_in_one_line(task, name) for task in tracks)
+
+
+def _in_one_line(task: Task, name: str) -> Task:
+    """Return a user's task whose functions raise a `UsageError` that says which of them failed, and in which line."""
+
+    def failed(function: str, error: Exception) -> UsageError:
+        frame = extract_tb(error.__traceback__)[-1]
+        raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return UsageError(
+            f"task={name}: its {function} raised {raised} ({Path(frame.filename).name}, line {frame.lineno})"
+        )
+
+    def guarded(function: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def guard(*words: Any) -> Any:
+            try:
+                return call(*words)
+            except AlpsError:
+                raise
+            except Exception as error:
+                raise failed(function, error) from error
+
+        return guard
+
+    async def judge(*words: Any) -> Any:
+        try:
+            return await task.judge(*words)
+        except AlpsError:
+            raise
+        except Exception as error:
+            raise failed("judge", error) from error
+
+    calls: dict[str, Any] = {function: guarded(function, getattr(task, function)) for function in _CALLED}
+    return replace(task, judge=judge, **calls)
 
 
 def _module(name: str) -> ModuleType:

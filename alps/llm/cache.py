@@ -75,6 +75,7 @@ class Cache:
             self._open()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
+                self._let_go()
                 raise UsageError(f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off") from error
             self._rebuild()
         except OSError as error:
@@ -116,8 +117,7 @@ class Cache:
     def _rebuild(self) -> None:
         """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't be lost."""
         self.rebuilt = True
-        if hasattr(self, "_db"):
-            self._db.close()
+        self._let_go()
         names = (".broken", *(f".{number}.broken" for number in range(2, 1_000)))
         free = (path for path in map(self.path.with_suffix, names) if not path.exists())
         self._aside = next(free, self._aside)  # one that was put aside before stays
@@ -126,6 +126,11 @@ class Cache:
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).unlink()
         self._open()
+
+    def _let_go(self) -> None:
+        """Close what was opened, if anything was."""
+        if hasattr(self, "_db"):
+            self._db.close()
 
     def get(self, key: str) -> Reply | None:
         """Return the reply stored under `key`; none once the cache is closed."""

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from alps.jsonl import is_too_deep, parse_json
+
 PARSER_VERSION = "1"
 """Counts up with every change of what is read out of a text; part of a judge's fingerprint."""
 
@@ -86,6 +88,8 @@ def _decoded(source: str) -> Iterator[object]:
             return
         try:
             node, at = decoder.raw_decode(source, match.start())
+            if is_too_deep(node):
+                raise ValueError("nested too deeply")
         except (ValueError, RecursionError):
             if _JSON_LIKE.match(source, match.start()):
                 return
@@ -179,7 +183,7 @@ def close_truncated(body: str) -> str | None:
 
 def _loads(text: str) -> object | None:
     try:
-        node: object = json.loads(text, strict=False)
+        node: object = parse_json(text, strict=False)
     except (ValueError, RecursionError):
         return None
     return node

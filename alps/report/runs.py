@@ -1,6 +1,5 @@
 """A run folder as it is read for people: finished or not, with its data or without."""
 
-import json
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from alps.errors import RunFolderError, UsageError, closest
-from alps.jsonl import Row, scan
+from alps.jsonl import Row, parse_json, scan
 from alps.report.tables import lead_of
 from alps.tasks import Metric, Task, TaskOptions, load_tracks
 from alps.tasks.registry import not_importable
@@ -244,7 +243,7 @@ def _visible_character(character: str) -> str:
 
 def _read_object(path: Path, needed: Sequence[str]) -> Row:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RunFolderError(f"{path}: not JSON; the same alps run again can't mend this, remove the folder") from error
     except OSError as error:

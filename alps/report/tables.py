@@ -1,6 +1,8 @@
 """The table at the end of a run; fits 80 columns."""
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -13,8 +15,10 @@ from alps.report.corrected import corrected_part
 from alps.report.numbers import counted, interval, number, spent
 from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
+from alps.systems.raised import STDERR, TRACEBACKS
 from alps.tasks import Metric
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
 """Below so many columns a table of floors has to be narrower, too."""
 
@@ -168,10 +172,11 @@ def _floors(found: Mapping[str, Any], metrics: Sequence[Metric], *, narrow: bool
     table.add_column("95 % interval", justify="right", no_wrap=True)
     table.add_column("this run is\nabove by" if narrow else "this run is above by", justify="right", no_wrap=True)
     for name, floor in floors.items():
-        score = floor["scores"][lead]
+        score = floor["scores"].get(lead, {"value": None, "low": None, "high": None})
         above = floor.get("above")
         apart = "\n" if narrow else " "
         ahead = f"{number(above['value'])}{apart}{interval(above)}" if above else f"(another{apart}judge)"
+        ahead = "–" if score["value"] is None else ahead
         table.add_row(name.removeprefix("floor/") if narrow else name, number(score["value"]), interval(score), ahead)
     return table
 
@@ -190,7 +195,7 @@ def _account(found: Mapping[str, Any]) -> list[str]:
         if found[stage]:
             kinds = ", ".join(f"{count} {kind}" for kind, count in found[stage].items())
             lines.append(f"Failed {what}: {kinds}.")
-    lines += [f"  {kind}: {error[:66]}" for kind, error in found["errors"].items()]
+    lines += [f"  {kind}: {_CONTROLS.sub('?', error)}" for kind, error in found["errors"].items()]
     lines += [f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)." for cut in _cut(found)]
     said = [f"{found['repaired']} mended"] if found["repaired"] else []
     counts = found.get("counts", {})
@@ -254,7 +259,8 @@ def reasons_of(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> list[str]:
-    scores = [score for found in summary["tracks"].values() for score in found["scores"].values()]
+    rows = [row for found in summary["tracks"].values() for row in (found, *found["floors"].values())]
+    scores = [score for row in rows for score in row["scores"].values()]
     lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
     lines += [f"No interval: {reason}." for reason in reasons_of(summary)]
     bare = dict.fromkeys(
@@ -276,4 +282,7 @@ def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]],
         lines.append(f"Judge {summary['judge']}: not comparable with LLM-judged scores.")
         if summary["judge"] == "lexical":
             lines.append(f"  Its agreement: {AGREEMENT}.")
+    failed = any(found["errors"] for found in summary["tracks"].values())
+    logs = (Path(folder) / name for name in (TRACEBACKS, STDERR))
+    lines += [f"More on the errors: {path}" for path in logs if failed and path.is_file()]
     return [*lines, f"Run folder: {folder}"]

@@ -351,7 +351,11 @@ def _remember(outcome: Outcome, prediction: Prediction, place: int) -> None:
 async def _score_free_floors(plan: Plan, unit: Unit) -> None:
     """Score the floors on one record where their judge needs no call."""
     for name, prediction, asks in _floor_answers(plan, unit):
-        if not asks:
+        if prediction.outcome != "ok":  # a floor of the user's own raised: it has no answer that could be scored
+            unit.track.outcome.floors[name].failed_predictions[prediction.outcome] += 1
+            unit.track.outcome.floors[name].add_unscored()
+            unit.track.outcome.remember_error(name, prediction.error, unit.place)
+        elif not asks:
             verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
             _add_floor(plan, unit, name, prediction, verdict)
 
@@ -385,7 +389,8 @@ def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction, bo
         return
     for name, system in unit.track.floor_systems.items():
         prediction = system.answer(unit.sample)
-        asks = task.judge_requests(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+        failed = prediction.outcome != "ok"
+        asks = not failed and task.judge_requests(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
         yield name, prediction, bool(asks)
 
 

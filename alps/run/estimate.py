@@ -107,7 +107,8 @@ def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     if not drawn or not judge.comparable:
         return []
     answers = [system.answer(unit.sample) for system in track.floor_systems.values()]
-    asked = [track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in answers]
+    given = [answer for answer in answers if answer.outcome == "ok"]
+    asked = [track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in given]
     return [request for requests in asked for request in requests]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from alps import __version__
 from alps.errors import RunFolderError, UsageError
-from alps.jsonl import dump
+from alps.jsonl import dump, parse_json
 from alps.llm.secrets import redact
 
 CONFIG, MANIFEST = "config.toml", "manifest.json"
@@ -120,7 +120,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RunFolderError(f"{path}: not JSON; choose another out=, or remove the folder") from error
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(n), dict) for n in ("settings", "data")):

@@ -40,8 +40,10 @@ from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, TrackData, open_data
 from alps.run.summary import summarise_run, summarise_track
+from alps.schema import FAILURES
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
+from alps.systems.raised import STDERR, TRACEBACKS
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, allow_modules
 from alps.tasks.unimported import RECORDED, recorded
@@ -51,13 +53,20 @@ PREDICTIONS = "predictions.jsonl"
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run: its folder and summary, and whether too many records are unscored or the budget is spent."""
+    """A finished run.
+
+    Attributes:
+        too_many_unscored: Whether a larger share of the records than `max_failures` is unscored.
+        complaint: What to say of a run of which a larger share failed or is unscored, with the first error; else None.
+        budget_spent: Whether the budget stopped it.
+    """
 
     folder: Path
     summary: dict[str, Any]
     tasks: tuple[Task, ...]
     too_many_unscored: bool
     budget_spent: bool
+    complaint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -261,7 +270,28 @@ def _carry_out(
     tracks = found.values()
     unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))
     spent = any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
-    return Finished(folder, summary, data.tasks, unscored > settings.max_failures * n, spent)
+    return Finished(
+        folder,
+        summary,
+        data.tasks,
+        too_many_unscored=unscored > settings.max_failures * n,
+        budget_spent=spent,
+        complaint=_complaint(list(tracks), settings.max_failures, folder),
+    )
+
+
+def _complaint(tracks: Sequence[Mapping[str, Any]], most: float, folder: Path) -> str | None:
+    """Say that more than the share `most` of the records failed or is unscored, and the first error whole."""
+    n = sum(track["n"] for track in tracks)
+    unscored = sum(track["unscored"] for track in tracks)
+    failed = sum(track["failed_predictions"].get(kind, 0) for track in tracks for kind in FAILURES)
+    if failed + unscored <= most * n:
+        return None
+    account = f"{failed} of {n} predictions failed, {unscored} are unscored: more than max_failures={100 * most:g}%"
+    named = [item for track in tracks for item in track["errors"].items() if not item[0].startswith("floor/")]
+    first = [f"; {kind}: {error}" for kind, error in named[:1]]
+    log = [f" (more in {folder / name})" for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
+    return "".join([account, *first, *log[:1]])
 
 
 async def _run(
@@ -292,7 +322,7 @@ async def _run(
         floor_judge = judge if judge.comparable else LexicalJudge()
         journals = Journals.open(folder, baselines=floor_judge.comparable)
         plan = Plan(
-            tracks=_track_plans(settings, data, services),
+            tracks=_track_plans(settings, data, services, folder),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
             floor_judge=floor_judge,
@@ -308,13 +338,15 @@ async def _run(
     return plan, chosen
 
 
-def _track_plans(settings: RunSettings, data: Data, services: Services) -> tuple[TrackPlan, ...]:
+def _track_plans(
+    settings: RunSettings, data: Data, services: Services, folder: Path | None = None
+) -> tuple[TrackPlan, ...]:
     return tuple(
         TrackPlan.of(
             track.task,
             track.samples,
             systems,
-            floor_systems(track.task),
+            floor_systems(track.task, folder),
             floor_sample=_floor_sample(settings, track),
             n=track.n,
         )

@@ -18,7 +18,7 @@ def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
     scores = {metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)}
     repeats = {}
     if len(track.systems) > 1:
-        lead = leading_metric(task, plan.judge)
+        lead = leading_metric(task.metrics, plan.judge) or task.headline
         repeats = {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
     return {
         "task": task.name,
@@ -75,11 +75,10 @@ def summarise_calls(totals: Totals) -> dict[str, Any]:
     }
 
 
-def leading_metric(task: Task, judge: Judge) -> Metric:
-    """Return the headline of a task, or the first metric that `judge` can score where that is beyond it."""
-    if _beyond(task.headline, judge) is None:
-        return task.headline
-    return next(metric for metric in task.metrics if _beyond(metric, judge) is None)
+def leading_metric(metrics: Sequence[Metric], judge: Judge) -> Metric | None:
+    """Return the headline among `metrics`, or the first that `judge` can score; None where it can score none."""
+    scorable = [metric for metric in metrics if _beyond(metric, judge) is None]
+    return next((metric for metric in scorable if metric.headline), next(iter(scorable), None))
 
 
 def _beyond(metric: Metric, judge: Judge) -> str | None:
@@ -94,7 +93,10 @@ def _beyond(metric: Metric, judge: Judge) -> str | None:
 
 
 def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
-    """Return the metrics to report: the optional ones only where they were asked for."""
+    """Return the metrics to report: the optional ones only where they were asked for.
+
+    There is always one: a task whose only figures need a system that ranks has a row without a value.
+    """
 
     def belongs(metric: Metric) -> bool:
         if metric.ranking:
@@ -104,7 +106,7 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
             return plan.options.extras if metric.support else board.has(metric.name) and asked
         return True
 
-    return [metric for metric in task.metrics if belongs(metric)]
+    return [metric for metric in task.metrics if belongs(metric)] or [task.headline]
 
 
 def _speed(track: TrackPlan) -> dict[str, Any]:
@@ -115,8 +117,11 @@ def _speed(track: TrackPlan) -> dict[str, Any]:
 
 
 def _score(outcome: Outcome, judge: Judge, metric: Metric) -> dict[str, Any]:
-    if reason := _beyond(metric, judge):
-        return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
+    reason = _beyond(metric, judge)
+    if metric.ranking and not outcome.board.total("ranked"):
+        reason = reason or "the system ranks nothing"
+    if reason:
+        return _unscored(reason)
     estimate = outcome.board.estimate(metric)
     row = estimate.row
     bounds = outcome.board.bounds(metric, estimate)
@@ -125,12 +130,23 @@ def _score(outcome: Outcome, judge: Judge, metric: Metric) -> dict[str, Any]:
     return row
 
 
+def _unscored(reason: str) -> dict[str, Any]:
+    return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
+
+
 def _floor(plan: Plan, track: TrackPlan, name: str) -> dict[str, Any]:
-    """Return a floor's scores, and how far the run is above it on the records that both have."""
+    """Return a floor's scores, and how far the run is above it on the records that both have.
+
+    Where its judge can score none of them the headline stands there without a value, and why.
+    """
     board, floor, judge = track.outcome.board, track.outcome.floors[name], plan.floor_judge
-    lead = leading_metric(track.task, judge)
-    shown = [m for m in track.task.metrics if _beyond(m, judge) is None and not m.optional]
+    shown = [m for m in track.task.metrics if _beyond(m, judge) is None and (m.headline or not m.optional)]
     shown = [m for m in shown if not m.ranking or floor.total("ranked")]
+    lead = leading_metric(shown, judge)
+    if lead is None:
+        headline = track.task.headline
+        reason = _beyond(headline, judge) or f"{name} ranks nothing"
+        return {"judge": judge.name, "lead": headline.name, "scores": {headline.name: _unscored(reason)}}
     row: dict[str, Any] = {
         "judge": judge.name,
         "lead": lead.name,

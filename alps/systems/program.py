@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, redact
 from alps.llm.types import EmptyAnswer, Read
 from alps.schema import Outcome, Prediction
@@ -351,7 +352,7 @@ def _split(command: str, key: str) -> list[str]:
 
 def _json_object(text: str) -> dict[str, Any] | None:
     try:
-        node = json.loads(text)
+        node = parse_json(text)
     except (ValueError, RecursionError):
         return None
     return node if isinstance(node, dict) else None

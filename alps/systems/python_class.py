@@ -21,10 +21,10 @@ from alps.llm.secrets import masked, redact
 from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
 from alps.systems.base import OnTask
+from alps.systems.raised import Tracebacks, described, one_line
 from alps.tasks import Task
 
 _CLOSING_TIME = 10.0
-_ERROR_LENGTH = 300
 
 Call = Callable[[], Any]
 Ended = tuple[Any, BaseException | None]
@@ -42,6 +42,7 @@ class PythonSystem:
         task: What is asked, unless `on` says otherwise.
         timeout: Seconds for one sample.
         in_flight: How many calls of an async `predict` may be under way at once.
+        tracebacks: The file that keeps what `predict` raises; None for nowhere.
 
     Raises:
         UsageError: If the module, the class or its `predict` is missing, or can't be used.
@@ -49,12 +50,15 @@ class PythonSystem:
 
     _worker: "_Worker"
 
-    def __init__(self, path: str, *, task: Task, timeout: float, in_flight: int = 16) -> None:
+    def __init__(
+        self, path: str, *, task: Task, timeout: float, in_flight: int = 16, tracebacks: Path | None = None
+    ) -> None:
         self.name = f"python:{path}"
         key = f"model={self.name}"
         self._object = _instantiate(path, key)
         self.settings: Mapping[str, Any] = {"class": path, "timeout": timeout, **_declared_settings(self._object, key)}
         self._task, self._timeout = task, timeout
+        self._tracebacks = Tracebacks(tracebacks)
         self._in_thread = not inspect.iscoroutinefunction(self._object.predict)
         self._width = 1 if self._in_thread else in_flight
         self._renew()
@@ -79,7 +83,8 @@ class PythonSystem:
             return _failed(task, sample, "empty", f"no answer within {self._timeout:g} s")
         result, error = ended
         if error is not None:
-            return _failed(task, sample, "invalid", f"raised {_describe(error)}")
+            self._tracebacks.keep(error, about=f"{task.track}, {sample.benchmark_id}")
+            return _failed(task, sample, "invalid", f"raised {described(error)}")
         return _understood(task, sample, result)
 
     async def aclose(self) -> None:
@@ -143,7 +148,7 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
     if said is not None and said.benchmark_id != sample.benchmark_id:
         return _failed(task, sample, "invalid", f"answered for '{said.benchmark_id}' instead")
     if said is not None and said.outcome != "ok":
-        error_text = None if said.error is None else _one_line(said.error)
+        error_text = None if said.error is None else one_line(said.error)
         return said.model_copy(update={"track": task.track, "prediction": None, "error": error_text})
     raw = said.raw if said is not None else None
     try:
@@ -165,7 +170,7 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
 
 def _failed(task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None) -> Prediction:
     name, track = sample.benchmark_id, task.track
-    return Prediction(benchmark_id=name, track=track, outcome=outcome, error=_one_line(error), raw=raw)
+    return Prediction(benchmark_id=name, track=track, outcome=outcome, error=one_line(error), raw=raw)
 
 
 def _deliver(future: asyncio.Future[Ended], ended: Ended) -> None:
@@ -203,7 +208,7 @@ def _instantiate(path: str, key: str) -> Any:
         raise UsageError(f"{key}: no class '{class_name}' in {module_name}{closest(class_name, classes)}")
     instance, error = _end_of(made)
     if error is not None:
-        raise UsageError(f"{key}: {class_name}() raised {_describe(error)}") from error
+        raise UsageError(f"{key}: {class_name}() raised {described(error)}") from error
     if not callable(getattr(instance, "predict", None)):
         names = [name for name in dir(instance) if not name.startswith("_")]
         foreign = type(instance).__module__ == "builtins"  # a function that returns a text, say: no typo of theirs
@@ -225,7 +230,7 @@ def _import(name: str, key: str) -> ModuleType:
             where = getattr(sys.modules.get(parent), "__path__", []) if parent else [here]
             known = [module.name for module in pkgutil.iter_modules(where, f"{parent}." if parent else "")]
             raise UsageError(f"{key}: no module '{missing}'{closest(missing, known)}") from error
-        raise UsageError(f"{key}: importing {name} raised {_describe(error)}") from error
+        raise UsageError(f"{key}: importing {name} raised {described(error)}") from error
 
 
 def _declared_settings(instance: Any, key: str) -> dict[str, Any]:
@@ -262,12 +267,3 @@ def _as_text(node: Any) -> str:
         return json.dumps(node, ensure_ascii=False)
     except (TypeError, ValueError):
         return repr(node)
-
-
-def _describe(error: BaseException) -> str:
-    said, _ = _end_of(lambda: str(error))  # an exception may raise when it is asked what it says
-    return _one_line(f"{type(error).__name__}: {said}" if said else type(error).__name__)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(redact(text).split())[:_ERROR_LENGTH]

@@ -8,6 +8,7 @@ from alps.errors import UsageError, closest
 from alps.systems import baselines, floors, rules
 from alps.systems.base import System
 from alps.systems.embedded import Embedded, Unheard
+from alps.systems.raised import STDERR, TRACEBACKS
 from alps.systems.recorded import RecordedPredictions
 from alps.systems.retriever import RETRIEVERS, retriever
 from alps.tasks import Task
@@ -45,10 +46,15 @@ def embedded_systems(task: Task) -> dict[str, Callable[[Any], dict[str, Any]]]:
     return {**EMBEDDED.get(task.name, {}), **task.systems}
 
 
-def floor_systems(task: Task) -> dict[str, Embedded]:
-    """Return the floors that stand beside every score of `task`."""
+def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
+    """Return the floors that stand beside every score of `task`; what they raise is kept in `folder`."""
     floors = {name: f for name, f in embedded_systems(task).items() if name.startswith("floor/")}
-    return {name: Embedded(name, task.track, function) for name, function in floors.items()}
+    log = _tracebacks_in(folder)
+    return {name: Embedded(name, task.track, function, tracebacks=log) for name, function in floors.items()}
+
+
+def _tracebacks_in(folder: Path | None) -> Path | None:
+    return None if folder is None else folder / TRACEBACKS
 
 
 def embedded_names(task: Task) -> tuple[str, ...]:
@@ -72,7 +78,7 @@ def resolve_system(
         model: The name.
         task: What it is asked.
         timeout: Seconds that a program or a class may take for one sample.
-        folder: Where a program's stderr is kept; None for nowhere.
+        folder: Where a program's stderr is kept, and what a class raises; None for nowhere.
         env: Variables of the environment that a program gets, too.
 
     Raises:
@@ -85,13 +91,14 @@ def resolve_system(
     if model.startswith(PROGRAM):
         from alps.systems.program import ProgramSystem
 
-        stderr = folder / "program.stderr.log" if folder is not None else None
+        stderr = folder / STDERR if folder is not None else None
         command = model.removeprefix(PROGRAM)
         return ProgramSystem(command, task=task, timeout=timeout, stderr_path=stderr, env=env)
     if model.startswith(PYTHON):
         from alps.systems.python_class import PythonSystem
 
-        return PythonSystem(model.removeprefix(PYTHON), task=task, timeout=timeout)
+        path = model.removeprefix(PYTHON)
+        return PythonSystem(path, task=task, timeout=timeout, tracebacks=_tracebacks_in(folder))
     if model == NO_SYSTEM:
         return Unheard(model, task.track)
     known = embedded_names(task)
@@ -103,7 +110,7 @@ def resolve_system(
             raise UsageError(f"model={model}: no system of {task.name}, {only} (embedded there: {names})")
         raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})")
     if model in (functions := embedded_systems(task)):
-        return Embedded(model, task.track, functions[model])
+        return Embedded(model, task.track, functions[model], tracebacks=_tracebacks_in(folder))
     return retriever(RULES_OF_RETRIEVAL if model == "rules" else model, task.track)
 
 

@@ -1,0 +1,59 @@
+"""Exceptions of the user's own code: one line for the record, and the whole traceback in the run folder."""
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from alps.llm.secrets import redact
+
+TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
+_MOST, _LONGEST = 20, 20_000
+_ERROR_LENGTH = 2_000
+
+
+class Tracebacks:
+    """Keeps what is raised in a file, with secrets masked.
+
+    Of exceptions of one type from one line only the first is kept, and 20 in all: a system that fails on every one of
+    a thousand records fails in the same place.
+
+    Args:
+        path: The file, which is begun at the first exception and continued when a run goes on; None for nowhere.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._seen: set[tuple[str, str, int | None]] = set()
+
+    def keep(self, error: BaseException, *, about: str) -> None:
+        """Write down the traceback of `error`, which was raised about the record `about`."""
+        frames = traceback.extract_tb(error.__traceback__)
+        file, line = (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
+        origin = type(error).__name__, file, line
+        if self._path is None or origin in self._seen or len(self._seen) == _MOST:
+            return
+        self._seen.add(origin)
+        text = redact(f"{about}:\n{_formatted(error)[-_LONGEST:]}\n")
+        with suppress(OSError), self._path.open("ab") as log:  # a full disk must not end the run here
+            log.write(text.encode(errors="replace"))
+
+
+def described(error: BaseException) -> str:
+    """Return an exception on one line, with secrets masked: `ValueError: its message`."""
+    try:
+        message = str(error)
+    except BaseException:  # an exception may raise when it is asked for its message
+        message = ""
+    return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def one_line(text: str) -> str:
+    """Return `text` on one line of at most 2,000 characters, with secrets masked."""
+    return " ".join(redact(text).split())[:_ERROR_LENGTH]
+
+
+def _formatted(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # as above, or a chain of causes that is too deep
+        return "".join(traceback.format_tb(error.__traceback__))

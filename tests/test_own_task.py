@@ -1,0 +1,262 @@
+"""A task of one's own, whatever its metrics and baselines: it is scored to the end, or refused before anything is paid.
+
+`alps` runs in an empty folder with a module of the user's, as in docs/extending.md.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.endtoend import Finished, one_line, run, summary
+from tests.loopback import Answer, serve
+
+MODULE = """
+from alps.judges.base import fingerprint_id
+from alps.llm.types import AnswerType, Read
+from alps.prompts import read_prompt
+from alps.schema import Record
+from alps.judges.rubric import RubricQuestion, add_rubric
+from alps.tasks import Metric, Scored, Task
+from pathlib import Path
+
+PROMPT = read_prompt("<!-- id: mood/1 -->\\nName the mood.", "moods.py")
+RUBRIC = add_rubric(Path(__file__).with_name("fitting.md"))
+
+
+class Sample(Record):
+    benchmark_id: str
+    session_id: str
+    text: str
+    gold: str | None
+
+
+class Answer(Record):
+    mood: str
+
+
+def read_answer(node):
+    if not isinstance(node, dict) or not isinstance(node.get("mood"), str):
+        raise ValueError("expected a text `mood`")
+    return Read(node["mood"])
+
+
+async def judge(sample, prediction, judge, options):
+    row = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for([RUBRIC])), "error": None}
+    if not judge.rates:
+        return row
+    question = RubricQuestion("fitting", sample.text, prediction.prediction["mood"], sample.gold, ())
+    return row | (await judge.rate(question, about=sample.benchmark_id)).row()
+
+
+def score(sample, prediction, verdict, judge):
+    if verdict is None:
+        return Scored({"exact": 0.0, "fitting": 0.0})
+    scores = {"exact": float(prediction.prediction["mood"] == sample.gold)}
+    return Scored(scores | ({"fitting": float(verdict["marks"]["met"])} if "marks" in verdict else {}))
+
+
+def tracks(options):
+    name = row = None
+    return (
+        Task(
+            name="mood",
+            track="mood",
+            prompt=PROMPT,
+            answer=AnswerType(schema=Answer, read=read_answer, partial=False),
+            read_sample=lambda row, gold: Sample(**row, gold=gold["mood"] if gold else None),
+            messages=lambda sample: ({"role": "user", "content": sample.text},),
+            input_row=lambda sample: {"benchmark_id": sample.benchmark_id},
+            to_prediction=lambda mood: {"mood": mood},
+            has_gold=lambda sample: sample.gold is not None,
+            judge=judge,
+            judge_requests=lambda *words: (),
+            score=score,
+            metrics=(METRICS),
+            rubrics=(RUBRIC,),
+            systems={SYSTEMS},
+        ),
+    )
+"""
+RUBRIC = """<!-- id: fitting/1 -->
+Does the `response` fit the mood of the `query`? Reply {"reason": …, "verdict": "met" or "not_met"}.
+"""
+RATED = 'Metric("fitting", "fitting", headline=True, rates=True),'
+EXACT = 'Metric("exact", "exact", headline=True),'
+CALM = '"floor/calm": lambda sample: {"mood": "calm"}'
+BROKEN = '"floor/calm": lambda sample: {"mood": 1 / 0}'
+
+METRICS = {
+    "rates": RATED,
+    "relations": 'Metric("exact", "exact", headline=True, relations=frozenset(["narrower"])),',
+    "support": 'Metric("exact", "exact", headline=True, support=True),',
+    "ranking": 'Metric("exact", "exact", headline=True, ranking=True),',
+    "optional": 'Metric("exact", "exact", headline=True, optional=True),',
+    "optional that nobody has": 'Metric("nothing", "nothing", headline=True, optional=True),',
+    "no headline": 'Metric("fitting", "fitting", rates=True), Metric("exact", "exact"),',
+    "micro": 'Metric("m", "m", headline=True, rates=True, numerator={"a": 1.0}, denominator={"b": 1.0}),',
+}
+
+
+def own_task(folder: Path, *, metrics: str = EXACT, systems: str = CALM, rows: int = 3) -> Path:
+    """Write the module, its rubric, data and recorded answers of which each says `calm`, the first rightly."""
+    (folder / "moods.py").write_text(MODULE.replace("METRICS", metrics).replace("SYSTEMS", systems))
+    (folder / "fitting.md").write_text(RUBRIC)
+    track = folder / "data" / "dev" / "mood"
+    track.mkdir(parents=True)
+    names = [f"m{number}" for number in range(rows)]
+    files = {
+        track / "model_input.jsonl": [{"benchmark_id": n, "session_id": n, "text": "Tea, and rain."} for n in names],
+        track / "reference_output.jsonl": [{"benchmark_id": n, "mood": "calm" if n == "m0" else "sad"} for n in names],
+        folder / "answers.jsonl": [{"benchmark_id": n, "mood": "calm"} for n in names],
+    }
+    for path, lines in files.items():
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def run_moods(folder: Path, *words: str, **variables: str) -> Finished:
+    return run(folder, "run", "task=python:moods", "data=data", "out=out", *words, **variables)
+
+
+@pytest.mark.parametrize("metrics", METRICS.values(), ids=METRICS)
+def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_reported(tmp_path, metrics):
+    folder = own_task(tmp_path, metrics=metrics)
+    finished = run_moods(folder, "model=predictions:answers.jsonl")
+    assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
+    assert "floor/calm" in finished.stdout
+    assert "3 records: 3 scored, 0 unscored." in finished.stdout
+    again = run_moods(folder, "model=predictions:answers.jsonl")
+    assert (again.returncode, again.stdout) == (0, finished.stdout)
+    assert run(folder, "ls", "out").returncode == 0
+    assert run(folder, "report", "out").returncode == 0
+
+
+def test_a_paid_judgement_of_a_rates_only_task_is_shown_beside_a_baseline_that_has_none(tmp_path):
+    own_task(tmp_path, metrics=RATED)
+    with serve(lambda body: Answer('{"reason": "it does", "verdict": "met"}')) as server:
+        words = ("model=predictions:answers.jsonl", "judge=openai/scripted", f"judge_api_base={server.url}")
+        finished = run_moods(tmp_path, *words, OPENAI_API_KEY="test")
+    assert finished.returncode == 0, finished.stderr
+    track = summary(tmp_path / "out")["tracks"]["mood"]
+    assert track["scores"]["fitting"]["value"] == 1.0
+    floor = track["floors"]["floor/calm"]["scores"]["fitting"]
+    assert floor["value"] is None or floor["value"] == 1.0  # by an embedded judge, which rates nothing, or the run's
+
+
+def test_a_figure_that_needs_a_ranking_has_no_value_where_nothing_ranks(tmp_path):
+    own_task(tmp_path, metrics=METRICS["ranking"])
+    finished = run_moods(tmp_path, "model=predictions:answers.jsonl")
+    assert summary(tmp_path / "out")["tracks"]["mood"]["scores"]["exact"]["value"] is None
+    assert "the system ranks nothing." in finished.stdout
+
+
+def test_a_baseline_that_raises_has_no_score_and_leaves_the_run_its_own(tmp_path):
+    own_task(tmp_path, systems=BROKEN)
+    finished = run_moods(tmp_path, "model=predictions:answers.jsonl")
+    assert finished.returncode == 0, finished.stderr
+    assert "floor/calm: raised ZeroDivisionError: division by zero" in finished.stdout
+    track = summary(tmp_path / "out")["tracks"]["mood"]
+    assert track["scores"]["exact"]["value"] == pytest.approx(1 / 3)
+    assert track["floors"]["floor/calm"]["scores"]["exact"]["value"] is None
+    assert "lambda sample: {" in (tmp_path / "out" / "tracebacks.log").read_text()
+
+
+def test_a_baseline_that_raises_as_the_system_fails_every_prediction(tmp_path):
+    own_task(tmp_path, systems=BROKEN)
+    finished = run_moods(tmp_path, "model=floor/calm")
+    assert finished.returncode == 1
+    assert "invalid: raised ZeroDivisionError: division by zero" in finished.stderr
+
+
+REFUSED = {
+    "no metrics": ({"metrics": ""}, "track mood has no metrics"),
+    "a score function that raises": (
+        {"systems": '"floor/calm": lambda sample: {}'},
+        "its score raised KeyError: 'mood'",
+    ),
+    "tracks that raises": ({"systems": "**name"}, "tracks(options) raised TypeError"),
+}
+
+
+@pytest.mark.parametrize(("changes", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_is_wrong_with_the_module_is_one_line(tmp_path, changes, told):
+    own_task(tmp_path, **changes)
+    assert told in one_line(run_moods(tmp_path, "model=predictions:answers.jsonl"))
+
+
+RAISING = '''
+class Raising:
+    """Raises on the first `bad` records."""
+
+    bad = 0
+
+    def predict(self, sample):
+        type(self).bad -= 1
+        if self.bad >= 0:
+            raise ValueError("first line\\nsecond line, " + "which is long, " * 20 + "and THE END")
+        return {"mood": "calm"}
+
+
+class One(Raising):
+    bad = 1
+
+
+class All(Raising):
+    bad = 1_000
+'''
+
+
+def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
+    own_task(tmp_path)
+    (tmp_path / "system.py").write_text(RAISING)
+    finished = run_moods(tmp_path, "model=python:system:All")
+    assert finished.returncode == 1
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith(
+        "alps: 3 of 3 predictions failed, 0 are unscored: more than max_failures=5%; invalid: raised "
+    )
+    assert "and THE END (more in out/tracebacks.log)" in line
+    assert "and THE END" in " ".join(finished.stdout.split())
+    log = (tmp_path / "out" / "tracebacks.log").read_text()
+    assert "in predict\n" in log
+    assert log.count("Traceback (most recent call last)") == 1
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("max_failures=34%", 0), ("max_failures=33%", 1)])
+def test_failed_predictions_are_held_against_max_failures(tmp_path, allowed, code):
+    own_task(tmp_path)
+    (tmp_path / "system.py").write_text(RAISING)
+    assert run_moods(tmp_path, "model=python:system:One", allowed).returncode == code
+
+
+def test_failed_and_unscored_records_count_together(tmp_path):
+    """One of ten failed and one without gold: 20 % of the run says nothing of the system."""
+    own_task(tmp_path, rows=10)
+    (tmp_path / "system.py").write_text(RAISING)
+    gold = tmp_path / "data" / "dev" / "mood" / "reference_output.jsonl"
+    gold.write_text("".join(gold.read_text().splitlines(keepends=True)[:-1]))
+    assert run_moods(tmp_path, "model=python:system:One", "max_failures=20%").returncode == 0
+    assert run_moods(tmp_path, "model=python:system:One", "max_failures=15%").returncode == 1
+
+
+def test_a_traceback_names_no_key(tmp_path):
+    own_task(tmp_path)
+    (tmp_path / "system.py").write_text(
+        "import os\n\n\n"
+        "class Leaky:\n    def predict(self, sample):\n        raise ValueError(os.environ['SOME_API_KEY'])\n"
+    )
+    finished = run_moods(tmp_path, "model=python:system:Leaky", SOME_API_KEY="hunter2-hunter2-hunter2")
+    assert finished.returncode == 1
+    written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file())
+    assert "hunter2" not in f"{finished.stdout}{finished.stderr}{written.decode()}"
+
+
+def test_what_a_failure_says_does_not_steer_the_terminal(tmp_path):
+    own_task(tmp_path)
+    (tmp_path / "system.py").write_text(
+        "class Rude:\n    def predict(self, sample):\n        raise ValueError('a\\x1b[2Jb\\x07c')\n"
+    )
+    finished = run_moods(tmp_path, "model=python:system:Rude")
+    assert "\x1b[2J" not in f"{finished.stdout}{finished.stderr}"
+    assert "a?[2Jb?c" in finished.stderr
