@@ -1,11 +1,23 @@
 """How text is folded before any two pieces of it are compared."""
 
+import json
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left out (nukta, kana
 # voicing, virama, Thai and Lao vowels) tell words apart.
 _OPTIONAL_MARK_CLASSES = frozenset((*range(10, 37), *range(200, 241)))
+
+
+# Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties): nothing of them is seen. Fillers
+# of Hangul are letters to Python, so a response of U+3164 alone counted as one that says something.
+_INVISIBLE_RANGES = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
+    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
+    *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+)
+_INVISIBLE = {code: None for first, last in _INVISIBLE_RANGES for code in range(first, last + 1)}
 
 
 class _Kept(dict[int, str | None]):
@@ -23,12 +35,14 @@ _KEPT = _Kept()
 
 
 def fold(text: str) -> str:
-    """Fold `text` for comparison: NFKC, case, white space.
+    """Fold `text` for comparison: NFKC, case, white space, characters that nobody sees.
 
-    Two values that differ only in Unicode form, letter case or white space fold to the same string.
+    Two values that differ only in Unicode form, letter case, white space or invisible marks fold to
+    the same string.
     """
     if text.isascii():
         return " ".join(text.lower().split())
+    text = text.translate(_INVISIBLE)
     # Folding case can undo the normal form, so it is made twice.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())
@@ -52,8 +66,66 @@ def loosen(folded: str) -> str:
     return " ".join(unicodedata.normalize("NFC", kept).split())
 
 
-def letters(text: str) -> int:
-    """Return the length of `text`; a Chinese, Japanese or Korean character says as much as two letters."""
+class _Letters(dict[int, str | None]):
+    """What becomes of each character in `letters`, looked up once.
+
+    Letters that look alike differ by case («Ν» is an N, «ν» a v): `case_first` says which of both is
+    folded first.
+    """
+
+    def __init__(self, *, case_first: bool) -> None:
+        super().__init__()
+        self._case_first = case_first
+
+    def __missing__(self, code: int) -> str | None:
+        form = unicodedata.normalize("NFKC", chr(code))
+        parts = unicodedata.normalize("NFKD", form.casefold() if self._case_first else form)
+        alike = "".join(map(_prototype, parts)).casefold()
+        shown = "".join(c for c in alike if c.isalnum() and ord(c) not in _INVISIBLE)
+        is_wide = len(shown) == 1 and unicodedata.east_asian_width(form[0]) in "WF"
+        self[code] = shown * WIDE if is_wide else shown
+        return self[code]
+
+
+WIDE = 2
+"""How many letters a Chinese, Japanese or Korean character says as much as."""
+_BY_CASE, _BY_LOOK = _Letters(case_first=True), _Letters(case_first=False)
+# Of ASCII, "I", "l", "1" and "|" are one to the eye, and so are "O" and "0".
+_ASCII_PROTOTYPES = {"0": "o", "O": "o", "1": "l", "I": "l", "i": "l", "|": "l"}
+
+
+def letters(text: str) -> tuple[str, str]:
+    """Return the letters and digits of `text` as they look: no case, accent, space, sign, invisible mark.
+
+    Letters that look alike are one (the confusables of UTS 39), and a wide character stands twice.
+    Folded by case first, and by look first: two texts are alike if they are so in one of both.
+    """
+    return text.translate(_BY_CASE), text.translate(_BY_LOOK)
+
+
+def length_in_letters(text: str) -> int:
+    """Return the length of `text`; a Chinese, Japanese or Korean character counts as `WIDE` letters."""
     if text.isascii():
         return len(text)
-    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + (WIDE - 1) * sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+
+
+def _prototype(character: str) -> str:
+    """Return the character that stands for all that look like `character`."""
+    if character.isascii():
+        return _ASCII_PROTOTYPES.get(character, character)
+    alike = _confusables().get(character, ())
+    latin = next((other for other in alike if other.isascii() and other.isalnum()), None)
+    if latin is not None:
+        return _ASCII_PROTOTYPES.get(latin, latin)
+    if len(alike) != 1:  # nothing looks like it, or it is itself what others look like
+        return character
+    return min(character, alike[0]) if _confusables().get(alike[0]) == (character,) else alike[0]
+
+
+@cache
+def _confusables() -> dict[str, tuple[str, ...]]:
+    """Return by character the single ones that look like it."""
+    table = json.loads((files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8"))
+    singles = {name: tuple(o["c"].strip("\u200e") for o in others) for name, others in table.items()}
+    return {name: tuple(o for o in others if len(o) == 1) for name, others in singles.items() if len(name) == 1}

@@ -5,12 +5,13 @@ A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)�
 """
 
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +19,7 @@ from alps.judges.support import Dialogue
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
-from alps.text import fold
+from alps.text import fold, letters
 
 BINARY = ("pa", "pf_general", "pf_interaction", "vra", "cf", "memory_used")
 """Our rubrics whose verdict is met or not met, as that of any rubric but `EMOTIONAL` is."""
@@ -30,9 +31,13 @@ COPIED = 0.9
 """A response of which so much is copied from the dialogue says nothing of its own."""
 
 _SENTENCE = re.compile(r"[.!?。！？…\n]+")
-_SHORTEST_COPY = 12
+_PART = re.compile(r"[.!?。！？…;:,，；：\n]+")
 _SHORTEST_PARROT = 60
-_WIDE = 2  # letters that a Chinese, Japanese or Korean character says as much as
+# Letters, chosen on the 133 recorded answers of real models and on their dialogues: every parrot that
+# says all user turns is found, plain, with commas, with «You said:» or in look-alikes, and 90 % of
+# those with seven prefixes in turn. Of the real answers one comes near the limit (.85, a line of code
+# that the user had pasted); the next has .37.
+_SHORTEST_COPY, _SHORTEST_PART, _SHORTEST_OWN, _PIECES_OF_A_LIST = 16, 6, 30, 3
 
 
 _ADDED: dict[str, Prompt] = {}
@@ -168,22 +173,23 @@ def broken_rule(question: RubricQuestion) -> str | None:
 
 
 def copied_share(response: str, dialogue: Dialogue) -> float:
-    """Return how much of `response` stands in `dialogue` word for word, in [0, 1], by sentences of some length.
+    """Return how much of `response` stands in `dialogue` word for word, in [0, 1], counted in letters.
 
-    A response in which fewer than 60 letters are copied counts as 0: a short recall may use the user's words. A wide
-    character counts as two letters.
+    Letters are compared as they look (`alps.text.letters`): case, signs, spaces, invisible marks and
+    look-alikes change nothing. What stands between copied pieces counts once however often it is said,
+    and not at all if it is short and the pieces are many: so do prefixes such as «You said:». A
+    response in which fewer than 60 letters are copied counts as 0: a short recall may use the user's
+    words.
     """
-    said = "\n".join(fold(turn.text) for turn in dialogue)
-    long = [folded for part in _SENTENCE.split(response) if _length(folded := fold(part)) >= _SHORTEST_COPY]
-    copied = sum(_length(sentence) for sentence in long if sentence in said)
-    return copied / sum(map(_length, long)) if copied >= _SHORTEST_PARROT else 0.0
+    texts = tuple(turn.text for turn in dialogue)
+    return max(_share(stream, _source(texts, n)) for n, stream in enumerate(letters(response)))
 
 
 def own_text(response: str, dialogue: Dialogue) -> str:
     """Return the sentences of `response` that are not copied from `dialogue`, a space between them."""
-    said = "\n".join(fold(turn.text) for turn in dialogue)
+    texts = tuple(turn.text for turn in dialogue)
     sentences = [part.strip() for part in _SENTENCE.split(response)]
-    return " ".join(s for s in sentences if s and (_length(fold(s)) < _SHORTEST_COPY or fold(s) not in said))
+    return " ".join(s for s in sentences if s and not _is_copied(s, texts))
 
 
 def agreement_of(ratings: Sequence[Rating]) -> float:
@@ -192,13 +198,63 @@ def agreement_of(ratings: Sequence[Rating]) -> float:
     return sum(one.marks == other.marks for one, other in pairs) / len(pairs) if pairs else 1.0
 
 
-def _length(text: str) -> int:
-    return len(text) + (_WIDE - 1) * sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+class _Source(NamedTuple):
+    """What can be copied: every piece of `_SHORTEST_COPY` letters, and shorter parts of sentences."""
+
+    pieces: frozenset[str]
+    parts: frozenset[str]
+
+
+@lru_cache(maxsize=4)
+def _source(texts: tuple[str, ...], folding: int) -> _Source:
+    streams = [letters(text)[folding] for text in texts]
+    size = _SHORTEST_COPY
+    pieces = frozenset(stream[n : n + size] for stream in streams for n in range(len(stream) - size + 1))
+    parts = {letters(part)[folding] for text in texts for part in _PART.split(text)}
+    return _Source(pieces, frozenset(part for part in parts if _SHORTEST_PART <= len(part) < size))
+
+
+def _share(stream: str, source: _Source) -> float:
+    covered = _covered(stream, source)
+    copied = sum(covered)
+    if copied < _SHORTEST_PARROT:
+        return 0.0
+    own = list(_uncovered(stream, covered))
+    is_list = len(own) >= _PIECES_OF_A_LIST
+    counted = (len(run) for run in set(own) if len(run) >= _SHORTEST_OWN or not is_list)
+    return copied / (copied + sum(counted))
+
+
+def _is_copied(sentence: str, texts: tuple[str, ...]) -> bool:
+    return any(
+        sum(_covered(stream, _source(texts, n))) >= COPIED * len(stream) > 0
+        for n, stream in enumerate(letters(sentence))
+    )
+
+
+def _covered(stream: str, source: _Source) -> bytearray:
+    """Return 1 for each letter of `stream` that is part of something in `source`, else 0."""
+    covered, size = bytearray(len(stream)), _SHORTEST_COPY
+    for start in range(len(stream) - size + 1):
+        if stream[start : start + size] in source.pieces:
+            covered[start : start + size] = b"\x01" * size
+    for part in source.parts:
+        start = stream.find(part)
+        while start >= 0:
+            covered[start : start + len(part)] = b"\x01" * len(part)
+            start = stream.find(part, start + len(part))
+    return covered
+
+
+def _uncovered(stream: str, covered: bytearray) -> Iterator[str]:
+    """Yield the runs of letters that are not covered."""
+    for is_copied, run in groupby(range(len(stream)), key=covered.__getitem__):
+        if not is_copied:
+            yield "".join(stream[place] for place in run)
 
 
 def _same_words(one: str, other: str) -> bool:
-    said, asked = ([c for c in fold(text) if c.isalnum()] for text in (one, other))
-    return said == asked
+    return any(first == second for first, second in zip(letters(one), letters(other), strict=True))
 
 
 def _read_binary(node: object) -> Read[tuple[dict[str, int], str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from alps.judges.alike import alike
 from alps.judges.matching import Item, Pair, identical_pairs, left_over
-from alps.text import letters
+from alps.text import length_in_letters
 
 LONGEST_VALUE = 1_000
 """Letters of the longest value that can be a memory; a wide character counts as two.
@@ -53,7 +53,7 @@ def screen(gold: Sequence[Item], predicted: Sequence[Item]) -> Screening:
 
     What is identical to a gold memory is no copy: gold may hold two memories that are nearly alike.
     """
-    too_long = tuple(n for n, item in enumerate(predicted) if letters(item.value) > LONGEST_VALUE)
+    too_long = tuple(n for n, item in enumerate(predicted) if length_in_letters(item.value) > LONGEST_VALUE)
     short = left_over(len(predicted), too_long) if too_long else range(len(predicted))
     identical = tuple(
         replace(pair, predicted=short[pair.predicted])

@@ -191,6 +191,14 @@ def test_no_worked_case_is_at_odds_with_the_enforced_rules(name):
             assert case["verdict"] == LOWEST[name].strip("`")
 
 
+@pytest.mark.parametrize("name", ["vra", "cf"])
+def test_the_ability_has_to_be_shown_by_something_that_belongs_to_this_user_or_query(name):
+    told = " ".join(text(name).split())
+    assert "The ability has to be shown" in told
+    assert "Put the response before another user with another query. If it fits there as well, it is `not_met`" in told
+    assert "fixed frame around the query's own words" in told
+
+
 def test_a_case_is_worked_once():
     shown = [(case["memory"], case["query"], case["response"]) for name in NAMES for case in every_example(name)]
     assert len(set(shown)) == len(shown)

@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 
 import pytest
@@ -12,7 +13,7 @@ RUBRICS = (*BINARY, "ei")
 ITEMS = {path.stem: rows(path) for path in sorted((ROOT / "judges" / "stress").glob("*.jsonl"))}
 KINDS = {
     *("good", "specifically_wrong", "vaguely_wrong", "reworded", "other_language", "wrong_person", "fiction_as_fact"),
-    *("injection", "generic", "copied", "narrower", "bundle", "same"),
+    *("injection", "generic", "copied", "narrower", "bundle", "same", "refusal", "partial"),
 }
 
 
@@ -65,3 +66,29 @@ def test_copies_are_overruled_whatever_a_judge_says(name):
     best = dict.fromkeys(lowest_marks(name), 5 if name == "ei" else 1)
     for item in (i for i in ITEMS[name] if i["kind"] == "copied"):
         assert enforce(Rating("ok", best), question(item)).marks == lowest_marks(name)
+
+
+def responses(name, kind, label):
+    return {item["payload"]["response"] for item in ITEMS[name] if item["kind"] == kind and item["label"] == label}
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+def test_a_refusal_that_anybody_could_have_got_earns_nothing(name):
+    worst = [1, 2, 1] if name == "ei" else 0
+    assert responses(name, "refusal", worst)
+    assert "I'm sorry, I can't help with that." not in {
+        item["payload"]["response"] for item in ITEMS[name] if item["label"] not in (0, [1, 2, 1])
+    }
+
+
+@pytest.mark.parametrize("name", ["vra", "cf"])
+def test_refusals_are_told_apart_by_whether_they_draw_the_line_about_this_user(name):
+    assert len(responses(name, "refusal", 0)) >= 5
+    assert len(responses(name, "refusal", 1)) >= 2
+    assert len(responses(name, "partial", 1)) >= 2
+    scripts = {bool(re.search(r"[\u4e00-\u9fff]", text)) for text in responses(name, "refusal", 0)}
+    assert scripts == {True, False}
+
+
+def test_the_refusal_that_was_once_labelled_met_is_not():
+    assert {item["item_id"]: item["label"] for item in ITEMS["vra"]}["vra-12"] == 0
