@@ -157,7 +157,7 @@ class LabelledJudge:
         if isinstance(asked, RubricQuestion):
             rating = enforce(await self._judge.rate(asked, about=about), asked)
             return _Answer(rating.outcome, rating.marks, rating.draws, _joined(rating.raw), rating.error)
-        if identical_pairs([asked.gold], [asked.predicted]):
+        if identical_pairs([asked.gold.value], [asked.predicted.value]):
             return _Answer("ok", {MATCHING: "same"})
         gold, predicted = self._among_others(asked, about)
         judged = await self._judge.match(gold, predicted, about=about)

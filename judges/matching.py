@@ -106,9 +106,9 @@ def _predicted_item(name: str, memory: Memory) -> Item:
     return Item(name, memory.value, memory.type, label, None, memory.memory_id)
 
 
-def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:
-    """Pair memories whose values are the same after folding, each at most once, in their order."""
-    folded, sought = [fold_value(item.value) for item in predicted], [fold_value(item.value) for item in gold]
+def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]:
+    """Pair values that are the same after folding, each at most once, in their order."""
+    folded, sought = [fold_value(value) for value in predicted], [fold_value(value) for value in gold]
     if set(folded).isdisjoint(sought):
         return []
     waiting: dict[str, list[int]] = {}

@@ -204,6 +204,7 @@ def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, An
     """Return, for the row of scores, the predictions that could not match, each with the reason."""
     screening = relations.screening
     rows = [{"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]} for n in screening.too_long]
+    rows += [{"id": f"p{n + 1}", "reason": "too many", "value": predicted[n].value[:200]} for n in screening.too_many]
     rows += [
         {"id": f"p{copy + 1}", "reason": f"repeats p{original + 1}", "value": predicted[copy].value}
         for copy, original in sorted(screening.copies.items())
@@ -221,7 +222,7 @@ def relation_counts(relations: Relations, matches: Sequence[Match], judge: Judge
     counts: dict[str, float] = {
         "bundles": len(relations.bundles),
         "unsupported_detail": len({pair.predicted for pair in relations.unsupported}),
-        "invalid_items": len(relations.screening.too_long),
+        "invalid_items": len(relations.screening.too_long) + len(relations.screening.too_many),
         "repeated_items": len(relations.screening.copies),
     }
     counts = {name: count for name, count in counts.items() if count}

@@ -6,9 +6,10 @@ matches nothing. A near copy of another prediction is that prediction again: bot
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from alps.judges.alike import alike
 from alps.judges.matching import Item, Pair, identical_pairs, left_over
+from alps.similarity import features, similarity
 from alps.text import length_in_letters
 
 LONGEST_VALUE = 1_000
@@ -25,6 +26,13 @@ to differ in a name or a term.
 """
 
 
+MOST_EXTRA = 300
+"""Predictions that an answer may have beyond the number of gold memories; the longest of 4,662 real lists has 31."""
+
+_FEWEST_SHARED = 0.7
+"""Share of the pieces of words that near copies have in common at least; a word weighs the same in however many."""
+
+
 @dataclass(frozen=True)
 class Screening:
     """What becomes of predicted memories before a judge sees them, by their positions.
@@ -32,6 +40,7 @@ class Screening:
     Attributes:
         identical: Pairs of a gold and a predicted memory with the same value.
         too_long: Invalid items: they count as predictions, and match nothing.
+        too_many: Those at the end of an endless list, invalid as well.
         copies: Near copies, and the prediction that each repeats; they do not count.
         gold: The gold memories that are left to be asked about.
         asked: The predictions that are left to be asked about.
@@ -39,6 +48,7 @@ class Screening:
 
     identical: tuple[Pair, ...]
     too_long: tuple[int, ...]
+    too_many: tuple[int, ...]
     copies: Mapping[int, int]
     gold: tuple[int, ...]
     asked: tuple[int, ...]
@@ -53,28 +63,43 @@ def screen(gold: Sequence[Item], predicted: Sequence[Item]) -> Screening:
 
     What is identical to a gold memory is no copy: gold may hold two memories that are nearly alike.
     """
-    too_long = tuple(n for n, item in enumerate(predicted) if length_in_letters(item.value) > LONGEST_VALUE)
-    short = left_over(len(predicted), too_long) if too_long else range(len(predicted))
-    identical = tuple(
-        replace(pair, predicted=short[pair.predicted])
-        for pair in identical_pairs(gold, [predicted[position] for position in short])
-    )
+    return _screen(tuple(item.value for item in gold), tuple(item.value for item in predicted))
+
+
+@lru_cache(maxsize=64)
+def _screen(gold: tuple[str, ...], predicted: tuple[str, ...]) -> Screening:
+    """Screen values; kept for a while, as the same two lists are judged, checked and scored."""
+    most = len(gold) + MOST_EXTRA
+    too_long = tuple(n for n, value in enumerate(predicted[:most]) if length_in_letters(value) > LONGEST_VALUE)
+    too_many = tuple(range(most, len(predicted)))
+    positions = left_over(min(most, len(predicted)), too_long)
+    values = [predicted[position] for position in positions]
+    identical = tuple(replace(pair, predicted=positions[pair.predicted]) for pair in identical_pairs(gold, values))
     matched = {pair.predicted for pair in identical}
-    copies = _near_copies(predicted, short, matched)
+    copies = _near_copies(predicted, positions, matched)
     rows = left_over(len(gold), (pair.gold for pair in identical))
-    asked = tuple(n for n in short if n not in matched and n not in copies)
-    return Screening(identical, too_long, copies, tuple(rows), asked)
+    asked = tuple(n for n in positions if n not in matched and n not in copies)
+    return Screening(identical, too_long, too_many, copies, tuple(rows), asked)
 
 
-def _near_copies(predicted: Sequence[Item], positions: Sequence[int], matched: set[int]) -> dict[int, int]:
+def _near_copies(predicted: Sequence[str], positions: Sequence[int], matched: set[int]) -> dict[int, int]:
     """Return the predictions that nearly repeat one before them, or one that is matched, and which."""
-    if len(positions) < 2:
-        return {}
     order = sorted(positions, key=lambda position: (position not in matched, position))
-    values = [predicted[position].value for position in order]
     copies: dict[int, int] = {}
-    for row, column, _ in alike(values, values, NEAR_COPY):
-        original, copy = order[row], order[column]
-        if row < column and copy not in matched and original not in copies:
-            copies.setdefault(copy, original)
+    for place, copy in enumerate(order):
+        if copy in matched:
+            continue
+        earlier = (original for original in order[:place] if original not in copies)
+        original = next((one for one in earlier if _nearly_equal(predicted[one], predicted[copy])), None)
+        if original is not None:
+            copies[copy] = original
     return copies
+
+
+def _nearly_equal(one: str, other: str) -> bool:
+    """Tell whether two values reach `NEAR_COPY`; most pairs share too few pieces of words to be compared in full."""
+    first, second = features(one), features(other)
+    shared = len(first.content.keys() & second.content.keys())
+    if shared < _FEWEST_SHARED * max(len(first.content), len(second.content)):
+        return False
+    return similarity(one, other) >= NEAR_COPY

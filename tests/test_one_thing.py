@@ -12,7 +12,7 @@ from alps.judges.base import Embedded
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge, payload_text
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, gold_items, predicted_items
-from alps.judges.screening import LONGEST_VALUE, screen
+from alps.judges.screening import LONGEST_VALUE, MOST_EXTRA, screen
 from alps.judges.support import SupportJudgement
 from alps.llm.types import Request
 from alps.schema import Memory, Outcome, Prediction, Turn
@@ -214,6 +214,13 @@ def test_near_copies_count_once(copies):
     assert (scored.counts["predicted"], scored.counts["repeated_items"]) == (1, len(copies) - 1)
 
 
+def test_an_endless_list_ends_where_no_answer_is_that_long():
+    endless = [memory(f"Owns a {'x' * n} dog") for n in range(1, 400)]
+    scored = score(memories("Owns a cat"), endless, LexicalJudge())
+    assert scored.counts["predicted"] + scored.counts.get("repeated_items", 0) == len(endless)
+    assert scored.counts["invalid_items"] == len(endless) - MOST_EXTRA - 1
+
+
 def test_gold_that_is_nearly_alike_twice_can_be_found_twice():
     gold = memories("Likes tea.", "likes tea")
     assert score(gold, gold, LexicalJudge()).scores["f1"] == 1
@@ -228,7 +235,7 @@ def test_other_numbers_and_negations_are_no_copies():
 @given(st.lists(st.sampled_from(["Owns a dog", "owns a dog!", "Sings", "x" * 1_200, "Lives in Porto"]), max_size=6))
 def test_every_prediction_is_asked_about_paired_set_aside_or_a_copy(values):
     screening = screen(gold_items(memories("Sings", "Lives in Porto")), predicted_items(memories(*values)))
-    parts = [screening.asked, screening.too_long, tuple(screening.copies)]
+    parts = [screening.asked, screening.too_long, screening.too_many, tuple(screening.copies)]
     parts.append(tuple(pair.predicted for pair in screening.identical))
     assert sorted(n for part in parts for n in part) == list(range(len(values)))
     assert not {*screening.copies} & {*screening.copies.values()}

@@ -228,7 +228,7 @@ def relation_lines(counts: Mapping[str, int]) -> list[str]:
     reasons = {
         "bundles": "state several facts (bundle)",
         "unsupported_detail": "add detail that the dialogue does not support",
-        "invalid_items": "are too long to be one memory",
+        "invalid_items": "are too long to be a memory, or too many",
         "repeated_items": "nearly repeat another, counted once",
     }
     aside = [f"{counts[name]} {reason}" for name, reason in reasons.items() if counts.get(name)]
