@@ -103,7 +103,7 @@ def _gold_item(name: str, memory: Memory) -> Item:
 
 def _predicted_item(name: str, memory: Memory) -> Item:
     label = memory.label if memory.label in CANONICAL_LABELS else UNMAPPED
-    return Item(name, memory.value, memory.type, label, None, memory.memory_id)
+    return Item(name, shown_value(memory.value), memory.type, label, None, memory.memory_id)
 
 
 def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]:

@@ -4,6 +4,7 @@ A prediction that is `narrower` than a gold memory adds detail to it. Whether th
 in a second question, against the dialogue: detail that was made up does not match.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from alps.text import fold
 
 RUBRICS = (rubric("matching"), rubric("support"))
 
-_PUNCTUATION = ".,;:!?()[]{}«»“”\"'…–—-"
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,7 @@ def _adds_name_or_number(value: str, known: str) -> bool:
     """Tell whether `value` has a number, or a capitalised word after its first, that `known` does not have."""
     if features(value).numbers - features(known).numbers:
         return True
-    words = [word.strip(_PUNCTUATION) for word in value.split()[1:]]
-    names = [fold(word) for word in words if word[:1].isupper()]
+    names = [fold(word) for word in _WORD.findall(value)[1:] if word[0].isupper()]
     folded = fold(known)
     return any(name not in folded for name in names)
 
