@@ -107,23 +107,35 @@ def _record(folder: Path, settings: VerifySettings, found: Verification) -> None
 
 
 def rescore_command(words: Sequence[str]) -> int:
-    """Judge the predictions of the submission among `words` again; return 1 where too many have no verdict.
+    """Judge the predictions of the submission among `words` again.
+
+    Returns 1 where too many have no verdict, or a submitted score was refuted.
 
     Raises:
         AlpsError: If the submission, the judge or the data can't be used, or the budget is spent.
     """
     from alps.leaderboard.rescore import rescore
+    from alps.report.tables import show_estimate
+    from alps.run.estimate import Stage
 
     folder, settings = _one(words)
     parsed = parse_words(settings, RescoreSettings)
-    done = rescore(folder, parsed, [word.partition("=")[0] for word in settings])
+
+    def tell(stages: Sequence[Stage]) -> None:
+        show_estimate(stages, max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens)
+
+    done = rescore(folder, parsed, [word.partition("=")[0] for word in settings], tell=tell)
+    if done is None:
+        return 0
     if done.budget_spent:
         raise BudgetError("stopped by the budget; the same command with a larger one goes on")
     if done.too_many_unscored:
         _console().print("Too many answers have no verdict: no review was written.", markup=False)
         return REFUSED
+    for contradiction in done.refuted:
+        _console().print(f"refuted: {contradiction}", markup=False)
     _console().print(f"wrote {shown(str(done.path), 200)}: {done.review.status} under {parsed.judge}", markup=False)
-    return 0
+    return REFUSED if done.refuted else 0
 
 
 def _one(words: Sequence[str]) -> tuple[Path, list[str]]:

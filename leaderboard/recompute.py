@@ -8,6 +8,7 @@ that its fingerprint gives it.
 import asyncio
 import hashlib
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,9 @@ from alps.tasks import JudgingOptions, Scored, Task
 from alps.tasks.base import Row
 from alps.text import fold_loosely
 
+LONGEST_SECONDS = 900.0
+"""How long recomputing one track may take; the largest track of the samples takes seconds."""
+
 Key = tuple[str, int]
 Rows = Mapping[Key, Mapping[str, Any]]
 """Rows by the id of their record and which of its answers they are about."""
@@ -52,6 +56,7 @@ class Recomputed:
         verdicts: The rows of the verdicts, where they were made anew; else empty.
         corrected: Corrected scores by metric, for the calibrations that are known here.
         broken: Records that can't be scored, and why.
+        overdue: Whether the time was up before all were scored; nothing may be concluded then.
     """
 
     summary: Mapping[str, Any]
@@ -59,6 +64,7 @@ class Recomputed:
     verdicts: Rows = field(default_factory=dict)
     corrected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
+    overdue: bool = False
 
 
 class ReplayedJudge(Embedded):
@@ -115,7 +121,15 @@ def fingerprints(judge: Judge, task: Task) -> set[str]:
     return {fingerprint_id(judge.fingerprint_for(rubrics)) for rubrics in sets}
 
 
-def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdicts: Rows | None) -> Recomputed:
+def recompute(
+    truth: Truth,
+    track: Track,
+    run: RunCard,
+    predictions: Rows,
+    verdicts: Rows | None,
+    *,
+    seconds: float = LONGEST_SECONDS,
+) -> Recomputed:
     """Score the predictions of a track again.
 
     Args:
@@ -124,10 +138,12 @@ def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdi
         run: The card of its run, for the seed of the intervals and how the judge was asked.
         predictions: Rows that were checked.
         verdicts: Rows that were checked; None where there are none, which only the lexical judge can do without.
+        seconds: How long it may take; what is left then is not scored.
     """
     judge = judge_of(track, run)
     broken: list[tuple[str, str]] = []
-    task = _guarded(_replaying(truth.task, judge, verdicts), broken)
+    clock = _Clock(time.monotonic() + seconds)
+    task = _guarded(_replaying(truth.task, judge, verdicts), broken, clock)
     repeats = run.settings.get("repeats") or 1
     systems = tuple(_Recorded(task.track, predictions, repeat) for repeat in range(repeats))
     plan_of = TrackPlan.of(task, lambda: truth.samples, systems, floor_systems(truth.task))
@@ -143,7 +159,9 @@ def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdi
     asyncio.run(run_tracks(plan, progress=lambda scored: None))
     summary = summarise_track(plan, plan_of)
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
-    return Recomputed(summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken))
+    return Recomputed(
+        summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken), clock.struck
+    )
 
 
 def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
@@ -217,17 +235,39 @@ def _replaying(task: Task, judge: Judge, verdicts: Rows | None) -> Task:
     return replace(task, judge=replay)
 
 
-def _guarded(task: Task, broken: list[tuple[str, str]]) -> Task:
-    """Let a record that can't be scored be named, whatever is wrong with it, and go on with the next."""
+@dataclass
+class _Clock:
+    """When the time of a track is up; `struck` says whether anything was left undone for it."""
 
-    def score(sample: Any, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+    end: float
+    struck: bool = False
+
+    def is_up(self) -> bool:
+        self.struck = self.struck or time.monotonic() > self.end
+        return self.struck
+
+
+def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
+    """Let a record that can't be scored be named, whatever is wrong with it, and go on with the next.
+
+    Once the time is up, what is left is passed over.
+    """
+
+    async def judge(sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions) -> dict[str, Any]:
+        if clock.is_up():
+            return {"outcome": "empty", "judge": "", "error": None}
+        return await task.judge(sample, prediction, asked, options)
+
+    def score(sample: Any, prediction: Prediction, verdict: Row | None, by: Judge) -> Scored:
+        if clock.is_up():
+            return Scored({})
         try:
-            return task.score(sample, prediction, verdict, judge)
+            return task.score(sample, prediction, verdict, by)
         except Exception as error:  # a stranger's verdict can be wrong in more ways than can be foreseen
             broken.append((sample.benchmark_id, f"{type(error).__name__}: {error}"))
             return Scored({})
 
-    return replace(task, score=score)
+    return replace(task, judge=judge, score=score)
 
 
 class _Memory(Journal):

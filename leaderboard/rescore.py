@@ -5,24 +5,28 @@ before the next question, the same command resumes, budgets stop it.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.jsonl import dump
+from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.pack import today
 from alps.leaderboard.reading import faults_of
+from alps.leaderboard.reviewed import Contradiction, contradictions
 from alps.leaderboard.settings import RescoreSettings
-from alps.leaderboard.submission import REVIEW, Entry, Review, Submission, read_entry, write_card
+from alps.leaderboard.submission import REFUTED, REVIEW, Entry, Review, Submission, read_entry, write_card
 from alps.leaderboard.truth import SAMPLES, data_for
 from alps.leaderboard.verify import Options, verify
+from alps.run.estimate import Stage
 from alps.run.manifest import write_json
 from alps.run.source import open_data
-from alps.run.start import Finished, score_again
+from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
 _PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason")
@@ -32,11 +36,12 @@ _CHOICES = ("task", "distractors", "ability", "condition", "window", "seed", "re
 
 @dataclass(frozen=True)
 class Rescored:
-    """What came of judging again: the review, where it lies, and the runs that it stands on."""
+    """What came of judging again: the review, where it lies, the runs that it stands on, and what it refutes."""
 
     review: Review
     path: Path
     runs: tuple[Finished, ...]
+    refuted: tuple[Contradiction, ...] = ()
 
     @property
     def budget_spent(self) -> bool:
@@ -49,36 +54,106 @@ class Rescored:
         return any(run.too_many_unscored for run in self.runs)
 
 
-def rescore(folder: Path, settings: RescoreSettings, given: Sequence[str]) -> Rescored:
+def rescore(
+    folder: Path,
+    settings: RescoreSettings,
+    given: Sequence[str],
+    *,
+    tell: Callable[[Sequence[Stage]], None] = lambda stages: None,
+) -> Rescored | None:
     """Judge the predictions of the submission in `folder` again, and write `review.json` into it.
+
+    A score that is not found again under the submission's own judge makes the review a refutation. Before an LLM is
+    asked, what that takes is told, and one of the caps `max_cost` and `max_total_tokens` has to be given.
 
     Args:
         folder: The submission.
         settings: The judge, the data with their gold, and what to note.
         given: The names of the settings that were typed; the others stay as the submitter's run had them.
+        tell: Is told what is going to be asked, by run, before anything is.
+
+    Returns:
+        What came of it; None with `dry_run`, which asks and writes nothing.
 
     Raises:
         AlpsError: If the submission is not in order, or the judge or the data can't be used.
     """
-    found = verify(folder, Options(reviewed=True))
-    if serious := next((finding for finding in found.findings if finding.severity == "serious"), None):
-        raise DataError(f"{serious.what}; alps verify says it all", path=folder, field=serious.where)
+    _check_in_order(folder)
     entry = read_entry(folder)
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
-    asked = [name for name in given if name in JudgeSettings.model_fields and name != "out"]
-    judging = {name: getattr(settings, name) for name in asked}
-    finished = []
-    for place in range(len(entry.card.runs)):
-        same = f"{place}-{_digest(entry.card, place)}"  # other predictions get other folders
-        source = _as_run(entry, place, settings, work / f"{same}-predictions")
-        finished.append(score_again(source, {**judging, "out": str(work / f"{same}-{_word(settings.judge)}")}))
+    with TemporaryDirectory(prefix="alps-rescore-") as scratch:
+        if _asks(settings):
+            runs = _runs(entry, settings, given, Path(scratch) / "work")
+            begun = ((source, {**judging, "out": str(work / out.name)}) for source, judging, out in runs)
+            stages = [dry_score(source, told) for source, told in begun]
+            calls = [stage for of_run in stages for stage in of_run if stage.name == "judge"]
+            tell(calls)
+            _check_capped(settings, calls)
+    if settings.dry_run:
+        return None
+    finished: list[Finished] = []
+    for source, judging, out in _runs(entry, settings, given, work):
+        finished.append(score_again(source, {**judging, **_left(settings, finished), "out": str(out)}))
     review = _review(entry.card, settings, finished, _recomputed(folder, settings))
     if entry.review is not None and entry.review.continues is not None:
         review = review.model_copy(update={"continues": entry.review.continues})
-    done = Rescored(review, folder / REVIEW, tuple(finished))
+    done = Rescored(review, folder / REVIEW, tuple(finished), tuple(contradictions(entry.card, review)))
+    if done.refuted:
+        done = replace(done, review=review.model_copy(update={"status": REFUTED}))
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)
     return done
+
+
+def _check_in_order(folder: Path) -> None:
+    found = verify(folder, Options(reviewed=True))
+    of_itself = (finding for finding in found.findings if finding.code != "refuted")
+    if serious := next((finding for finding in of_itself if finding.severity == "serious"), None):
+        raise DataError(f"{serious.what}; alps verify says it all", path=folder, field=serious.where)
+
+
+def _runs(
+    entry: Entry, settings: RescoreSettings, given: Sequence[str], work: Path
+) -> list[tuple[Path, dict[str, Any], Path]]:
+    """Write the submission's runs below `work`; return each with the settings of its judge and where it is judged."""
+    asked = [name for name in given if name in JudgeSettings.model_fields and name != "out"]
+    # What is judged again are a stranger's answers; of baselines the boards have figures of their own.
+    judging = {"baseline_records": 0, **{name: getattr(settings, name) for name in asked}}
+    runs = []
+    for place in range(len(entry.card.runs)):
+        same = f"{place}-{_digest(entry.card, place)}"  # other predictions get other folders
+        source = _as_run(entry, place, settings, work / f"{same}-predictions")
+        runs.append((source, judging, work / f"{same}-{_word(settings.judge)}"))
+    return runs
+
+
+def _asks(settings: RescoreSettings) -> bool:
+    return settings.dry_run or not is_embedded_judge(settings.judge)
+
+
+def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
+    """Refuse to ask a judge that nothing stops: a stranger decides how many and how long the answers are.
+
+    Raises:
+        UsageError: If it would be asked, and no cap was given.
+    """
+    if settings.dry_run or settings.max_cost is not None or settings.max_total_tokens is not None:
+        return
+    if calls := sum(stage.calls for stage in stages):
+        what = f"judge={settings.judge}: {calls:,} calls, at least {sum(s.least_tokens for s in stages):,} tokens"
+        raise UsageError(f"{what}; max_cost= or max_total_tokens= lets it be asked, and stops it there")
+
+
+def _left(settings: RescoreSettings, finished: Sequence[Finished]) -> dict[str, Any]:
+    """Return what is left of the caps, which are of all runs of a submission together."""
+    spent = [run.summary["calls"] for run in finished]
+    left: dict[str, Any] = {}
+    if settings.max_cost is not None:
+        left["max_cost"] = max(0.0, settings.max_cost - sum(calls["cost"] or 0.0 for calls in spent))
+    if settings.max_total_tokens is not None:
+        used = sum(calls["prompt_tokens"] + calls["completion_tokens"] for calls in spent)
+        left["max_total_tokens"] = max(0, settings.max_total_tokens - used)
+    return left
 
 
 def _as_run(entry: Entry, place: int, settings: RescoreSettings, folder: Path) -> Path:

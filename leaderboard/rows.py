@@ -9,6 +9,15 @@ from alps.schema import MemoryList, Outcome, UpdatedMemoryList
 
 LONGEST_ANSWER = 200_000
 """Characters; what a system says beyond that is no answer, and would only slow down whoever reads it."""
+MOST_ITEMS = 1_000
+"""Memories of one answer: 32 times as many as any of seven real models gave to any of 654 dialogues (31)."""
+MOST_PAIRS = 20_000
+MOST_COMPARED = 10_000_000
+"""Characters of gold times characters of predicted values, where every one meets every other (`authors-v1`).
+
+Real outputs need at most 2.1 million. A million takes up to 1 s (`abba` repeated), and a row of one mebibyte could ask
+for hundreds of millions.
+"""
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Repeat = Annotated[int, Field(ge=0, lt=100)]
@@ -67,7 +76,7 @@ class Support(_Row):
     """What a judge says of all of them; `extras`: also of those that match nothing."""
 
     outcome: Outcome
-    items: Annotated[list[SupportedItem], Field(max_length=10_000)]
+    items: Annotated[list[SupportedItem], Field(max_length=MOST_ITEMS)]
     error: Text | None
     raw: Text | None
     extras: bool = False
@@ -91,7 +100,7 @@ class VerdictRow(_About):
     outcome: Outcome
     judge: FingerprintId
     error: Text | None
-    pairs: Annotated[list[Pair], Field(max_length=100_000)] | None = None
+    pairs: Annotated[list[Pair], Field(max_length=MOST_PAIRS)] | None = None
     notes: Texts | None = None
     raw: Texts | None = None
     agreement: Share | None = None

@@ -63,3 +63,4 @@ class RescoreSettings(JudgeSettings):
     )
     note: Annotated[str | None, Field(description="what a reader should know; at most 2,000 characters")] = None
     date: Annotated[Day | None, Field(description="the day of the review; today unless given")] = None
+    dry_run: Annotated[bool, Field(description="say what judging would ask and cost, without one request")] = False

@@ -9,8 +9,9 @@ from typing import Any
 from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.checks.baseline import check_baseline, check_baseline_name
-from alps.leaderboard.checks.card import check_review, read_card
+from alps.leaderboard.checks.card import check_refuted, check_review, read_card
 from alps.leaderboard.checks.changes import check_changes
+from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_files, file_card
 from alps.leaderboard.checks.folder import check_folder
 from alps.leaderboard.checks.identity import check_identity, check_judges, check_prompt, task_name
@@ -26,7 +27,15 @@ from alps.leaderboard.checks.scores import (
 from alps.leaderboard.checks.suspicion import check_suspicion
 from alps.leaderboard.checks.system import check_name, check_tasks
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
-from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores, undecided
+from alps.leaderboard.recompute import (
+    LONGEST_SECONDS,
+    Recomputed,
+    Rows,
+    judge_of,
+    recompute,
+    recompute_from_scores,
+    undecided,
+)
 from alps.leaderboard.samples import known_track
 from alps.leaderboard.submission import NO_JUDGE, STATUSES, RunCard, Submission, Track
 from alps.leaderboard.truth import SAMPLES, Truth, data_for, open_truth, task_of
@@ -59,6 +68,7 @@ class Options:
         reviewed: Whether a maintainer's review may lie there.
         continues: The submission whose submitter sent this one, as a maintainer knows: itself, where it is changed, or
             an earlier one of the same name.
+        seconds: How long scoring a track again may take.
     """
 
     data: str | tuple[str | None, ...] | None = None
@@ -67,6 +77,7 @@ class Options:
     changed: tuple[str, ...] | None = None
     reviewed: bool = False
     continues: str | None = None
+    seconds: float = LONGEST_SECONDS
 
 
 DEFAULTS = Options()
@@ -88,6 +99,7 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     review = None
     if folder.is_dir():
         review = check_review(folder, findings, card, reviewed=options.reviewed, in_change=touched)
+        check_refuted(card, review, findings)
     recomputed: tuple[str, ...] = ()
     if card is not None:
         check_files(folder, card, findings)
@@ -99,6 +111,7 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
         if not any(finding.code in _SENSELESS for finding in findings.kept):
             tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
             recomputed = tuple(track.name for track in tracks if track.check())
+            check_copies(folder, card, findings)
         findings.checked["scores"] = _said_of(card, len(recomputed), findings)
     confirmed = review.status if review is not None else SCHEMA_VALID
     return Verification(
@@ -180,7 +193,10 @@ class _TrackWork:
 
     def _recompute_unjudged(self, truth: Truth, rows: TrackRows) -> bool:
         """Score again what needs no judge, where its verdicts are lacking; return whether that is everything."""
-        found = recompute(truth, self.track, self.run, rows.predictions, undecided(rows.predictions, rows.scores))
+        found = self._again(truth, rows.predictions, undecided(rows.predictions, rows.scores))
+        if found.overdue:
+            self._overdue()
+            return False
         compare_unjudged(self.name, self.printed, found, self.findings)
         compare_rows(self.name, rows.scores, found.scores, self.findings, judged=False)
         known = [name for name, score in self.track.scores.items() if score.value is not None]
@@ -189,6 +205,13 @@ class _TrackWork:
         what = "what its judge decided" if any(name in NO_JUDGE for name in known) else "the scores"
         self.findings.unchecked.append(f"{self.name}: {what}, without verdicts.jsonl")
         return False
+
+    def _again(self, truth: Truth, predictions: Rows, verdicts: Rows | None) -> Recomputed:
+        return recompute(truth, self.track, self.run, predictions, verdicts, seconds=self.options.seconds)
+
+    def _overdue(self) -> None:
+        what = f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
+        self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
 
     def _suspect(self, truth: Truth | None, rows: TrackRows) -> None:
         """Flag what a person should look at."""
@@ -200,8 +223,11 @@ class _TrackWork:
     def _recompute(self, truth: Truth, rows: TrackRows) -> None:
         """Score the track again, and compare everything."""
         if (key := self._key(truth)) not in self.known.recomputed:
-            self.known.recomputed[key] = recompute(truth, self.track, self.run, rows.predictions, rows.verdicts)
+            self.known.recomputed[key] = self._again(truth, rows.predictions, rows.verdicts)
         found = self.known.recomputed[key]
+        if found.overdue:
+            self._overdue()
+            return
         for record, fault in found.broken[:MOST_EXAMPLES]:
             what = f"can't be scored ({shown(fault, 100)})"
             self.findings.serious("unscorable", f"{self.name}: {shown(record, 40)}", what, "pack the runs again")

@@ -48,7 +48,7 @@ from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, allow_modules
 from alps.tasks.unimported import RECORDED, recorded
 
-PREDICTIONS = "predictions.jsonl"
+PREDICTIONS, VERDICTS = "predictions.jsonl", "verdicts.jsonl"
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,32 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
+    return _estimated(settings, data, folder / PREDICTIONS, folder / VERDICTS, generate=True)
+
+
+def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
+    """Count the calls, tokens and dollars that judging a run again would take; see `score_again` and `dry_run`.
+
+    Raises:
+        AlpsError: If the folder is no run, or the judge can't be used.
+    """
+    kept = read_manifest(source)["settings"].items()
+    given = {name: value for name, value in kept if not _goes_without_saying(name, value)}
+    settings = parse_settings({**given, **judging}, RunSettings)
+    data = open_data(settings)
+    check_names(settings, data.tasks, generate=False)
+    return _estimated(settings, data, source / PREDICTIONS, Path(settings.out or source) / VERDICTS, generate=False)
+
+
+def _estimated(settings: RunSettings, data: Data, predicted: Path, judged: Path, *, generate: bool) -> list[Stage]:
+    """Count what is left to ask where these predictions and verdicts are there already."""
     with TemporaryDirectory() as scratch:
-        begun = [folder / f"{name}.jsonl" for name in ("predictions", "verdicts")]
-        predictions, verdicts = (_copied(path, Path(scratch)) for path in begun)
+        predictions, verdicts = (_copied(path, Path(scratch)) for path in (predicted, judged))
         ledger = Ledger(Path(scratch) / "calls.jsonl")
-        services = open_services(settings, data.tasks, ledger, None)
+        if generate:
+            services = open_services(settings, data.tasks, ledger, None)
+        else:
+            services = _judging_services(settings, data.tasks, ledger, None, wording=None)
         options = JudgingOptions(extras=settings.extras == "judge")
         try:
             plans = _track_plans(settings, data, services)
@@ -393,7 +414,7 @@ def _judging_services(
     settings: RunSettings,
     tasks: Sequence[Task],
     ledger: Ledger,
-    folder: Path,
+    folder: Path | None,
     *,
     wording: Mapping[str, Prompt] | None,
 ) -> Services:

@@ -11,8 +11,9 @@ from alps import __version__
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.leaks import leak_in, texts_of
 from alps.leaderboard.reading import LARGEST_CARD, faults_of, read_bytes
+from alps.leaderboard.reviewed import contradictions
 from alps.leaderboard.strict_json import parse
-from alps.leaderboard.submission import CARD, REVIEW, Review, Submission, checksum_of
+from alps.leaderboard.submission import CARD, REFUTED, REVIEW, Review, Submission, checksum_of
 from alps.leaderboard.systems import kinds_of
 from alps.leaderboard.wording import mixed_scripts, shown
 
@@ -76,6 +77,17 @@ def check_review(
             return review
         findings.note("review", REVIEW, f"a maintainer's word, not heeded here: {review.status} on {review.date}")
     return None
+
+
+def check_refuted(card: Submission | None, review: Review | None, findings: Findings) -> None:
+    """Refuse a submission whose score a maintainer did not find again under the same judge."""
+    if card is None or review is None:
+        return
+    found = contradictions(card, review)
+    for one in found:
+        findings.serious("refuted", REVIEW, str(one), "a maintainer has to look at its verdicts; it is not ranked")
+    if review.status == REFUTED and not found:
+        findings.serious("refuted", REVIEW, f"a maintainer refuted it on {review.date}", "it is not ranked")
 
 
 def _check_sum(row: Mapping[str, Any], findings: Findings) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from alps.judges.lexical import LexicalJudge
 from alps.judges.rubric import DIMENSIONS
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.reading import faults_of, scan_rows
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
-from alps.leaderboard.rows import ANSWERS, LONGEST_ANSWER, ROWS
+from alps.leaderboard.rows import ANSWERS, LONGEST_ANSWER, MOST_COMPARED, MOST_ITEMS, ROWS
 from alps.leaderboard.submission import RunCard, Track
 from alps.leaderboard.truth import Truth
 from alps.leaderboard.wording import shown
@@ -57,7 +58,10 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
 
 def check_verdicts(task: Task, track: Track, run: RunCard, rows: TrackRows, findings: Findings) -> None:
     """Check that the verdicts are of the judge on the card, on answers that were heard, and in the task's form."""
-    allowed, where = fingerprints(judge_of(track, run), task), f"{task.track}/verdicts.jsonl"
+    judge, where = judge_of(track, run), f"{task.track}/verdicts.jsonl"
+    allowed = fingerprints(judge, task)
+    if isinstance(judge, LexicalJudge):  # what it says is made anew, and a fingerprint not its own was refused already
+        allowed.add(track.judge_fingerprint)
     verdicts = rows.verdicts or {}
     heard = {key for key, row in rows.predictions.items() if row["outcome"] == "ok"}
     if stray := [named(key) for key in verdicts if key not in heard]:
@@ -82,8 +86,10 @@ def check_answers(name: str, truth: Truth, rows: TrackRows, findings: Findings) 
             continue
         try:
             truth.task.fits(sample, row["prediction"])
+            fault = _too_much(truth, sample, row["prediction"])
         except (ValueError, KeyError, TypeError) as error:
             fault = shown(str(error), 160)
+        if fault:
             findings.serious("answer", f"{name}/predictions.jsonl: {named(key)}", fault, _AGAIN)
             del predictions[key]
             verdicts.pop(key, None)
@@ -142,6 +148,9 @@ def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
         return f"outcome {row['outcome']}, {'but' if row.get('prediction') else 'and no'} prediction"
     if row["outcome"] != "ok":
         return ""
+    items = row["prediction"].get("memory_items")
+    if isinstance(items, list) and len(items) > MOST_ITEMS:  # before anything looks at each of them
+        return f"{len(items):,} memories; at most {MOST_ITEMS:,} are an answer"
     ANSWERS[track.task].model_validate(row["prediction"])
     size = sum(len(text) for text in _texts(row["prediction"]))
     return f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer" if size > LONGEST_ANSWER else ""
@@ -168,19 +177,36 @@ def _fault_of_marks(rating: Mapping[str, Any]) -> str | None:
     return f"marks.{wrong} is {marks[wrong]}, not from 1 to 5" if wrong else None
 
 
+def _too_much(truth: Truth, sample: Any, answer: Mapping[str, Any]) -> str:
+    """Say that comparing an answer with its gold would take too long; nothing where it would not."""
+    if "scoring" not in truth.task.conditions or not sample.gold:
+        return ""
+    gold = sum(len(memory.value) for memory in sample.gold)
+    compared = gold * sum(len(item["value"]) for item in answer["memory_items"])
+    return f"{compared:,} comparisons of characters; at most {MOST_COMPARED:,}" if compared > MOST_COMPARED else ""
+
+
 def _out_of_range(truth: Truth, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> str:
-    """Say which pair speaks of a memory that is not there."""
-    pairs = (verdict or {}).get("pairs")
-    if not pairs or sample.gold is None:
+    """Say what of a verdict is about a memory that is not there, or stands twice, before anything is paired by it."""
+    pairs, support = (verdict or {}).get("pairs"), (verdict or {}).get("support")
+    if not (pairs or support) or sample.gold is None:
         return ""
     prediction = Prediction.model_validate(row)
     if truth.task.name == "update":
         gold, predicted = len(compare(sample.memory, sample.gold).rows), len(predicted_lists(prediction)[0])
     else:
         gold, predicted = len(sample.gold), len(predicted_memories(prediction))
-    for pair in pairs:
-        if int(pair["gold"][1:]) > gold or int(pair["predicted"][1:]) > predicted:
+    seen = set()
+    for pair in pairs or ():
+        place = int(pair["gold"][1:]), int(pair["predicted"][1:])
+        if place[0] > gold or place[1] > predicted:
             return f"a pair of {pair['gold']} and {pair['predicted']}, of {gold} gold and {predicted} predicted ones"
+        if place in seen:
+            return f"{pair['gold']} and {pair['predicted']} are paired twice"
+        seen.add(place)
+    items = [item["id"] for item in support["items"]] if support else []
+    if len(items) != len(set(items)) or any(int(name[1:]) > predicted for name in items):
+        return f"support of {len(items):,} memories, of {predicted} predicted ones"
     return ""
 
 

@@ -2,34 +2,28 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from statistics import median
+from collections.abc import Mapping
 from typing import Any
 
-from alps.judges.alike import alike
+from alps.leaderboard.checks.copied import check_copied
 from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.leaks import leak_in_answer, texts_of
 from alps.leaderboard.recompute import Rows
 from alps.leaderboard.truth import Truth
 from alps.leaderboard.wording import shown
-from alps.rejection import shown_value
 from alps.text import fold
 
-COPIED = {"extraction": 0.9, "update": 0.9, "retrieval": 0.995, "utilization": 0.9}
-"""By task: a larger share that is the gold's very words, or the gold itself, is far beyond what models do."""
-NEAR, NEARLY_COPIED = 0.8, 0.6
-"""A similarity from which a text is the gold in nearly its words, and a share of such texts beyond what models do.
-
-Of 301 values that a model really predicted, 13 were that near, and of those of the embedded rules 3 of 26.
-"""
 CONSTANT = 0.5
 """A larger share of one and the same answer."""
 FEWEST = 10
 """Fewer answers than these say nothing about shares."""
-MOST_GUESSED = 50
-"""Up to so many choices may well all be right."""
-_LONG, _TIMES = 5_000, 20
+LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
+"""Characters of an answer, with evidence and reasons, that are too many for one, whatever the others have.
+
+The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization), of 4,578 and 289
+answers. A bound that followed the usual length let everything pass where all answers were endless.
+"""
 
 INJECTIONS = (
     r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
@@ -70,13 +64,14 @@ def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, 
     where = f"{name}/predictions.jsonl"
     if truth is not None:
         samples = {sample.benchmark_id: sample for sample in truth.samples if sample.gold is not None}
-        pairs = [(samples[key[0]], answer) for key, answer in answers.items() if key[0] in samples]
-        _check_copied(where, task, pairs, findings)
+        first = {key[0]: answer for key, answer in sorted(answers.items(), key=lambda item: item[0], reverse=True)}
+        pairs = [(samples[name], answer) for name, answer in first.items() if name in samples]
+        check_copied(where, name, task, pairs, findings)
     if task == "retrieval":
         _check_ranked(where, rows.scores, findings)
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
-    _check_lengths(where, {record: len(said) for record, said in texts.items()}, findings)
+    _check_lengths(where, task, {record: len(said) for record, said in texts.items()}, findings)
     _check_texts(where, texts, findings)
     for stage, found in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
         leaks = {named(key): leak for key, row in found.items() if (leak := leak_in_answer(_text(row)))}
@@ -88,48 +83,6 @@ def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, 
 
 def _text(row: Mapping[str, Any]) -> str:
     return "\n".join(text for text, _ in texts_of(row, keys=False))
-
-
-def _check_copied(where: str, task: str, pairs: list[tuple[Any, Mapping[str, Any]]], findings: Findings) -> None:
-    found = [strength for sample, answer in pairs for strength in _likeness(task, sample, answer)]
-    same, near, total = found.count(_SAME), sum(strength >= NEAR for strength in found), len(found)
-    if total < (FEWEST if task != "retrieval" else MOST_GUESSED):
-        return
-    if same > COPIED[task] * total:
-        what = f"{same:,} of {total:,} {_UNITS[task]}{'' if task == 'retrieval' else ' word for word'}"
-    elif near > NEARLY_COPIED * total and task != "retrieval":
-        what = f"{near:,} of {total:,} {_UNITS[task]} in nearly the same words"
-    else:
-        return
-    findings.warn("near_gold", where, f"{what}: was the gold seen?", "say in notes how the answers came about")
-
-
-_SAME = 2.0
-"""More than any similarity: the very words."""
-_UNITS = {
-    "extraction": "predicted values are the gold's",
-    "update": "changed values are the gold's",
-    "retrieval": "choices are the gold",
-    "utilization": "answers are the gold memory",
-}
-
-
-def _likeness(task: str, sample: Any, answer: Mapping[str, Any]) -> Iterator[float]:
-    """Yield, for each thing that an answer says, how much it is like the gold: `_SAME` for its very words."""
-    if task == "retrieval":
-        yield _SAME if answer["selected_memory_id"] == sample.gold else 0.0
-        return
-    if task == "utilization":
-        golds, values = [sample.gold.memory], [answer["answer"]]
-    else:
-        given = {fold(memory.value) for memory in sample.memory} if task == "update" else set()
-        golds = [shown_value(memory.value) for memory in sample.gold]
-        values = [item["value"] for item in answer["memory_items"] if fold(item["value"]) not in given]
-    exact = set(map(fold, golds))
-    best = [_SAME if fold(value) in exact else 0.0 for value in values]
-    for _, place, strength in alike(golds, values, NEAR):
-        best[place] = max(best[place], strength)
-    yield from best
 
 
 def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
@@ -158,12 +111,9 @@ def _gist(task: str, answer: Mapping[str, Any]) -> str:
     return "; ".join(sorted(re.sub(r"\d+", "0", fold(item["value"])) for item in answer["memory_items"]))
 
 
-def _check_lengths(where: str, lengths: Mapping[str, int], findings: Findings) -> None:
-    if len(lengths) < FEWEST:
-        return
-    usual = median(lengths.values())
-    if long := [name for name, n in lengths.items() if n > max(_LONG, _TIMES * usual)]:
-        most = f"up to {max(lengths.values()):,} characters, {usual:,.0f} are usual"
+def _check_lengths(where: str, task: str, lengths: Mapping[str, int], findings: Findings) -> None:
+    if long := [name for name, n in lengths.items() if n > LONGEST[task]]:
+        most = f"up to {max(lengths.values()):,} characters, more than {LONGEST[task]:,}"
         findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
 
 

@@ -82,13 +82,14 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
         for _, score in one.tracks[on]["scores"].items()
         for calibration, sha in score["corrected"]["calibration"].items()
     }
+    boards = [board for board in content.boards if board.key.judge == name]
     return Judge(
         id=name,
         name=str(place["judge"].value),
-        comparable=bool(place["comparable"].value),
+        comparable=bool(place["comparable"].value) and all(board.judge_known for board in boards),
         parts=[(key, _said(part.value)) for key, part in system.run(track)["judge"].items() if key != "id"],
         systems=list({one.slug: one for one, _ in rows}.values()),
-        boards=[board for board in content.boards if board.key.judge == name],
+        boards=boards,
         calibrations=list(_calibrations(system.run(track)["judge"].value)),
         used=sorted(used),
     )
