@@ -18,8 +18,6 @@ from alps.leaderboard.samples import tasks
 from alps.leaderboard.submission import NO_JUDGE
 from alps.tasks import Metric, Task
 
-PROXY = "grounding"
-"""What utilization shows of answers that no judge has rated."""
 BESIDE = {"pf": ("pf_general", "pf_interaction"), "ei": ("ei_en", "ei_zh"), "f1_changed": ("f1",)}
 """Metrics that stand beside a board's own, because the paper reports them."""
 
@@ -131,10 +129,11 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
 
 def _leads(track: str, place: Place) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
-    names = [metric.name for metric in tasks()[track].metrics if metric.headline]
-    names += ["memory_used", PROXY]
+    known = {metric.name: metric.headline for metric in tasks()[track].metrics}
+    names = [name for name, is_headline in known.items() if is_headline or name == "memory_used"]
     scored = [name for name in names if place["scores"][name]["value"]]
-    yield from scored or (name for name, score in list(place["scores"].items())[:1] if score["value"])
+    others = [name for name in known if place["scores"][name]["value"]]
+    yield from scored or others[:1]
 
 
 def _key(track: str, metric: str, place: Place) -> Key:
@@ -206,7 +205,7 @@ def clusters_of(names: Sequence[str], sessions: Mapping[str, str]) -> list[str]:
 
 def _read_scores(systems: Mapping[str, System], track: str) -> dict[str, Scores]:
     """Read what each system scored on each record of a track; of several answers to a record, their mean."""
-    wanted = {metric.name for metric in tasks()[track].metrics if metric.headline} | {"memory_used", PROXY}
+    wanted = {metric.name for metric in tasks()[track].metrics if metric.headline} | {"memory_used"}
     found: dict[str, Scores] = {}
     for slug, system in systems.items():
         sums: dict[str, dict[str, list[float]]] = {}

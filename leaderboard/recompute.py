@@ -157,7 +157,7 @@ def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, A
     for place, ((name, repeat), row) in enumerate(sorted(scores.items())):
         if row["stage"] != "score":
             failed[row["stage"]][row["outcome"]] += 1
-        if row["scores"] or row.get("counts"):
+        if row["scores"] or (row.get("counts") and not task.only_rated):
             board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
         else:
             board.add_unscored()

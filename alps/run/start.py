@@ -29,6 +29,7 @@ from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, open_data
 from alps.run.summary import summarise_run, summarise_track
+from alps.schema import FAILURES
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
@@ -237,9 +238,16 @@ def _carry_out(
         add_corrections(summary, folder, data, chosen)
         write_json(folder / "summary.json", summary)
     tracks = found.values()
-    unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))
+    # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
+    unscored, n = sum(map(_not_heard, tracks)), sum(track["n"] for track in tracks)
     spent = any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
     return Finished(folder, summary, data.tasks, unscored > settings.max_failures * n, spent)
+
+
+def _not_heard(track: Mapping[str, Any]) -> int:
+    """Return how many records of a track are unscored because a system or a judge was not heard."""
+    lost = sum(count for kind, count in track["failed_predictions"].items() if kind not in FAILURES)
+    return int(lost + sum(track["failed_judgements"].values()))
 
 
 async def _run(

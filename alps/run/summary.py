@@ -8,6 +8,7 @@ from alps.llm.ledger import Totals
 from alps.prompts import Prompt
 from alps.run.board import Board
 from alps.run.engine import Outcome, Plan, TrackPlan
+from alps.schema import FAILURES
 from alps.stats.bootstrap import Estimate
 from alps.systems.retriever import Retriever
 from alps.tasks import Metric, Task
@@ -17,6 +18,9 @@ def summarise_track(plan: Plan, track: TrackPlan, *, seed: int) -> dict[str, Any
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, outcome, board = track.task, track.outcome, track.outcome.board
     scores = {metric.name: _score(outcome, plan.judge, metric, seed) for metric in _shown(plan, task, board)}
+    scored = board.scored
+    if task.only_rated and not plan.judge.rates:  # what failed has the worst mark under any judge
+        scored = sum(board.failed_predictions[kind] for kind in FAILURES)
     repeats = {}
     if len(track.systems) > 1:
         lead = leading_metric(task, plan.judge)
@@ -26,8 +30,8 @@ def summarise_track(plan: Plan, track: TrackPlan, *, seed: int) -> dict[str, Any
         **task.conditions,
         "judge_fingerprint": fingerprint_id(plan.judge.fingerprint_for(task.rubrics)),
         "n": board.scored + board.unscored,
-        "scored": board.scored,
-        "unscored": board.unscored,
+        "scored": scored,
+        "unscored": board.scored + board.unscored - scored,
         "failed_predictions": dict(sorted(board.failed_predictions.items())),
         "failed_judgements": dict(sorted(board.failed_judgements.items())),
         "scores": scores,
@@ -77,10 +81,12 @@ def summarise_calls(totals: Totals) -> dict[str, Any]:
 
 
 def leading_metric(task: Task, judge: Judge) -> Metric:
-    """Return the headline of a task, or the first metric that `judge` can score where that is beyond it."""
-    if _beyond(task.headline, judge) is None:
-        return task.headline
-    return next(metric for metric in task.metrics if _beyond(metric, judge) is None)
+    """Return the headline of a task, or the first metric that `judge` can score where that is beyond it.
+
+    Where every metric is, it is the headline, which stays unscored.
+    """
+    shown = [task.headline, *(metric for metric in task.metrics if not metric.optional)]
+    return next((metric for metric in shown if _beyond(metric, judge) is None), task.headline)
 
 
 def _beyond(metric: Metric, judge: Judge) -> str | None:
@@ -117,13 +123,17 @@ def _speed(track: TrackPlan) -> dict[str, Any]:
 
 def _score(outcome: Outcome, judge: Judge, metric: Metric, seed: int) -> dict[str, Any]:
     if reason := _beyond(metric, judge):
-        return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
+        return _unscored(reason)
     estimate = outcome.board.estimate(metric, seed=seed)
     row = _estimate(estimate)
     bounds = outcome.board.bounds(metric, estimate)
     if outcome.board.unscored and bounds is not None:
         row["worst_case"], row["best_case"] = bounds
     return row
+
+
+def _unscored(reason: str) -> dict[str, Any]:
+    return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
 
 
 def _floor(plan: Plan, track: TrackPlan, name: str, seed: int) -> dict[str, Any]:
@@ -137,8 +147,11 @@ def _floor(plan: Plan, track: TrackPlan, name: str, seed: int) -> dict[str, Any]
         "lead": lead.name,
         "scores": {metric.name: _estimate(floor.estimate(metric, seed=seed)) for metric in shown},
     }
+    if reason := _beyond(lead, judge):
+        row["scores"][lead.name] = _unscored(reason)
+        return row
     same_judge = plan.judge.fingerprint == judge.fingerprint
-    unjudged = not lead.relations and track.task.name in ("retrieval", "utilization")
+    unjudged = not lead.relations and track.task.name == "retrieval"
     if same_judge or unjudged or not floor.total("predicted"):  # an empty answer is judged alike by all
         row["above"] = _estimate(board.difference(floor, lead, seed=seed))
     return row
