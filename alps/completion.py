@@ -28,7 +28,7 @@ SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("rules", "oracle", "floor/empty", "floor/content-free", "floor/content-free-fluent"),
     "update": ("rules", "oracle", "floor/no-op", "floor/positional"),
     "retrieval": ("rules", "bm25", "tfidf", "minilm", "oracle", "floor/random", "floor/lowest-unique-id"),
-    "utilization": ("rules", "floor/generic", "floor/parrot"),
+    "utilization": ("rules", "floor/generic", "floor/refusal", "floor/parrot"),
 }
 """By task, the systems that need no model; written down here because asking the tasks imports what they use."""
 

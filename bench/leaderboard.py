@@ -214,7 +214,6 @@ def _retrieved(track: Track, sample: Any, skill: float, generator: np.random.Gen
 
 def _answered(track: Track, sample: Any, skill: float, generator: np.random.Generator) -> tuple[Row, Row, Row, Row]:
     answer = {"answer": f"Since you told me so ({sample.gold.memory}), here is what I would do about it."}
-    grounded = {"grounding": round(float(generator.random()), 3)}
     lead = track.task.headline.name
     if lead == "ei":
         marks = {
@@ -222,10 +221,10 @@ def _answered(track: Track, sample: Any, skill: float, generator: np.random.Gene
             for name in ("resonation", "expression", "reception")
         }
         mean = sum(marks.values()) / 3
-        scores = {"ei": mean, f"ei_{sample.gold.language or 'en'}": mean, **marks, **grounded}
+        scores = {"ei": mean, f"ei_{sample.gold.language or 'en'}": mean, **marks}
         return answer, {"rubric": "ei", "marks": marks, "reason": "made up"}, scores, {"enforced": 0}
     met = bool(generator.random() < 0.2 + 0.7 * skill)
-    scores = {lead: float(met), **({sample.gold.rubric: float(met)} if lead == "pf" else {}), **grounded}
+    scores = {lead: float(met), **({sample.gold.rubric: float(met)} if lead == "pf" else {})}
     verdict = {"rubric": sample.gold.rubric, "marks": {"met": met}, "reason": "made up"}
     return answer, verdict, scores, {"enforced": 0}
 

@@ -23,8 +23,6 @@ from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.tasks import Metric, Task
 
-PROXY = "grounding"
-"""What utilization shows of answers that no judge has rated."""
 BESIDE = {"pf": ("pf_general", "pf_interaction"), "ei": ("ei_en", "ei_zh"), "f1_changed": ("f1",)}
 """Metrics that stand beside a board's own, because the paper reports them."""
 
@@ -170,10 +168,11 @@ def known_judges(systems: Sequence[System]) -> frozenset[str]:
 
 def _leads(track: str, place: Place) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
-    names = [metric.name for metric in tasks()[track].metrics if metric.headline]
-    names += ["memory_used", PROXY]
+    known = {metric.name: metric.headline for metric in tasks()[track].metrics}
+    names = [name for name, is_headline in known.items() if is_headline or name == "memory_used"]
     scored = [name for name in names if place["scores"][name]["value"]]
-    yield from scored or (name for name, score in list(place["scores"].items())[:1] if score["value"])
+    others = [name for name in known if place["scores"][name]["value"]]
+    yield from scored or others[:1]
 
 
 def _key(track: str, metric: str, place: Place) -> Key:
@@ -280,7 +279,7 @@ def _read_scores(systems: Mapping[str, System], track: str) -> dict[str, Scores]
     An answer that was not heard, or not judged, has the worst score: whoever calls wrong answers lost gains nothing.
     """
     metrics = {metric.name: metric for metric in tasks()[track].metrics}
-    wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used", PROXY}
+    wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used"}
     found: dict[str, Scores] = {}
     for slug, system in systems.items():
         sums: dict[str, dict[str, list[float]]] = {}

@@ -191,11 +191,12 @@ def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
             board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
         else:
             board.add_unscored()
+    unrated = sum(not row["scores"] for row in scores.values() if row.get("counts")) if task.only_rated else 0
     means = {metric.name: board.estimate(metric) for metric in task.metrics}
     return {
         "n": board.scored + board.unscored,
-        "scored": board.scored,
-        "unscored": board.unscored,
+        "scored": board.scored - unrated,
+        "unscored": board.unscored + unrated,
         "failed_predictions": dict(failed["generate"]),
         "failed_judgements": dict(failed["judge"]),
         "counts": board.totals(),

@@ -27,7 +27,7 @@ STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced", REFUTED)
 """From what the submitter says to what a maintainer saw come out again; the last is what did not."""
 TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
 """What the name of a track must match as a whole."""
-NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr", "grounding"})
+NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr"})
 """Metrics that no judge has a part in."""
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
 

@@ -159,6 +159,11 @@ class Task:
         return self.folder or self.track
 
     @property
+    def only_rated(self) -> bool:
+        """Whether it has no figure but those of a judge that rates answers by a rubric."""
+        return all(metric.rates for metric in self.metrics if not metric.optional)
+
+    @property
     def headline(self) -> Metric:
         """The metric that stands for the track: the one marked so, else the first."""
         return next((metric for metric in self.metrics if metric.headline), self.metrics[0])

@@ -19,7 +19,6 @@ from alps.schema import UNMAPPED, GoldNeeded, Prediction, Target, TextAnswer, Tu
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
-GROUNDING = Metric("grounding", "grounding (proxy)")
 AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
 FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
@@ -53,7 +52,7 @@ class Ability:
 
 
 ABILITIES = (
-    Ability("pa", 1, ("pa",), (_binary("pa", "persona awareness", headline=True), GROUNDING)),
+    Ability("pa", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)),
     Ability(
         "pf",
         2,
@@ -62,11 +61,10 @@ ABILITIES = (
             Metric("pf", "preference following", headline=True, rates=True),
             _binary("pf_general", "  general preferences"),
             _binary("pf_interaction", "  interaction preferences"),
-            GROUNDING,
         ),
     ),
-    Ability("vra", 3, ("vra",), (_binary("vra", "virtual-reality awareness", headline=True), GROUNDING)),
-    Ability("cf", 4, ("cf",), (_binary("cf", "constraint following", headline=True), GROUNDING)),
+    Ability("vra", 3, ("vra",), (_binary("vra", "virtual-reality awareness", headline=True),)),
+    Ability("cf", 4, ("cf",), (_binary("cf", "constraint following", headline=True),)),
     Ability(
         "ei",
         5,
@@ -76,7 +74,6 @@ ABILITIES = (
             _emotional("ei_en", "  in English"),
             _emotional("ei_zh", "  in Chinese"),
             *(_emotional(name, f"  {name}", (name,)) for name in DIMENSIONS),
-            GROUNDING,
         ),
     ),
 )
@@ -213,7 +210,10 @@ def fits(sample: UtilizationSample, prediction: Row) -> None:
 
 
 def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
-    """Score one answer; a failed prediction gets the scale's minimum."""
+    """Score one answer; a failed prediction gets the scale's minimum.
+
+    How many of the memory's words stand in the answer is told with it, and is no score: word salad has most.
+    """
     target = sample.gold
     assert target is not None
     marks = (verdict or {}).get("marks") or {}
@@ -228,14 +228,14 @@ def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None
         if target.rubric.startswith("pf_"):
             scores["pf"] = scores[target.rubric]
     answer = (prediction.prediction or {}).get("answer", "")
-    if (proxy := grounding(answer, target.memory, target.dialogue)) is not None:
-        scores["grounding"] = proxy
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
     if left_out := len(target.dialogue) - len(sample.dialogue):
         counts |= {"histories_cut": 1, "turns_left_out": left_out}
-    return Scored(scores, counts, {"rubric": target.rubric, "memory": target.memory})
+    named = grounding(answer, target.memory, target.dialogue)
+    details = {"rubric": target.rubric, "memory": target.memory}
+    return Scored(scores, counts, details | ({"grounding": named} if named is not None else {}))
 
 
 def _dialogue(given: Row) -> tuple[Turn, ...]:

@@ -304,8 +304,17 @@ def test_recall_of_retrieval_needs_no_judge() -> None:
     assert contrast(compared("samples", "retrieval"), "recall_at_1").difference.estimate.n == 5
 
 
+def pretend_rated(run: str) -> None:
+    """Write marks into a run whose judge rates nothing, as one that rates would have."""
+    score = {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}
+    edit(Path(run, "summary.json"), lambda found: found["tracks"]["task4_ability1"].update(scores={"pa": score}))
+    path = Path(run, "scores.jsonl")
+    path.write_text("".join(json.dumps({**row, "scores": {"pa": 0.0}}) + "\n" for row in rows(path)))
+
+
 @pytest.mark.usefixtures("runs")
 def test_conditions_that_differ_are_said() -> None:
+    pretend_rated("aware")
     shutil.copytree("aware", "told")
     assert "conditions" not in shown(compared("aware", "told"))
     edit(Path("told/manifest.json"), lambda manifest: manifest["settings"].update(condition="gold_memory"))

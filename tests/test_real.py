@@ -26,7 +26,7 @@ SCORES = {
     "task1": ("f1", "precision", "recall", "f1_strict", "recall_direct", "recall_indirect"),
     "task2": ("f1", "f1_changed", "action_accuracy", "precision_modify", "recall_add", "contradiction_kept", "lost"),
     "task3_d100": ("recall_at_1", "memory_used"),
-    "task4_ability1": ("pa", "grounding"),
+    "task4_ability1": ("pa",),
     "task4_ability2": ("pf", "pf_general", "pf_interaction"),
     "task4_ability3": ("vra",),
     "task4_ability4": ("cf",),

@@ -331,9 +331,9 @@ def test_what_holds_no_text_is_no_answer(node):
 @pytest.mark.parametrize("outcome", ["empty", "refused", "truncated", "unparsable", "invalid"])
 def test_a_failed_answer_gets_the_scales_minimum(outcome):
     (pa,), (ei,) = samples(PA), samples(EI, *target_row("u1", stratum="ch"))
-    assert score(PA, pa, failed(outcome), None).scores == {"pa": 0.0, "grounding": 0.0}
+    assert score(PA, pa, failed(outcome), None).scores == {"pa": 0.0}
     found = score(EI, ei, failed(outcome), None).scores
-    assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0), "grounding": 0.0}
+    assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
 
 @pytest.mark.parametrize(("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)])
@@ -348,38 +348,6 @@ def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_
     assert (track["scored"], track["unscored"], track["failed_predictions"]) == (1, 0, {"empty": 1})
     assert track["scores"][name]["value"] == lowest
     assert not any(is_rating(body) for body in server.requests)
-
-
-@pytest.mark.parametrize(("ability", "number"), [("pa", 1), ("pf", 2), ("vra", 3), ("cf", 4), ("ei", 5)])
-def test_the_embedded_judge_leaves_rubrics_unscored_with_the_reason_and_gives_the_grounding(tmp_path, ability, number):
-    write_ability(tmp_path / "data", number, target_row("u1"))
-    ran = run(tmp_path, tmp_path / "data", f"ability={ability}", "model=rules")
-    track = track_of(tmp_path / "out", f"task4_ability{number}")
-    rated = {name: found for name, found in track["scores"].items() if name != "grounding"}
-    assert ability in rated
-    assert all((found["value"], found["n"]) == (None, 0) for found in rated.values())
-    assert {found["unscored"] for found in rated.values()} == {"judge lexical rates no answers by a rubric"}
-    assert track["scores"]["grounding"]["n"] == track["scored"] == 1
-    assert list(scores_of(tmp_path / "out")["u1"]["scores"]) == ["grounding"]
-    assert "judge lexical rates no answers by a rubric" in ran.out
-    assert max(map(len, ran.out.splitlines())) <= 80
-
-
-def test_the_parrot_and_the_generic_answer_ground_nothing(tmp_path):
-    said = [{"role": "user", "text": "I grow saffron on the balcony of our flat every year since 2019."}]
-    write_ability(tmp_path / "data", 1, target_row("u1", dialogue=said))
-    run(tmp_path, tmp_path / "data", "ability=pa", "model=rules")
-    floors = track_of(tmp_path / "out", "task4_ability1")["floors"]
-    assert {name: floor["scores"]["grounding"]["value"] for name, floor in floors.items()} == {
-        "floor/generic": 0.0,
-        "floor/parrot": 0.0,
-    }
-
-
-def test_grounding_is_undefined_for_every_answer_where_the_memory_has_no_words_of_its_own():
-    (sample,) = samples(PA, *target_row("u1", value="Likes it"))
-    for prediction, verdict in ((heard("Sure."), {"outcome": "ok"}), (failed(), None)):
-        assert "grounding" not in score(PA, sample, prediction, verdict).scores
 
 
 def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_apart(tmp_path):

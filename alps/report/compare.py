@@ -190,7 +190,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     runs = open_finished(folders)
     sides = tuple(Side(letter_of(place), run.folder, run.model, run.judge) for place, run in enumerate(runs))
     by_letter = {side.letter: run for side, run in zip(sides, runs, strict=True)}
-    shared = shared_tracks(by_letter)
+    shared, untold = _told_tracks(by_letter)
     for track in shared:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
@@ -198,7 +198,27 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     tracks = [_compare_track(by_letter, track, values) for track in shared]
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
-    return Comparison(sides, _corrected(tracks), tuple(_notes(by_letter, shared)), seed)
+    return Comparison(sides, _corrected(tracks), (*_notes(by_letter, [*shared, *untold]), *untold.values()), seed)
+
+
+def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
+    """Return the tracks of which every run has a figure, and for each of the others what there is to say.
+
+    Raises:
+        UsageError: If there is none of which every run has one.
+    """
+    shared = shared_tracks(runs)
+    reasons: dict[str, str] = {}
+    for track in shared:
+        for run in runs.values():
+            scores = found_in(run, track)["scores"].values()
+            if scores and all("unscored" in score for score in scores):
+                reasons.setdefault(track, str(next(iter(scores))["unscored"]))
+    if len(reasons) == len(shared):
+        said = "; ".join(dict.fromkeys(reasons.values()))
+        raise UsageError(f"nothing to compare: {said}; alps score RUN judge=… judges a run with another judge")
+    untold = {track: f"Left out, {track}: {reason}" for track, reason in reasons.items()}
+    return [track for track in shared if track not in untold], untold
 
 
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:

@@ -38,12 +38,16 @@ class Answer:
 
     @property
     def rating(self) -> float | None:
-        """What a rubric gave it as a share of its scale, in [0, 1]; where nothing rated it, its grounding."""
+        """What a rubric gave it as a share of its scale, in [0, 1]; None where nothing rated it."""
         scores = self.score.get("scores", {})
         if "ei" in scores:
             return (float(scores["ei"]) - 1) / 4
-        rated = self.figure(str(self.score.get("rubric")))
-        return rated if rated is not None else self.figure("grounding")
+        return self.figure(str(self.score.get("rubric")))
+
+    @property
+    def named(self) -> float:
+        """How much of the target memory's words stand in it, in [0, 1]."""
+        return float(self.score.get("grounding") or 0.0)
 
 
 @dataclass(frozen=True)
@@ -131,20 +135,24 @@ def _overruled(answer: Answer) -> Rank:
 
 def _grounded_and_low(answer: Answer) -> Rank:
     low = answer.heard and answer.rating == 0
-    return (answer.figure("grounding") or 0.0,) if low and answer.figure("grounding") else None
+    return (answer.named,) if low and answer.named else None
 
 
 def _low(answer: Answer) -> Rank:
     rating = answer.rating
     if not answer.heard or rating is None or rating > _LOW:
         return None
-    return -rating, -(answer.figure("grounding") or 0.0)
+    return -rating, -answer.named
 
 
 def _high(answer: Answer) -> Rank:
     if not answer.heard or answer.rating is None or answer.rating <= _LOW:
         return None
-    return answer.rating, answer.figure("grounding") or 0.0
+    return answer.rating, answer.named
+
+
+def _unrated(answer: Answer) -> Rank:
+    return () if answer.state == "unrated" else None
 
 
 _FAILED = Group("heard, and failed", 5, _failed)
@@ -181,6 +189,7 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
         Group("the worst mark, though the words of the memory are there", 3, _grounded_and_low),
         Group("the lowest marks", 5, _low),
         Group("the best answers", 2, _high),
+        Group("not rated", 3, _unrated),
     ),
 }
 """The groups of each task, in the order of the page."""

@@ -11,6 +11,11 @@ from alps.report.runs import MEANINGS, Key
 from alps.report.task_parts import parts_of
 from alps.schema import FAILURES, UNHEARD
 
+_EFFECTS = {
+    **dict.fromkeys(FAILURES, "heard, and scored as the worst"),
+    **dict.fromkeys((*UNHEARD, "unrated"), "unscored"),
+}
+
 
 @dataclass(frozen=True)
 class RecordView:
@@ -57,7 +62,8 @@ class RecordView:
 def state_of(score: Row | None, prediction: Row | None) -> str:
     """Return what became of a record in one word.
 
-    `ok`, `mended`, a kind of failed prediction, `judge:KIND` for a failed judgement, or `unfinished`.
+    `ok`, `mended`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated` for an answer that its
+    judge could not rate by its rubric, or `unfinished`.
     """
     if score is None:
         return "unfinished"
@@ -65,6 +71,8 @@ def state_of(score: Row | None, prediction: Row | None) -> str:
         return f"judge:{score['outcome']}"
     if score.get("stage") == "generate":
         return str(score["outcome"])
+    if score.get("rubric") and not score.get("scores"):
+        return "unrated"
     return "mended" if prediction is not None and prediction.get("repaired") else "ok"
 
 
@@ -82,8 +90,7 @@ def explain(state: str) -> str:
         kind = state.removeprefix("judge:")
         return f"the judgement failed ({kind}: {MEANINGS.get(kind, 'unknown')}): unscored"
     meaning = MEANINGS.get(state, "unknown")
-    effect = "unscored" if state in UNHEARD else "heard, and scored as the worst" if state in FAILURES else "?"
-    return f"{meaning}: {effect}"
+    return f"{meaning}: {_EFFECTS.get(state, '?')}"
 
 
 def build_view(

@@ -26,6 +26,7 @@ MEANINGS = {
     "invalid": "JSON, but not in the form that was asked for",
     "empty": "no text at all, which is not the same as an empty list",
     "no_gold": "the reference is withheld",
+    "unrated": "answered, and the judge rates no answers by a rubric",
 }
 """What each kind of failure means, in words."""
 

@@ -16,7 +16,7 @@ from alps.report.found import Samples
 from alps.report.instructive import rule
 from alps.report.record import state_of
 from alps.report.runs import MEANINGS, Key, Run, letter_of
-from alps.report.tables import undefined
+from alps.report.tables import has_floors, needs_rating_judge, undefined
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks import Metric, Task
 
@@ -107,6 +107,11 @@ class Section:
         return bool(self.summary["comparable"]) or not self.judged
 
     @property
+    def needs_rating_judge(self) -> bool:
+        """Whether it has no figure at all, since its judge rates no answers."""
+        return needs_rating_judge(self.found)
+
+    @property
     def bare(self) -> list[str]:
         """The figures that no scored record defines."""
         return undefined(self.found, self.task.metrics)
@@ -159,6 +164,7 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
     chosen, samples = cards(run, track, scores, predictions)
     pairs = [row["scores"] for row in scores.values() if row["scores"]]
     precision, recall = plane_figures(lead)
+    floors = found["floors"] if has_floors(found) else {}
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
         letter=letter,
@@ -170,7 +176,7 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
         found=found,
         headline=next(row for row in metrics if row.metric == lead),
         scales=_scales(metrics),
-        floors=[_floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(found["floors"].items())],
+        floors=[_floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(floors.items())],
         account=account,
         bar=charts.stacked([charts.Part(row.name, row.style, row.count) for row in account], name=hatching),
         plane=draw_plane([(letter, position, run.model, found)], found["floors"], pairs, lead),
@@ -249,6 +255,8 @@ def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[
         rows.append(AccountRow(kind, f"failed {kind}", states.count(kind), f"{MEANINGS[kind]}: scored as the worst"))
     for kind in UNHEARD:
         rows.append(AccountRow(kind, "unscored", states.count(kind), f"{MEANINGS[kind]}: unscored"))
+    unrated = states.count("unrated")
+    rows.append(AccountRow("not rated", "unscored", unrated, f"{MEANINGS['unrated']}: unscored"))
     for state in sorted({state for state in states if state.startswith("judge:")}):
         kind = state.removeprefix("judge:")
         whose = "" if kind == "no_gold" else "of the judge: "

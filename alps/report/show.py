@@ -17,7 +17,8 @@ from alps.report.found import Samples, read_keys, read_wanted
 from alps.report.numbers import number
 from alps.report.parts import Dialogue, Facts, Listed, Paired, Pairing, Part, Said, Side
 from alps.report.record import RecordView, build_view
-from alps.report.runs import MEANINGS, Key, Run, folded_away, open_run, visible
+from alps.report.runs import Key, Run, folded_away, open_run, visible
+from alps.schema import FAILURES, UNHEARD
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
@@ -287,7 +288,7 @@ def _end(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
         yield from _heading("Notes")
         for note in view.notes:
             yield _indented(Text(visible(note)))
-    if view.error or view.state in MEANINGS:
+    if view.error or view.state in (*FAILURES, *UNHEARD):
         yield from _heading(f"The prediction failed: {visible(view.error or view.state)}")
         yield Text(_folded(view.raw, full=full) if view.raw else "(no text came)")
     if view.judge_error:

@@ -31,7 +31,8 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
         parts.append(_scores(summary, track, found, metrics[track]))
         parts += corrected_part(found, metrics[track])
         parts += [_actions(found)] if any(name.startswith("cell_") for name in found.get("counts", ())) else []
-        parts += [_floors(found, metrics[track], narrow=console.width < NARROW)] if found["floors"] else []
+        if has_floors(found):
+            parts.append(_floors(found, metrics[track], narrow=console.width < NARROW))
         parts += [Text(line) for line in _account(found)]
     if len(summary["tracks"]) > 1:
         parts.append(_overview(summary, metrics, narrow=console.width < NARROW))
@@ -102,7 +103,7 @@ def _scores(
     table.add_column("")
     for name in ("score", "95 % interval", "n"):
         table.add_column(name, justify="right", no_wrap=True)
-    bounded = found["unscored"] > 0
+    bounded = any("worst_case" in score for score in found["scores"].values())
     if bounded:
         table.add_column("worst–best", justify="right", no_wrap=True)
     for metric in metrics:
@@ -159,6 +160,16 @@ def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
     scored = [metric for metric in metrics if "unscored" not in found["scores"].get(metric.name, {"unscored": ""})]
     headline = next((metric for metric in metrics if metric.headline), metrics[0])
     return headline if headline in scored or not scored else scored[0]
+
+
+def has_floors(found: Mapping[str, Any]) -> bool:
+    """Tell whether any floor has a figure that stands for it: its judge may be one that can't tell any."""
+    return any(not is_untold(floor["scores"][floor.get("lead", "f1")]) for floor in found["floors"].values())
+
+
+def is_untold(score: Mapping[str, Any]) -> bool:
+    """Tell whether a score is one that its judge can't tell."""
+    return "unscored" in score
 
 
 def _floors(found: Mapping[str, Any], metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
@@ -240,6 +251,11 @@ def _cut(found: Mapping[str, Any]) -> list[int]:
     return [found["truncated"]] if found.get("truncated") else []
 
 
+def needs_rating_judge(found: Mapping[str, Any]) -> bool:
+    """Tell whether a track of utilization has no figure at all, since its judge rates no answers."""
+    return found.get("task") == "utilization" and all(map(is_untold, found["scores"].values()))
+
+
 def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
     """Return the titles of the figures that no record of a track defines, though its judge could tell them."""
     shown = ((metric, found["scores"].get(metric.name)) for metric in metrics)
@@ -274,8 +290,8 @@ def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]],
     lines += [f"Calibration not used: {why}." for why in summary.get("not_calibrated", ())]
     if summary["calls"]["http"] or summary["calls"]["cached"]:
         lines.append(spent(summary["calls"]))
-    if any("grounding" in found["scores"] for found in summary["tracks"].values()):
-        lines.append("Grounding: how much of the memory's words stands in the answer; a proxy, no rubric.")
+    if any(needs_rating_judge(found) for found in summary["tracks"].values()):
+        lines.append("Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL")
     if any("scoring" in found for found in summary["tracks"].values()):
         lines.append("authors-v1: for comparison with published first-version scores only.")
     elif not summary["comparable"] and any(found.get("task") != "retrieval" for found in summary["tracks"].values()):

@@ -110,8 +110,8 @@ def _utilization(sample: Any | None, prediction: Row | None, verdict: Row | None
     name = (verdict or {}).get("rubric") or (target.rubric if target is not None else (score or {}).get("rubric"))
     rows = [("rubric", str(name))] if name else []
     rows += _verdict_rows("verdict", verdict) if verdict is not None and verdict["outcome"] == "ok" else []
-    if (proxy := (score or {}).get("scores", {}).get("grounding")) is not None:
-        rows.append(("grounding (proxy)", f"{number(proxy)} of the memory's words stand in the response"))
+    if (named := (score or {}).get("grounding")) is not None:
+        rows.append(("grounding (proxy)", f"{number(named)} of the memory's words stand in the response"))
     shown = getattr(sample, "memories", ())
     turns = getattr(sample, "dialogue", ())
     return [

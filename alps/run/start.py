@@ -289,7 +289,8 @@ def _carry_out(
         add_corrections(summary, folder, data, chosen)
         write_json(folder / "summary.json", summary)
     tracks = found.values()
-    unscored, n = (sum(track[key] for track in tracks) for key in ("unscored", "n"))
+    # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
+    unscored, n = sum(map(_not_heard, tracks)), sum(track["n"] for track in tracks)
     spent = any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
     return Finished(
         folder,
@@ -313,6 +314,12 @@ def _complaint(tracks: Sequence[Mapping[str, Any]], most: float, folder: Path) -
     first = [f"; {kind}: {error}" for kind, error in named[:1]]
     log = [f" (more in {folder / name})" for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
     return "".join([account, *first, *log[:1]])
+
+
+def _not_heard(track: Mapping[str, Any]) -> int:
+    """Return how many records of a track are unscored because a system or a judge was not heard."""
+    lost = sum(count for kind, count in track["failed_predictions"].items() if kind not in FAILURES)
+    return int(lost + sum(track["failed_judgements"].values()))
 
 
 async def _run(

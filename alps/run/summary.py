@@ -8,6 +8,7 @@ from alps.llm.ledger import Totals
 from alps.prompts import Prompt
 from alps.run.board import Board
 from alps.run.engine import Outcome, Plan, TrackPlan
+from alps.schema import FAILURES
 from alps.systems.retriever import Retriever
 from alps.tasks import Metric, Task
 
@@ -16,6 +17,9 @@ def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, outcome, board = track.task, track.outcome, track.outcome.board
     scores = {metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)}
+    scored = board.scored
+    if task.only_rated and not plan.judge.rates:  # what failed has the worst mark under any judge
+        scored = sum(board.failed_predictions[kind] for kind in FAILURES)
     repeats = {}
     if len(track.systems) > 1:
         lead = leading_metric(task.metrics, plan.judge) or task.headline
@@ -25,8 +29,8 @@ def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
         **task.conditions,
         "judge_fingerprint": fingerprint_id(plan.judge.fingerprint_for(task.rubrics)),
         "n": board.scored + board.unscored,
-        "scored": board.scored,
-        "unscored": board.unscored,
+        "scored": scored,
+        "unscored": board.scored + board.unscored - scored,
         "failed_predictions": dict(sorted(board.failed_predictions.items())),
         "failed_judgements": dict(sorted(board.failed_judgements.items())),
         "scores": scores,
@@ -153,7 +157,7 @@ def _floor(plan: Plan, track: TrackPlan, name: str) -> dict[str, Any]:
         "scores": {metric.name: floor.estimate(metric).row for metric in shown},
     }
     same_judge = plan.judge.fingerprint == judge.fingerprint  # unless only recorded verdicts are at hand
-    unjudged = not lead.relations and track.task.name in ("retrieval", "utilization")
+    unjudged = not lead.relations and track.task.name == "retrieval"
     if same_judge or unjudged or not floor.total("predicted"):  # an empty answer is judged alike by all
         row["above"] = board.difference(floor, lead).row
     return row

@@ -118,6 +118,11 @@ def generic(sample: UtilizationSample) -> dict[str, Any]:
     return {"answer": "Thank you for your message, I am happy to help you with that in any way I can."}
 
 
+def refusal(sample: UtilizationSample) -> dict[str, Any]:
+    """Answer with one refusal, whatever was asked: by a lax rubric it breaks no constraint and believes no fiction."""
+    return {"answer": "I'm sorry, but I can't help with that."}
+
+
 def parrot(sample: UtilizationSample) -> dict[str, Any]:
     """Answer with every sentence of the user that says something about them, word for word."""
     turns = [(turn.role, turn.text) for turn in sample.dialogue]

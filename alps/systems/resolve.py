@@ -21,7 +21,11 @@ FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     },
     "update": {"floor/no-op": floors.no_op, "floor/positional": floors.positional},
     "retrieval": {"floor/random": floors.random_candidate, "floor/lowest-unique-id": floors.lowest_unique_id},
-    "utilization": {"floor/generic": floors.generic, "floor/parrot": floors.parrot},
+    "utilization": {
+        "floor/generic": floors.generic,
+        "floor/refusal": floors.refusal,
+        "floor/parrot": floors.parrot,
+    },
 }
 """By task: answers that deserve nothing. They stand beside every score."""
 

@@ -50,8 +50,13 @@ def compare_unjudged(name: str, printed: Mapping[str, Any], found: Recomputed, f
 
 
 def check_silence(name: str, track: Track, findings: Findings) -> None:
-    """Refuse a track with too many answers that were not heard or not judged; withheld gold is no such reason."""
+    """Refuse a track with too many answers that were not heard or not judged.
+
+    Withheld gold is no such reason, nor is a judge that can tell none of its figures: it stands on no board.
+    """
     silent = track.unscored - track.failed_judgements.get(NO_GOLD, 0)
+    if track.scores and all(score.unscored for score in track.scores.values()):
+        silent = sum(track.failed_predictions.get(kind, 0) for kind in UNHEARD)
     if silent > MOST_UNSCORED * track.n:
         failed = [(kind, count) for kind, count in track.failed_predictions.items() if kind in UNHEARD]
         failed += [(f"judge {kind}", count) for kind, count in track.failed_judgements.items() if kind != NO_GOLD]
