@@ -46,12 +46,12 @@ def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
         text: What is to be published.
         secret: Variables of the environment whose values are secret, whatever their names say.
     """
-    if name := secret_in(text, also=secret):
-        return f"a key: the value of {name}"
     if redact(text) != text:
         known = (word for word in re.split(r"[\s\"',;:(){}\[\]<>]+", text) if redact(word) != word)
         if any(_LIKE_A_KEY.match(word) for word in known):
             return "something with the shape of a key"
+    if name := secret_in(text, also=secret):
+        return f"a key: the value of {name}"
     return next((f"a folder of this machine ({own})" for own in _own_folders() if own in text), None)
 
 

@@ -207,8 +207,8 @@ def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None
         theirs = "\n".join(text for text, _ in texts_of(row))
         if leak := leak_in_answer(theirs, secret=passed) or (leak_in(ours) if ours else None):
             record = shown(str(row.get("benchmark_id")), 40)
-            mend = "take it out, or unset that variable if it is no key" if ": the value of" in leak else "take it out"
-            raise UsageError(f"{where}, {record}: holds {leak}; {mend} before it is published")
+            other = ", or unset the variable if it is no key" if ": the value of" in leak else ""
+            raise UsageError(f"{where}, {record}: holds {leak}; take it out before it is published{other}")
 
 
 def _check_card(card: Submission) -> None:
