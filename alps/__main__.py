@@ -7,7 +7,7 @@ from pathlib import Path
 if not sys.flags.safe_path and Path(sys.path[0]) == Path.cwd():
     del sys.path[0]
 
-from alps.cli import main  # noqa: E402
+from alps.cli import main
 
 if __name__ == "__main__":
     main()

@@ -8,8 +8,8 @@ from typing import Any
 
 from alps.errors import BudgetError, UsageError
 from alps.leaderboard.card import Details
-from alps.leaderboard.pack import pack, today
 from alps.leaderboard.findings import Verification
+from alps.leaderboard.pack import pack, today
 from alps.leaderboard.reading import read_part
 from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
 from alps.leaderboard.submission import CARD, REVIEW, Review, write_card

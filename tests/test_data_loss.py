@@ -31,7 +31,9 @@ def place(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "place"))
 
 
-@pytest.mark.parametrize("name", ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json", ".lock"])
+@pytest.mark.parametrize(
+    "name", ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json", ".lock"]
+)
 @pytest.mark.parametrize("command", ["run", "score"])
 def test_a_run_goes_into_no_folder_with_somebodys_files(place: Path, command: str, name: str) -> None:
     (place / "mine").mkdir()
@@ -52,7 +54,12 @@ def test_a_manifest_of_something_else_is_left_with_what_lies_beside_it(place: Pa
 
 def test_other_files_in_the_folder_of_a_run_stay(place: Path) -> None:
     (place / "mine").mkdir()
-    others = {"notes.md": b"mine", "predictions.json": b"mine", "predictions.jsonl.bak": b"mine", "config.toml": b"# mine"}
+    others = {
+        "notes.md": b"mine",
+        "predictions.json": b"mine",
+        "predictions.jsonl.bak": b"mine",
+        "config.toml": b"# mine",
+    }
     for name, content in others.items():
         (place / "mine" / name).write_bytes(content)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Names of systems: what reads as another's is refused, what shows nothing is no name, and histories are joined by hand."""
+"""Names of systems: what reads as another's is refused, what shows nothing is none, and histories are joined by hand."""
 
 import json
 import shutil
@@ -65,7 +65,9 @@ def test_a_skeleton_is_its_own() -> None:
         assert skeleton(skeleton(text)) == skeleton(text)
 
 
-@pytest.mark.parametrize("text", ["\u3164", "A\u3164", "\u115f\u1160", "\uffa0", "x\u034f", "\u2800", "a\ufe0f", "\U000e0041"])
+@pytest.mark.parametrize(
+    "text", ["\u3164", "A\u3164", "\u115f\u1160", "\uffa0", "x\u034f", "\u2800", "a\ufe0f", "\U000e0041"]
+)
 def test_what_shows_nothing_is_refused_in_a_name(text: str) -> None:
     assert "invisible character" in (fault_of(text) or "")
 

@@ -24,9 +24,7 @@ def check_tasks(card: Submission, findings: Findings) -> None:
             findings.serious("task", f"runs.{place}.settings.task", what, f"submit runs of {', '.join(TASKS)}")
 
 
-def check_name(
-    folder: Path, card: Submission, findings: Findings, *, continues: str | None, own_review: bool
-) -> None:
+def check_name(folder: Path, card: Submission, findings: Findings, *, continues: str | None, own_review: bool) -> None:
     """Refuse a name that reads as that of another system beside it, unless a maintainer joined the two.
 
     Args:
