@@ -44,7 +44,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 
 OWN_TASK = {"task": "python:MODULE: import the code of a task of your own that the run names"}
 REPORT = {"out": "the page that is written", **OWN_TASK}
-COMPARE = {"seed": "of the resampling", "format": "table or json", **OWN_TASK}
+COMPARE = {"seed": "of the resampling", "format": "table or json"}
 """The settings of `alps compare`, whose module computes; `alps report` has but one."""
 
 _FOLDERS = frozenset(("data", "labels", "out", "prompts", "submissions"))

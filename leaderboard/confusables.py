@@ -18,9 +18,10 @@ def alike(one: str, other: str) -> bool:
 
 def skeleton(text: str) -> str:
     """Return the skeleton of `text`: two texts that look the same have the same one (UTS 39, 4)."""
-    visible = INVISIBLE.sub("", _SPACE.sub(" ", unicodedata.normalize("NFD", text)))
+    visible: str = INVISIBLE.sub("", _SPACE.sub(" ", unicodedata.normalize("NFD", text)))
     prototypes = "".join(_prototypes().get(character, character) for character in visible)
-    return _SPACE.sub(" ", unicodedata.normalize("NFD", prototypes)).strip()
+    spaced: str = _SPACE.sub(" ", unicodedata.normalize("NFD", prototypes))
+    return spaced.strip()
 
 
 @cache

@@ -42,9 +42,9 @@ def as_json(value: Any) -> str:
 def plain_cell(value: object) -> str:
     """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe.
 
-    Spreadsheets look past white space, and take wide and small forms of the signs for the signs. A sign after `;`, a tab
-    or `|` begins a cell of its own where the spreadsheet parts cells there, as many countries' do: quotes around the
-    whole cell help no more then.
+    Spreadsheets look past white space, and take wide and small forms of the signs for the signs. A sign after `;`, a
+    tab or `|` begins a cell where a spreadsheet parts cells there, as many countries' do: quotes around the whole cell
+    help no more then.
     """
     if value is None:
         return ""

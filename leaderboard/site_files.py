@@ -31,7 +31,8 @@ def check_out(out: Path) -> dict[str, str]:
         raise UsageError(f"out={out}: something else than a site is there; choose another folder")
     if (out / LIST).is_file():
         return _read_list(out)
-    if any(not path.name.startswith(".") for path in out.iterdir()) and not (out / ".git").exists():
+    visible = [path.name for path in out.iterdir() if not path.name.startswith(".") and path.name != "CNAME"]
+    if visible and not (out / ".git").exists():
         raise UsageError(
             f"out={out}: something else than a site is there, or one of an older version, without {LIST}; "
             "choose another folder, or empty this one"

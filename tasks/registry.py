@@ -120,7 +120,7 @@ def _module(name: str) -> ModuleType:
     if not name.startswith(PYTHON):
         known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
         raise UsageError(f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})")
-    if name not in _typed:
+    if not_importable(name):
         raise CodeNotImportedError(name)
     here = str(Path.cwd())
     if here not in sys.path:

@@ -1,4 +1,4 @@
-"""Names of systems: what reads as another's is refused, what shows nothing is no name, and histories are joined by hand."""
+"""Names of systems: what reads as another's is refused, what shows nothing is none, histories are joined by hand."""
 
 import json
 import shutil

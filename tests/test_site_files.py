@@ -111,6 +111,14 @@ def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: st
     assert files_of(place / "public") == before
 
 
+def test_a_folder_with_nothing_but_the_name_of_its_host_takes_a_site(place: Path) -> None:
+    write(place, {"docs/CNAME": "example.org", "docs/.well-known/x": "mine", "home/thesis.txt": "mine"})
+    build(place, "docs")
+    assert (place / "docs" / "CNAME").read_text() == "example.org"
+    told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=home"))
+    assert "something else than a site is there" in told
+
+
 def test_a_link_in_a_site_leads_no_build_elsewhere(place: Path) -> None:
     build(place)
     elsewhere = place / "elsewhere"

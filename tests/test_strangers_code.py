@@ -184,6 +184,27 @@ def test_a_card_gets_nothing_imported(packed: Path, tmp_path: Path, command: str
     assert not (submission / "review.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "model"), [("python", "python:stranger:Stranger"), ("program", "program:touch was-run")]
+)
+def test_a_system_that_a_card_names_is_not_run_when_it_is_judged_again(
+    packed: Path, tmp_path: Path, kind: str, model: str
+) -> None:
+    submission = Path(shutil.copytree(packed, tmp_path / SLUG))
+    (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
+
+    def rename(card: dict[str, Any]) -> None:
+        card["system"] |= {"kind": kind, "model": model}
+        card["runs"][0]["settings"]["model"] = model
+
+    forge(submission, rename)
+    finished = run(tmp_path, "rescore", SLUG, "judge=lexical")
+    assert "Traceback" not in finished.stderr
+    assert finished.returncode == 0, finished.stderr
+    assert (submission / "review.json").is_file()
+    assert not was_run(tmp_path)
+
+
 def test_a_site_of_a_card_that_names_a_module_imports_nothing(packed: Path, tmp_path: Path) -> None:
     submission = Path(shutil.copytree(packed, tmp_path / "submissions" / SLUG))
     (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")

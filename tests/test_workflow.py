@@ -254,6 +254,9 @@ def test_the_second_look_runs_the_base_and_nothing_of_the_change(desk: Desk) -> 
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert "files outside the submission's folder changed" in told
     assert not (desk.folder / "was-run").exists()
+    desk.git(desk.base, "config", "--unset", "filter.evil.process")
+    desk.git(desk.base, "checkout", "--quiet", "FETCH_HEAD")
+    assert (desk.folder / "was-run").exists(), "checking the change out runs its code: the hook is armed"
 
 
 @needs_bash
