@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -11,11 +13,12 @@ from alps.judges.matching import POLICIES, Match, assign, items, left_over, pair
 from alps.judges.rubric import rubric
 from alps.judges.support import SUPPORTS, SupportJudgement
 from alps.llm.types import AnswerType, Read, Request
-from alps.prompts import load_prompt
+from alps.prompts import Prompt, load_prompt
 from alps.rejection import is_rejected
 from alps.schema import (
     CANONICAL_LABELS,
     UNMAPPED,
+    BriefMemoryList,
     ExtractionSample,
     Memory,
     MemoryList,
@@ -26,6 +29,7 @@ from alps.schema import (
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
+RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
 RUBRICS = (rubric("matching"),)
 
 _STRICT = frozenset({"narrower"})
@@ -72,12 +76,14 @@ def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
     )
 
 
-def messages(sample: ExtractionSample) -> tuple[Mapping[str, str], ...]:
+def messages(
+    sample: ExtractionSample, prompt: Prompt = PROMPT
+) -> tuple[Mapping[str, str], ...]:
     """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
     labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
     turns = [{"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)]
     return (
-        {"role": "system", "content": PROMPT.text.replace("{labels}", labels)},
+        {"role": "system", "content": prompt.text.replace("{labels}", labels)},
         {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
     )
 
@@ -280,6 +286,15 @@ TASK = Task(
 )
 
 
+_RECALL = replace(
+    TASK,
+    prompt=RECALL_PROMPT,
+    messages=partial(messages, prompt=RECALL_PROMPT),
+    answer=AnswerType(schema=BriefMemoryList, read=read_answer, partial=True),
+    conditions={"prompt": "recall"},
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
-    """Return the one track of extraction."""
-    return (TASK,)
+    """Return the one track of extraction, asked in the words that `options` choose."""
+    return (_RECALL if options.prompt == "recall" else TASK,)

@@ -9,7 +9,7 @@ from alps.settings import SAMPLING, AskSettings, RunSettings
 from alps.systems import is_local
 from alps.tasks import load_tracks
 
-OF_THE_MODEL = ("api_base", *SAMPLING)
+OF_THE_MODEL = ("api_base", "prompt", *SAMPLING)
 OF_THE_JUDGE = (
     "judge_api_base",
     "judge_temperature",
