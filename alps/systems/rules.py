@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from alps.schema import Evidence, ExtractionSample, Memory
-from alps.systems.rules_patterns import BY_SCRIPT, CURIOSITY, TOPICS
+from alps.systems.rules_patterns import BY_SCRIPT, CURIOSITY, MINE, OWN, REQUEST, TOPICS, VERB
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Statement:
     quote: str
 
 
-_LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE, _TIMES = 1_500, 500, 300, 120, 3
+_LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE = 1_500, 500, 300, 120
+_FEWEST, _MOST, _SUBJECTS = 3, 9, 4
 _FOREIGN = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「[^「」]{10,}」|^>[^\n]*",
     re.DOTALL | re.MULTILINE,
@@ -58,7 +59,7 @@ _OPENING = re.compile(
 # An afterthought makes a value longer than a memory is.
 _TAIL = re.compile(
     r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché|потому что|но)\b.*"
-    r"|[(;].*|(?<=.{60}),.*|[\s.,;:!?-]+$)",
+    r"|[(;].*|(?<=.{30}),(?! (?:and|or)\b).*|[\s.,;:!?-]+$)",
     re.IGNORECASE | re.DOTALL,
 )
 # Stories, scripts and personas speak in the first person, too.
@@ -69,6 +70,12 @@ _FICTION = re.compile(
     re.IGNORECASE,
 )
 _ROLE_PLAY = re.compile(r"\brole-?\s?play|\bpretend (?:to be|you|i|we) |juego de rol|角色扮演|ролев", re.IGNORECASE)
+_SAME_SUBJECT = re.compile(
+    r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own|play|study|studied"
+    r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
+    re.IGNORECASE,
+)
+_NOWHERE = re.compile(r"(?!)")
 _VAGUE = re.compile(
     r"(?:(?:to )?\w+ )?(?:it|this|that|these|those|them|you|your|him|her|his)\b|(?:lo|el|la) que\b",
     re.IGNORECASE,
@@ -149,9 +156,10 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         if _ROLE_PLAY.search(masked):
             break  # whatever follows may be said by the character
         sentences = list(_pieces(masked, _SENTENCE_END, 0, len(masked)))
-        questions += [(index, text[i:j]) for i, j in sentences if _QUESTION.search(masked[i:j])]
+        questions += [(index, masked[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
         if not _FICTION.search(masked):
             found += (s for i, j in sentences for s in _sentence_statements(index, text, masked, i, j))
+            found += (s for i, j in sentences for s in _own(index, text, masked, i, j))
     found += _curiosities(questions)
     found.sort(key=lambda statement: -statement.confidence)
     return _distinct(found)[:limit]
@@ -181,8 +189,27 @@ def _sentence_statements(index: int, text: str, masked: str, start: int, end: in
         begin = opening.end() if opening else left
         if right - begin > _LONGEST_CLAUSE:
             continue
-        if found := _statement(index, text[begin:right], masked[begin:right]):
-            yield found
+        # «I have a degree and spent three years abroad» states two things of one subject.
+        several = _SAME_SUBJECT if masked[begin : begin + 2].lower() in ("i ", "i'") else _NOWHERE
+        for number, (first, last) in enumerate(_pieces(masked, several, begin, right)):
+            subject = "I " if number else ""
+            if found := _statement(index, text[first:last], subject + masked[first:last]):
+                yield found
+
+
+def _own(index: int, text: str, masked: str, start: int, end: int) -> Iterator[Statement]:
+    """Yield the people, animals and things that a sentence calls the user's own: «my wife and two sons»."""
+    for match in OWN.finditer(masked, start, end):
+        named = text[match.start(1) : match.end(1)]
+        article = "" if re.match(r"\d|\w+s\b|children\b|(?:two|three|four|five) ", named) else "a "
+        label = _member(MINE, match[1])
+        yield Statement(f"Has {article}{named}", label, "direct", 0.65, index, text[match.start() : match.end()])
+
+
+def _member(label: str, clause: str) -> str:
+    """Return the label of a group that the words of a clause choose."""
+    topics = TOPICS.get(label, ())
+    return next((member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label)
 
 
 def _statement(index: int, quote: str, clause: str) -> Statement | None:
@@ -196,12 +223,31 @@ def _statement(index: int, quote: str, clause: str) -> Statement | None:
             return None
         value = _TAIL.sub("", quote)
         if language == "en":
-            value = lead + _FIRST_PERSON.sub(lambda person: _PERSON[person[0].lower()], rest)
+            rest = _FIRST_PERSON.sub(lambda person: _PERSON[person[0].lower()], rest)
+            value = _third_person(rest) if lead == VERB else lead + rest
         value = (value[:1].upper() + value[1:_LONGEST_VALUE]).rstrip()
-        topics = TOPICS.get(label, ())
-        member = next((member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label)
-        return Statement(value, member, "direct", confidence, index, quote)
+        return Statement(value, _member(label, clause), "direct", confidence, index, quote)
     return None
+
+
+_PAST_FORMS = frozenset(
+    """became began bought broke brought built came chose did drove fell felt found flew gave got grew had heard held
+    kept knew left lost made met moved paid ran said saw sent slept spent spoke stood taught took was went won wore
+    wrote""".split()
+)
+
+
+def _third_person(clause: str) -> str:
+    """Put the verb that a clause begins with into the third person, unless it is a past form."""
+    verb, space, rest = clause.partition(" ")
+    folded = verb.lower()
+    if folded in _PAST_FORMS or folded.endswith("ed"):
+        return clause
+    if folded.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{verb}es{space}{rest}"
+    if folded.endswith("y") and folded[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies{space}{rest}"
+    return f"{verb}s{space}{rest}"
 
 
 def _content(text: str) -> list[str]:
@@ -218,20 +264,25 @@ def _distinct(statements: Sequence[Statement]) -> list[Statement]:
     return [statement for statement, _ in kept]
 
 
-def _curiosities(questions: Sequence[tuple[int, str]]) -> list[Statement]:
-    """Report what comes back in the questions of several turns, the most frequent phrases first."""
-    asked: dict[str, dict[int, str]] = {}
-    for index, quote in questions:
-        words = _content(quote[:_LONGEST_CLAUSE])
-        pairs = [("" if len(a) == 1 else " ").join((a, b)) for a, b in pairwise(words)]
-        for phrase in (*pairs, *(word for word in words if len(word) > _TIMES)):
-            asked.setdefault(phrase, {})[index] = quote
-    chosen: list[str] = []
-    for phrase in sorted(asked, key=lambda phrase: (-len(asked[phrase]), -len(phrase))):
-        enough = len(asked[phrase]) >= (_TIMES - 1 if chosen else _TIMES)
-        if enough and not set(_content(phrase)) & set(_content(" ".join(chosen))):
-            chosen.append(phrase)
-    if len(_content(" ".join(chosen))) < _TIMES - 1:
-        return []  # a single word is too general to be a memory
-    index, quote = next(iter(asked[chosen[0]].items()))
-    return [Statement(f"Curious about {', '.join(chosen[:4])}", CURIOSITY, "indirect", 0.65, index, quote)]
+def _curiosities(requests: Sequence[tuple[int, str]]) -> list[Statement]:
+    """Report the subjects that come back: the requests whose words most other turns ask about, too.
+
+    A subject is worded as the user worded it, without what makes it a request.
+    """
+    turns_with: dict[str, set[int]] = {}
+    for index, quote in requests:
+        for word in _content(quote):
+            turns_with.setdefault(word, set()).add(index)
+    subjects: list[tuple[float, int, str, str]] = []
+    for index, quote in requests:
+        opening = REQUEST.match(quote)
+        subject = _TAIL.sub("", quote[opening.end() :]) if opening else ""
+        words = set(_content(subject))
+        shared = sum(len(turns_with.get(word, ())) - 1 for word in words)
+        if _FEWEST <= len(words) <= _MOST and shared:
+            subjects.append((shared / len(words), index, subject, quote))
+    subjects.sort(key=lambda found: -found[0])
+    return [
+        Statement(f"Curious about {subject[:_LONGEST_VALUE]}", CURIOSITY, "indirect", 0.5, index, quote)
+        for _, index, subject, quote in subjects[:_SUBJECTS]
+    ]

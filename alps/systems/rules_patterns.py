@@ -16,8 +16,10 @@ GOAL = "Thoughts/Goals/Short_Term"
 CURIOSITY = "Thoughts/Curiosity"
 INTERACTION = "Preferences/Interaction_Preferences"
 FORGET = "Constraints_and_Boundaries/Do_Not_Remember"
+# What a lead says of a row: the value begins with the verb of the clause, in the third person.
+VERB = "<verb>"
 # No labels: the topic of the clause chooses one (see TOPICS).
-TASTE, MINE = "taste", "mine"
+TASTE, MINE, GENERAL = "taste", "mine", "general"
 
 
 _JOBS = (
@@ -25,9 +27,9 @@ _JOBS = (
     r"|driver|chef|accountant|consultant|scientist|researcher|freelancer|entrepreneur|analyst|journalist|director"
     r"|photographer|therapist|owner|founder|translator|technician|editor|electrician|professor)\b"
 )
-_PARTNERS = r"(?:wife|husband|girlfriend|boyfriend|fianc[eé]e?|partner)\b"
+_PARTNERS = r"(?:wife|husband|spouse|girlfriend|boyfriend|fianc[eé]e?|partner)\b"
 _FAMILY = (
-    r"(?:sons?|daughters?|kids?|child|children|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
+    r"(?:sons?|daughters?|kids?|child|children|childrens|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
     r"|grandpa|grand(?:mother|father|parents)|uncle|aunt|cousin|nephew|niece)(?:-in-law)?\b"
 )
 _KIN = rf"(?:{_PARTNERS}|{_FAMILY}|(?:best )?friends?\b|boss\b|coworkers?\b|colleagues?\b|roommate\b)"
@@ -38,9 +40,10 @@ _PETS, _CARS = (
 _THINGS = rf"(?:{_PETS}|{_CARS}|(?:house|apartment|garden|laptop|phone|camera|guitar|piano|bike|business|shop)\b)"
 _MOODS = r"(?:sad|depressed|anxious|lonely|stressed|afraid|scared|worried|tired|happy|excited|overwhelmed|upset)"
 _ILLS = r"(?:asthma|diabetes|adhd|autism|anxiety|depression|cancer|arthritis|insomnia|migraines?|epilepsy)\b"
+# Adverbs before a verb; never given back, so that none of them is taken for the verb.
 _OFTEN = (
-    r"(?:(?:really|also|just|currently|usually|often|actually|now|still|personally|mostly|mainly|recently|generally"
-    r"|always|absolutely|truly|strongly|permanently|do) )*"
+    r"(?:(?:also|just|often|now|still|always|do|even|once again|sometimes|too"
+    r"|(?!(?:re|ap|sup|im|com|multi)ply\b|rely\b|fly\b)\w+ly) )*+"
 )
 _I, _AM, _HAVE = rf"i {_OFTEN}", rf"i(?: a|')?m {_OFTEN}", rf"i(?: ha|')ve {_OFTEN}"
 # «I want to know», «I have a question» open a request and say nothing about the user.
@@ -49,6 +52,24 @@ _NO_TASK = (
 )
 _NO_THING = r"(?!(?:\w+ )?(?:question|problem|issue|task|list|text|doubt|look|code|table|file|few|lot|error|idea)s?\b)"
 _DO_NOT = r"(?:please )?(?:don'?t|do not|never) "
+# Verbs and adjectives that steer a conversation and say nothing lasting about who is speaking.
+_TALK = (
+    r"(?!(?:ask|say|said|mean|meant|think|thought|guess|see|saw|get|got|know|knew|understand|understood|hope|wonder"
+    r"|wish|thank|appreciate|believe|tell|told|send|sent|paste|upload|provide|attach|show|give|gave|copy|try|tried"
+    r"|need|want|wanted|do|did|does|will|would|can|could|can't|cannot|should|must|may|might|am|was|were|are|have"
+    r"|had|has|don't|didn't|won't|wouldn't|couldn't|shouldn't|haven't|wasn't|aren't|not|never|just|only|added"
+    r"|changed|removed|noticed|forgot|feel like|swear|bet|promise|suppose|assume|agree|repeat)\b)"
+)
+_NO_TALK = (
+    r"(?!(?:[\w'-]+ ){0,3}?(?:questions?|problems?|issues?|tasks?|texts?|codes?|prompts?|requests?|point|messages?"
+    r"|name|bad|apologies|input|output|errors?|instructions?|character)\b)"
+)
+_TALKING = (
+    r"(?!(?:sorry|sure|not|asking|talking|referring|wondering|thinking|telling|saying|giving|sending|getting"
+    r"|seeing|having|trying|going|looking|confused|done|ready|back|here|there|fine|ok|okay|good|glad|happy|afraid"
+    r"|your|my|the|a|an|you|so|very|too|all|just|only|also|in|on|at|to|of|about|doing|able|aware|really|right"
+    r"|wrong|bored|tired|just|curious|testing|kidding|joking|supposed|assuming)\b)"
+)
 
 # Opening of a clause, label, confidence, lead: the value reads lead + what follows the opening (lookaheads keep a
 # word in it). The first match wins, so special rows stand above general ones.
@@ -91,7 +112,8 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     (rf"{_I}(?=(?:bought|adopted|own|run) (?:an?|my|two) )", MINE, 0.80, ""),
     (rf"{_I}have an? {_NO_THING}", MINE, 0.65, "Has a "),
     (rf"(?:{_I}use|{_AM}using|{_HAVE}been using) ", MINE, 0.80, "Uses "),
-    (rf"my (?={_KIN} (?!said|told|asked)|{_THINGS} (?:is|has|was|keeps|needs)\b)", MINE, 0.80, ""),
+    (rf"my (?={_KIN} (?:is|has|was|works|lives|loves|likes|keeps|needs|wants|speaks|plays) )", MINE, 0.65, ""),
+    (rf"my (?={_THINGS} (?:is|has|was|keeps|needs) )", MINE, 0.65, ""),
     (rf"(?:{_AM}planning|we(?:'re| are) planning|{_I}plan) (?=to |on )", GOAL, 0.95, "Plans "),
     (rf"{_AM}(?:going to |gonna )(?!give|ask|send|show|tell|provide)", "Plans/Schedule", 0.65, "Plans to "),
     (r"i(?:'ll| will) be (?=(?:on|in|at|away|starting|moving) )", "Plans/Schedule", 0.80, "Will be "),
@@ -125,7 +147,33 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         0.65,
         "Prefers the assistant not to ",
     ),
-    (rf".*?\bmy (?={_KIN}|{_THINGS})", MINE, 0.50, "Has a "),
+    (rf"{_AM}(?=(?:[a-z]+ing|[a-z]+ed) \w){_TALKING}", GENERAL, 0.50, ""),
+    (rf"(?:i|we) (?:was|were|have been|had been) (?=[a-z]+(?:ing|ed|orn) \w)", PAST, 0.50, ""),
+    (rf"{_HAVE}(?=[a-z]+(?:ed|t|n|d|k|e) \w){_TALK}", PAST, 0.50, ""),
+    (rf"{_I}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
+    (rf"we {_OFTEN}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
+    (rf"(?:{_I}|we )have (?:an? )?{_NO_THING}", MINE, 0.50, "Has "),
+    (rf"my (?=[\w' -]{{3,40}} (?:is|are|was|were) ){_NO_TALK}", GENERAL, 0.50, ""),
+)
+# What is the user's own, wherever a sentence names it; the value is «Has a» with the words themselves.
+_OF_ONE = rf"(?:(?:\d+|two|three|four|older|younger|little|big|late|ex) )?(?:{_KIN}|{_PETS}|{_CARS})"
+OWN = re.compile(
+    rf"\bmy ({_OF_ONE}(?: and (?:my |\d+ |two |three |four )?{_OF_ONE})*)",
+    re.IGNORECASE,
+)
+# What makes a request of a subject: «can you tell me about», «what are some», «how do I».
+REQUEST = re.compile(
+    r"(?:(?:please|ok|okay|so|and|now|also|hi|hello|hey|thanks|then|but|great|yes|no)[\s,!.]+)*"
+    r"(?:(?:(?:can|could|would|will) (?:you|u|i|we)|i (?:want|need|would like|'d like)(?: you)?(?: to)?|pls|please"
+    r"|help me(?: to| with)?)\s+)*"
+    r"(?:(?:tell|give|show|teach|recommend|suggest|explain|describe|write|make|create|generate|find|list|provide"
+    r"|analy[sz]e|compare|summari[sz]e|discuss|get|draft|design|plan|help)\b"
+    r"(?: (?:me|us|about|more|some|an?|the|out|of|on|how|what|to|for|all|is|are|with))*"
+    r"|how (?:do|can|could|would|should|does|did|is|are|to|much|many)\b(?: (?:i|you|we|one|make|get))?"
+    r"|what(?:'s| is| are| was| were| do| does| about| if| would| should)?\b(?: (?:the|some|an?|your|best))*"
+    r"|why (?:is|are|do|does|did)\b|who (?:is|are|was|were)\b|where (?:is|are|can|do)\b"
+    r"|(?:which|is|are|do|does|did|should|am)\b)\s*",
+    re.IGNORECASE,
 )
 # Other languages keep the whole clause as the value.
 OTHERS: tuple[tuple[str, str, str, float], ...] = (
@@ -292,6 +340,7 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (r"", "Preferences/Entertainment"),
     ),
+    GENERAL: ((r"", "UNMAPPED"),),
     MINE: (
         (
             rf"\b(?:{_PETS}|perr|gat[oa]|cachorr|cane|chien|chat|hund|katze|соба|кош|кот)|[狗猫]|كلب|قط|כלב|חתול",
