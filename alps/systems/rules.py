@@ -1,19 +1,33 @@
 """Find what users say about themselves, by pattern, without a model or a network.
 
-The extractor is the honest lower bound of the suite: it reads user turns only, cuts them into clauses, and keeps the
-clauses that open like a statement about the speaker («I live in …», «我喜欢…», «mi esposa …»). English clauses become
-telegraphic third person; other languages are kept as the user wrote them. A topic that comes back in several questions
-is reported as a curiosity.
+The extractor is the honest lower bound of the suite: it reads user turns only, cuts them into
+clauses, and keeps the clauses that open like a statement about the speaker («I live in …»,
+«我喜欢…», «mi esposa …»). English clauses become telegraphic third person; other languages are kept
+as the user wrote them, but for relatives and pets, which have one English value whatever they are
+called. One request of the dialogue, the one that shares most with the others, is reported as a
+curiosity.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 from alps.schema import Evidence, ExtractionSample, Memory
-from alps.systems.rules_patterns import BY_SCRIPT, CURIOSITY, MINE, OWN, REQUEST, TOPICS, VERB
+from alps.systems.rules_patterns import (
+    ANSWER_LANGUAGE,
+    BY_SCRIPT,
+    CURIOSITY,
+    INTERACTION,
+    MINE,
+    NAMED_OWN,
+    OWN,
+    RELATIVE_VALUES,
+    RELATIVES,
+    REQUEST,
+    TOPICS,
+    VERB,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,7 @@ class Statement:
 
 
 _LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE = 1_500, 500, 300, 120
-_FEWEST, _MOST, _SUBJECTS = 3, 9, 4
+_FEWEST, _MOST = 4, 9
 _FOREIGN = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「[^「」]{10,}」|^>[^\n]*",
     re.DOTALL | re.MULTILINE,
@@ -48,7 +62,8 @@ _SUBJECT = r"(?:i|i'\w+|im|my|we|you|can|could|please|what|how|why|is|are|do|wou
 _CLAUSE_END = re.compile(
     rf"\s*[,:(،;]\s*(?=(?:(?:and|but|so|because|since|also) )?{_SUBJECT}"
     r"|(?:y|e|et|und|pero|mais|aber|mas|ma|но|а|что|как)\b)"
-    rf"|\s+(?:and|but|so|because|since|which|while|though|if)\s+(?={_SUBJECT})|\s[-–—]+\s|[，：（]",
+    rf"|\s+(?:and|but|so|because|since|which|while|though|if)\s+(?={_SUBJECT})"
+    r"|\s+(?:that|how|as|where|when)\s+(?=i\b|i'|my\b|we\b)|\s[-–—]+\s|[，：（]",
     re.IGNORECASE,
 )
 _OPENING = re.compile(
@@ -75,14 +90,10 @@ _SAME_SUBJECT = re.compile(
     r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
-_NOWHERE = re.compile(r"(?!)")
+_PERSONAL = re.compile(r"\b(?:i|you|your|it|this|that|these|those|them|she|he|her|him|they|above|me)\b", re.IGNORECASE)
+_SEVERAL = re.compile(r"\d|\w+s\b|children\b|(?:two|three|four) ", re.IGNORECASE)
 _VAGUE = re.compile(
-    r"(?:(?:to )?\w+ )?(?:it|this|that|these|those|them|you|your|him|her|his)\b|(?:lo|el|la) que\b",
-    re.IGNORECASE,
-)
-_QUESTION = re.compile(
-    r"[?？؟]|^\W*(?:what|how|why|when|where|who|which|is|are|can|could|does|do|qué|cómo|comment|wie|was|como|что|как)\b"
-    r"|什么|如何|怎|吗",
+    r"(?:(?:to )?\w+ )?(?:it|this|that|these|those|them|you|your|him)\b|(?:lo|el|la) que\b",
     re.IGNORECASE,
 )
 _PERSON = {
@@ -148,7 +159,7 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         Statements, the surest first, in dialogue order among equals, without near-duplicates.
     """
     found: list[Statement] = []
-    questions: list[tuple[int, str]] = []
+    requests: list[tuple[int, str]] = []
     for index, (role, text) in enumerate(turns):
         if role != "user":
             continue
@@ -156,11 +167,12 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         if _ROLE_PLAY.search(masked):
             break  # whatever follows may be said by the character
         sentences = list(_pieces(masked, _SENTENCE_END, 0, len(masked)))
-        questions += [(index, masked[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
+        requests += [(index, text[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
         if not _FICTION.search(masked):
             found += (s for i, j in sentences for s in _sentence_statements(index, text, masked, i, j))
-            found += (s for i, j in sentences for s in _own(index, text, masked, i, j))
-    found += _curiosities(questions)
+            found += _own(index, text, masked)
+            found += _fixed(index, text, masked)
+    found += _curiosity(requests)
     found.sort(key=lambda statement: -statement.confidence)
     return _distinct(found)[:limit]
 
@@ -190,20 +202,34 @@ def _sentence_statements(index: int, text: str, masked: str, start: int, end: in
         if right - begin > _LONGEST_CLAUSE:
             continue
         # «I have a degree and spent three years abroad» states two things of one subject.
-        several = _SAME_SUBJECT if masked[begin : begin + 2].lower() in ("i ", "i'") else _NOWHERE
-        for number, (first, last) in enumerate(_pieces(masked, several, begin, right)):
-            subject = "I " if number else ""
+        parts = [(begin, right)]
+        if masked[begin : begin + 2].lower() in ("i ", "i'"):
+            parts = list(_pieces(masked, _SAME_SUBJECT, begin, right))
+        for first, last in parts:
+            subject = "I " if first > parts[0][0] else ""
             if found := _statement(index, text[first:last], subject + masked[first:last]):
                 yield found
 
 
-def _own(index: int, text: str, masked: str, start: int, end: int) -> Iterator[Statement]:
-    """Yield the people, animals and things that a sentence calls the user's own: «my wife and two sons»."""
-    for match in OWN.finditer(masked, start, end):
-        named = text[match.start(1) : match.end(1)]
-        article = "" if re.match(r"\d|\w+s\b|children\b|(?:two|three|four|five) ", named) else "a "
-        label = _member(MINE, match[1])
-        yield Statement(f"Has {article}{named}", label, "direct", 0.65, index, text[match.start() : match.end()])
+def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
+    """Yield the people, animals and things that a turn calls the user's own: «my wife and two sons»."""
+    if "my " not in masked and "My " not in masked:
+        return
+    for match in (*OWN.finditer(masked), *NAMED_OWN.finditer(masked)):
+        named = text[match.start(1) : match.end(1)].replace(" my ", " ")
+        value = f"Has {named}" if _SEVERAL.match(named) else f"Has a {named}"
+        quote = text[match.start() : match.end()]
+        yield Statement(value, _member(MINE, match[1]), "direct", 0.65, index, quote)
+
+
+def _fixed(index: int, text: str, masked: str) -> Iterator[Statement]:
+    """Yield what a turn says in words that have one English value, such as «mi hermana» and «我姐姐»."""
+    for match in RELATIVES.finditer(masked):
+        value, label = RELATIVE_VALUES[match.lastgroup or ""]
+        yield Statement(value, label, "direct", 0.65, index, text[match.start() : match.end()])
+    for match in ANSWER_LANGUAGE.finditer(masked):
+        value = f"Prefers answers in {match.lastgroup}"
+        yield Statement(value, INTERACTION, "direct", 0.65, index, text[match.start() : match.end()])
 
 
 def _member(label: str, clause: str) -> str:
@@ -230,18 +256,19 @@ def _statement(index: int, quote: str, clause: str) -> Statement | None:
     return None
 
 
-_PAST_FORMS = frozenset(
-    """became began bought broke brought built came chose did drove fell felt found flew gave got grew had heard held
-    kept knew left lost made met moved paid ran said saw sent slept spent spoke stood taught took was went won wore
-    wrote""".split()
-)
+_PAST_FORMS = """
+    became began bought broke brought built came chose did drove fell felt found flew gave got grew
+    had heard held kept knew left lost made met moved paid ran said saw sent slept spent spoke
+    stood taught took was went won wore wrote
+"""
+_PAST = frozenset(_PAST_FORMS.split())
 
 
 def _third_person(clause: str) -> str:
     """Put the verb that a clause begins with into the third person, unless it is a past form."""
     verb, space, rest = clause.partition(" ")
     folded = verb.lower()
-    if folded in _PAST_FORMS or folded.endswith("ed"):
+    if folded in _PAST or folded.endswith("ed"):
         return clause
     if folded.endswith(("s", "sh", "ch", "x", "z", "o")):
         return f"{verb}es{space}{rest}"
@@ -264,25 +291,21 @@ def _distinct(statements: Sequence[Statement]) -> list[Statement]:
     return [statement for statement, _ in kept]
 
 
-def _curiosities(requests: Sequence[tuple[int, str]]) -> list[Statement]:
-    """Report the subjects that come back: the requests whose words most other turns ask about, too.
-
-    A subject is worded as the user worded it, without what makes it a request.
-    """
+def _curiosity(requests: Sequence[tuple[int, str]]) -> list[Statement]:
+    """Report the request whose words the other turns ask about most, worded as the user worded it."""
     turns_with: dict[str, set[int]] = {}
     for index, quote in requests:
         for word in _content(quote):
             turns_with.setdefault(word, set()).add(index)
-    subjects: list[tuple[float, int, str, str]] = []
+    best, chosen = -1.0, []
     for index, quote in requests:
         opening = REQUEST.match(quote)
         subject = _TAIL.sub("", quote[opening.end() :]) if opening else ""
         words = set(_content(subject))
-        shared = sum(len(turns_with.get(word, ())) - 1 for word in words)
-        if _FEWEST <= len(words) <= _MOST and shared:
-            subjects.append((shared / len(words), index, subject, quote))
-    subjects.sort(key=lambda found: -found[0])
-    return [
-        Statement(f"Curious about {subject[:_LONGEST_VALUE]}", CURIOSITY, "indirect", 0.5, index, quote)
-        for _, index, subject, quote in subjects[:_SUBJECTS]
-    ]
+        if not _FEWEST <= len(words) <= _MOST or _PERSONAL.search(subject):
+            continue
+        shared = sum(len(turns_with.get(word, ())) for word in words) / len(words)
+        if shared > best:
+            value = f"Curious about {subject[:_LONGEST_VALUE]}"
+            best, chosen = shared, [Statement(value, CURIOSITY, "indirect", 0.5, index, quote)]
+    return chosen

@@ -119,7 +119,12 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     (r"i(?:'ll| will) be (?=(?:on|in|at|away|starting|moving) )", "Plans/Schedule", 0.80, "Will be "),
     (r"my (?:\w+ )?(?:dream|goal|ambition) is to ", "Thoughts/Goals/Long_Term", 0.95, "Wants to "),
     (rf"{_AM}(?=(?:working on|building|developing|preparing|starting|looking for) )", GOAL, 0.80, ""),
-    (rf"(?:{_I}want to|i wanna|i'd like to|{_AM}(?:trying|hoping) to) {_NO_TASK}", GOAL, 0.50, "Wants to "),
+    (
+        rf"(?:{_I}(?:want|wish|hope|aim|intend|aspire) to|i wanna|i(?:'d| would) (?:like|love) to|{_AM}(?:trying|hoping) to) {_NO_TASK}",
+        GOAL,
+        0.50,
+        "Wants to ",
+    ),
     (rf"(?:{_I}|{_HAVE})(?=(?:used to|once|worked|studied|played|lost|quit|won|visited) )", PAST, 0.80, ""),
     (
         rf"{_I}(?=(?:eat|drink|play|go to|commute|speak|teach|run|watch|read|collect|drive|cook|train) \w)",
@@ -147,18 +152,86 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         0.65,
         "Prefers the assistant not to ",
     ),
+    (rf"(?:{_I}(?:need|want)|i(?:'d| would) like) (?!you\b|to\b|the following){_NO_THING}", GOAL, 0.50, "Wants "),
     (rf"{_AM}(?=(?:[a-z]+ing|[a-z]+ed) \w){_TALKING}", GENERAL, 0.50, ""),
-    (rf"(?:i|we) (?:was|were|have been|had been) (?=[a-z]+(?:ing|ed|orn) \w)", PAST, 0.50, ""),
+    (r"(?:i|we) (?:was|were|have been|had been) (?=[a-z]+(?:ing|ed|orn) \w)", PAST, 0.50, ""),
     (rf"{_HAVE}(?=[a-z]+(?:ed|t|n|d|k|e) \w){_TALK}", PAST, 0.50, ""),
     (rf"{_I}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
     (rf"we {_OFTEN}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
-    (rf"(?:{_I}|we )have (?:an? )?{_NO_THING}", MINE, 0.50, "Has "),
+    (rf"(?:{_I}|we )have (?=an? {_NO_THING}|\w+ \w){_TALK}", MINE, 0.50, "Has "),
     (rf"my (?=[\w' -]{{3,40}} (?:is|are|was|were) ){_NO_TALK}", GENERAL, 0.50, ""),
 )
 # What is the user's own, wherever a sentence names it; the value is «Has a» with the words themselves.
 _OF_ONE = rf"(?:(?:\d+|two|three|four|older|younger|little|big|late|ex) )?(?:{_KIN}|{_PETS}|{_CARS})"
 OWN = re.compile(
     rf"\bmy ({_OF_ONE}(?: and (?:my |\d+ |two |three |four )?{_OF_ONE})*)",
+    re.IGNORECASE,
+)
+# «my Corolla», «my ThinkPad X1»: what is called by a name with a capital is a thing of the user's.
+NAMED_OWN = re.compile(r"\b[Mm]y ((?:[A-Z][a-z][\w-]*|[A-Z]{2,}\w* ?\d[\w-]*)(?: (?:[A-Z]\w*|\d[\w-]*)){0,3})")
+
+# «my» in the languages below; Arabic and Hebrew put it at the end of the word itself.
+_MY = (
+    r"(?:\b(?:my|mis?|minha|meus?|i miei|mi[ao]|m[ao]n?|mes|mein(?:e[mnr]?)?) |\bмо\w{1,3} "
+    r"|我(?:的|家的?|养了?)?(?:一[只条])?|私の|(?=[\u0590-\u06ff]))"
+)
+# Gold values are English whatever the dialogue's language is, so these have one value in all.
+_RELATIVES: tuple[tuple[str, str, str], ...] = (
+    ("Has a wife", "Social_Relationships/Partners",
+     r"(?:esposa|mujer|mulher|moglie|femme|frau)\b|жен[аоуы]\b|老婆|妻|太太|媳妇|زوجتي|אשתי"),
+    ("Has a husband", "Social_Relationships/Partners",
+     r"(?:esposo|marido|marito|mari|mann)\b|муж|老公|丈夫|زوجي|בעלי"),
+    ("Has a girlfriend", "Social_Relationships/Partners",
+     r"(?:novia|namorada|ragazza|copine|freundin)\b|девушк|女朋?友|彼女"),
+    ("Has a boyfriend", "Social_Relationships/Partners",
+     r"(?:novio|namorado|ragazzo|copain)\b|парень|男朋?友|彼氏"),
+    ("Has a son", "Social_Relationships/Family",
+     r"(?:hijo|filho|figlio|fils|sohn)\b|сын|儿子|息子|ابني"),
+    ("Has a daughter", "Social_Relationships/Family",
+     r"(?:hija|filha|figlia|fille|tochter)\b|доч|女儿|娘|ابنتي"),
+    ("Has children", "Social_Relationships/Family",
+     r"(?:kids|hijos|filhos|figli|enfants|kinder)\b|дет[иея]|孩子|小孩|子供|أطفالي"),
+    ("Has a brother", "Social_Relationships/Family",
+     r"(?:hermano|irmão|fratello|frère|bruder)\b|брат|哥|弟|兄|أخي\b"),
+    ("Has a sister", "Social_Relationships/Family",
+     r"(?:hermana|irmã|sorella|sœur|schwester)\b|сестр|姐|妹|姉|أختي"),
+    ("Has a mother", "Social_Relationships/Family",
+     r"(?:mom|mum|mommy|madre|mamá|mãe|mère|mutter)\b|мам|妈|母|أمي\b"),
+    ("Has a father", "Social_Relationships/Family",
+     r"(?:dad|daddy|padre|papá|pai|père|vater)\b|пап|отец|отц|爸|父|أبي\b"),
+    ("Has a grandmother", "Social_Relationships/Family",
+     r"(?:grandma|granny|abuela|avó|nonna|grand-mère|oma|großmutter)\b|бабушк|奶奶|外婆|姥姥|جدتي"),
+    ("Has a dog", "Possessions/Pet",
+     r"(?:perr[oa]|cachorro|cane|chien|hund)\b|собак|狗|犬|كلبي"),
+    ("Has a cat", "Possessions/Pet",
+     r"(?:gat[oa]|gatto|chat|katze)\b|ко[тш]к?\w\b|猫|قطتي"),
+    ("Owns a car", "Possessions/Car",
+     r"(?:coche|carro|macchina|voiture)\b|машин|汽车|车|سيارتي"),
+)  # fmt: skip
+RELATIVES = re.compile(
+    _MY + "(?:" + "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES)) + ")",
+    re.IGNORECASE,
+)
+RELATIVE_VALUES = {f"r{n}": (value, label) for n, (value, label, _) in enumerate(_RELATIVES)}
+
+_LANGUAGES = {
+    "Arabic": r"arabic|العربية|بالعربي",
+    "Chinese": r"chinese|中文",
+    "English": r"english|英[文语]",
+    "French": r"french|français|法语",
+    "German": r"german|deutsch|德语",
+    "Italian": r"italian",
+    "Japanese": r"japanese|日[本]?语",
+    "Korean": r"korean|韩语",
+    "Portuguese": r"portuguese|português",
+    "Russian": r"russian|俄语",
+    "Spanish": r"spanish|español|西班牙语",
+    "Turkish": r"turkish|türkçe",
+}
+_IN = "|".join(f"(?P<{name}>{words})" for name, words in _LANGUAGES.items())
+ANSWER_LANGUAGE = re.compile(
+    rf"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte|réponds)"
+    rf"(?: \w+){{0,3}} (?:in|en|auf|em) |[用以])(?:{_IN})(?:\b|回答|回复)",
     re.IGNORECASE,
 )
 # What makes a request of a subject: «can you tell me about», «what are some», «how do I».
@@ -168,9 +241,9 @@ REQUEST = re.compile(
     r"|help me(?: to| with)?)\s+)*"
     r"(?:(?:tell|give|show|teach|recommend|suggest|explain|describe|write|make|create|generate|find|list|provide"
     r"|analy[sz]e|compare|summari[sz]e|discuss|get|draft|design|plan|help)\b"
-    r"(?: (?:me|us|about|more|some|an?|the|out|of|on|how|what|to|for|all|is|are|with))*"
-    r"|how (?:do|can|could|would|should|does|did|is|are|to|much|many)\b(?: (?:i|you|we|one|make|get))?"
-    r"|what(?:'s| is| are| was| were| do| does| about| if| would| should)?\b(?: (?:the|some|an?|your|best))*"
+    r"(?: (?:me|us|about|more|some|an?|the|out|of|on|how|what|to|for|all|is|are|with)\b)*"
+    r"|how (?:do|can|could|would|should|does|did|is|are|to|much|many)\b(?: (?:i|you|we|one|make|get)\b)?"
+    r"|what(?:'s| is| are| was| were| do| does| did| about| if| would| should)?\b(?: (?:the|some|an?|your|best)\b)*"
     r"|why (?:is|are|do|does|did)\b|who (?:is|are|was|were)\b|where (?:is|are|can|do)\b"
     r"|(?:which|is|are|do|does|did|should|am)\b)\s*",
     re.IGNORECASE,
