@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import click
 
 from alps import __version__
-from alps.completion import COMPARE, COMPLETE_VAR, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
+from alps.completion import COMPARE, COMPLETE_VAR, OWN_TASK, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
 from alps.errors import BudgetError
 from alps.guard import encode_all, guarded
 
@@ -79,6 +79,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.run.start import score_again
     from alps.settings import JudgeSettings, parse_words
 
+    settings = _without_own_tasks(settings)
     parsed = parse_words(settings, JudgeSettings)
     check_judge(parsed)
     given = {word.partition("=")[0]: getattr(parsed, word.partition("=")[0]) for word in settings}
@@ -104,7 +105,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
     from alps.run.sensitivity import judge_reworded, plan_wordings
     from alps.settings import SensitivitySettings, parse_words, part_words
 
-    runs, settings = part_words(words)
+    runs, settings = part_words(_without_own_tasks(words))
     parsed = parse_words(settings, SensitivitySettings)
     given = [word.partition("=")[0] for word in settings]
     plan = plan_wordings([find_run(word) for word in runs], parsed)
@@ -124,8 +125,9 @@ def sensitivity(words: tuple[str, ...]) -> None:
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="ID")
+@takes("[task=python:MODULE]", OWN_TASK)
 @click.option("--full", is_flag=True, help="Show long turns whole.")
-def show(run_folder: str, record: str, full: bool) -> None:
+def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) -> None:
     """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
 
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a run has several
@@ -134,6 +136,8 @@ def show(run_folder: str, record: str, full: bool) -> None:
     from alps.report.runs import find_run
     from alps.report.show import show_record
 
+    if others := _without_own_tasks(settings):
+        raise click.UsageError(f"'{others[0]}': expected no more than task=python:MODULE")
     show_record(find_run(run_folder), record, _console(), full=full)
 
 
@@ -161,6 +165,7 @@ def report(words: tuple[str, ...]) -> None:
     from alps.report.html import write_report
     from alps.report.runs import find_run
 
+    words = _without_own_tasks(words)
     out = [word.partition("=")[2] for word in words if word.startswith("out=")]
     folders = [find_run(word) for word in words if not word.startswith("out=")]
     if not folders:
@@ -186,7 +191,7 @@ def compare(words: tuple[str, ...]) -> None:
     from alps.report.runs import find_run
     from alps.settings import parse_words, part_words
 
-    runs, settings = part_words(words)
+    runs, settings = part_words(_without_own_tasks(words))
     parsed = parse_words(settings, CompareSettings)
     comparison = compare_runs([find_run(word) for word in runs], seed=parsed.seed)
     if parsed.format == "json":
@@ -282,7 +287,7 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.run.draw import draw_labels
     from alps.settings import DrawSettings, parse_words
 
-    parsed = parse_words(settings, DrawSettings)
+    parsed = parse_words(_without_own_tasks(settings), DrawSettings)
     drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
@@ -416,6 +421,19 @@ def doctor() -> None:
     from alps.report.doctor import examine
 
     sys.exit(examine(_console()))
+
+
+def _without_own_tasks(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Allow the code of the tasks that `task=python:MODULE` among `words` names; return the other words.
+
+    A run folder names such a task, too, but only what the user types is imported.
+    """
+    from alps.tasks.registry import PYTHON, allow_modules
+
+    own = [word for word in words if word.startswith(f"task={PYTHON}")]
+    for word in own:
+        allow_modules(word.partition("=")[2])
+    return tuple(word for word in words if word not in own)
 
 
 def _console() -> Any:

@@ -26,7 +26,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 SYSTEMS: Mapping[str, tuple[str, ...]] = {
     "extraction": ("rules", "oracle", "floor/empty", "floor/content-free", "floor/content-free-fluent"),
-    "update": ("rules", "oracle", "floor/no-op"),
+    "update": ("rules", "oracle", "floor/no-op", "floor/positional"),
     "retrieval": ("rules", "bm25", "tfidf", "minilm", "oracle", "floor/random", "floor/lowest-unique-id"),
     "utilization": ("rules", "floor/generic", "floor/parrot"),
 }
@@ -42,8 +42,9 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 }
 """Values of settings that take others, too; those of settings that take no others are read from the settings."""
 
-REPORT = {"out": "the page that is written"}
-COMPARE = {"seed": "of the resampling", "format": "table or json"}
+OWN_TASK = {"task": "python:MODULE: import the code of a task of your own that the run names"}
+REPORT = {"out": "the page that is written", **OWN_TASK}
+COMPARE = {"seed": "of the resampling", "format": "table or json", **OWN_TASK}
 """The settings of `alps compare`, whose module computes; `alps report` has but one."""
 
 _FOLDERS = frozenset(("data", "labels", "out", "prompts", "submissions"))

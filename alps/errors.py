@@ -2,6 +2,7 @@
 
 AlpsError                exit 2, one line: what, where, how to mend
 ├── UsageError           a key, a value or an option that was typed
+│   └── CodeNotImportedError   a module that only a file names
 ├── DataError            a file that was given: names the file, the line and the field
 ├── RunFolderError       a run folder that can't be used as asked
 ├── CredentialError      a provider's key that is missing or was refused
@@ -22,6 +23,20 @@ class AlpsError(Exception):
 
 class UsageError(AlpsError):
     """Something typed on the command line, or in a config file, is not understood."""
+
+
+class CodeNotImportedError(UsageError):
+    """A file names a task's module, and nobody typed its name: the code is not imported.
+
+    Args:
+        name: The task as the file names it, `python:MODULE`.
+    """
+
+    def __init__(self, name: str) -> None:
+        printable = "".join(character if character.isprintable() else "?" for character in name[:100])
+        super().__init__(
+            f"task={printable}: code that a file names is not imported; if you trust it, type task={printable}"
+        )
 
 
 class DataError(AlpsError):

@@ -5,14 +5,17 @@ import errno
 import io
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import click
 
 from alps.errors import AlpsError
 
 INTERRUPTED = 130
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a command as Ctrl-C does: `kill`, a container that stops, a terminal that is closed."""
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
 """What stands for signs of ours where the encoding of the terminal has none of them, one for one: tables keep shape."""
 
@@ -36,8 +39,10 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 def guarded(command: Callable[[], object]) -> int:
     """Run `command` and return the exit code; what the user can mend is said on one line."""
     code: object = 0
+    received: list[int] = []
     try:
-        code = command()
+        with _ended_alike(received):
+            code = command()
     except AlpsError as error:
         code = _complain(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -48,7 +53,9 @@ def guarded(command: Callable[[], object]) -> int:
     except (KeyboardInterrupt, click.Abort):
         with suppress(ValueError):  # only the main thread may; a second one would break off the ending
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code = _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
+        code = 128 + received[0] if received else INTERRUPTED
+        with suppress(OSError):  # the terminal may be gone
+            _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
     except RuntimeError as error:
@@ -56,9 +63,41 @@ def guarded(command: Callable[[], object]) -> int:
             raise
         code = _complain("your home folder is not known; set HOME, or ALPS_CACHE to a folder for the replies", 2)
     except OSError as error:
+        if received:
+            return 128 + received[0]  # it can't even be said: the terminal is gone
         hint = "; make room, and the same command goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _ended_alike(received: list[int]) -> Iterator[None]:
+    """Let the signals that end a command do what Ctrl-C does; the first that comes is added to `received`.
+
+    Those that come after it are let pass, as many senders send two: only Ctrl-C again breaks off the ending. Where they
+    are ignored, as SIGHUP under nohup, they stay so.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if received:
+            return
+        received.append(number)
+        on_control_c = signal.getsignal(signal.SIGINT)
+        if not callable(on_control_c):  # ignored, as for what a shell starts in the background
+            raise KeyboardInterrupt
+        on_control_c(signal.SIGINT, frame)
+
+    heard = []
+    with suppress(ValueError):  # only the main thread may
+        for number in _ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, end)
+                heard.append(number)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_IGN if received else signal.SIG_DFL)
 
 
 def _complain(message: str, code: int) -> int:

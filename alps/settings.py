@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
-from alps.llm.secrets import check_address, redact
+from alps.llm.secrets import check_address, names_in, redact
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -113,6 +113,9 @@ class JudgeSettings(AskSettings):
     """How predictions are judged and scored."""
 
     extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
+    baseline_records: Annotated[
+        int, Field(ge=0, description="records of a track that an LLM judge judges each trivial baseline on")
+    ] = 30
     scoring: Annotated[Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")] = "alps"
     calibration: Annotated[
         str | None, Field(description="a calibration of the judge, to correct by; off: none; else those that are known")
@@ -153,6 +156,7 @@ class RunSettings(JudgeSettings):
     window: Annotated[
         int | None, Field(ge=100, description="tokens of history at most: the oldest turns go (utilization)")
     ] = None
+    env: Annotated[str | None, Field(description="NAME,NAME: variables that a program gets, too (program:CMD)")] = None
     repeats: Annotated[int, Field(ge=1, le=100, description="ask the system so often")] = 1
     dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
     config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
@@ -169,13 +173,26 @@ class RunSettings(JudgeSettings):
     def _each_once(cls, task: str) -> str:
         return ",".join(dict.fromkeys(task.split(",")))
 
+    @field_validator("env")
+    @classmethod
+    def _names_alone(cls, env: str | None) -> str | None:
+        return None if env is None else ",".join(names_in(env))
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The names of the variables that a program is given beside those that it needs."""
+        return () if self.env is None else names_in(self.env)
+
     def sampling(self) -> dict[str, Any]:
         """Return the sampling settings of the model that were given."""
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
 
     def experiment(self) -> dict[str, Any]:
-        """Return what the run measures: every setting that is not operational, a secret in a command left out."""
-        settings = self.model_dump(exclude=set(OPERATIONAL))
+        """Return what the run measures: every setting that is not operational, a secret in a command left out.
+
+        `env` is left out where it was not given: folders are named after a hash of these.
+        """
+        settings = self.model_dump(exclude={*OPERATIONAL, *([] if self.env else ["env"])})
         return {**settings, "model": redact(self.model)}
 
 
@@ -328,7 +345,7 @@ def _parse(
         key = str(first["loc"][0])
         if first["type"] == "missing":
             raise UsageError(_missing(key, model)) from error
-        shown = values[key] if not key.endswith("api_base") else "…"
+        shown = values[key] if not key.endswith("api_base") and key != "env" else "…"
         where = f"{config}, " if key in of_config else ""
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
 

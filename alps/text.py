@@ -50,3 +50,10 @@ def loosen(folded: str) -> str:
         return folded
     kept = unicodedata.normalize("NFKD", folded).translate(_KEPT)
     return " ".join(unicodedata.normalize("NFC", kept).split())
+
+
+def letters(text: str) -> int:
+    """Return the length of `text`; a Chinese, Japanese or Korean character says as much as two letters."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(unicodedata.east_asian_width(character) in "WF" for character in text)

@@ -129,8 +129,8 @@ def ours(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
     for case in found:
         asked = question(case.gold, case.predicted)
         if not asked.empty:
-            add(sent, judge.match_requests(asked.gold, asked.predicted, about="record"), tokens)
-            sent.replies += said(case.reviews, asked.gold, asked.predicted, tokens)
+            add(sent, judge.match_requests(*asked.asked, about="record"), tokens)
+            sent.replies += said(case.reviews, *asked.asked, tokens)
     return sent
 
 
@@ -138,9 +138,9 @@ def per_pair(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
     """Count one of our requests for every pair of memories that are not identical."""
     sent = Sent("one call a pair")
     for case in found:
-        asked = question(case.gold, case.predicted)
-        for gold in asked.gold:
-            for predicted in asked.predicted:
+        gold_asked, predicted_asked = question(case.gold, case.predicted).asked
+        for gold in gold_asked:
+            for predicted in predicted_asked:
                 add(sent, judge.match_requests([gold], [predicted], about="record"), tokens)
                 sent.replies += said(case.reviews, [gold], [predicted], tokens)
     return sent

@@ -54,8 +54,9 @@ def _write(out: Path, n: int, skill: float, tracks: Sequence[Track], generator: 
         "runs": [_run(judge, n)],
         "tracks": {},
     }
+    words = _own_words(generator)
     for track in tracks:
-        lines = list(_records(track, skill, generator, judge["id"]))
+        lines = list(_records(track, skill, generator, judge["id"], words))
         files = {}
         for stage, place in (("predictions", 0), ("verdicts", 1), ("scores", 2)):
             data = "".join(f"{json.dumps(line[place], ensure_ascii=False)}\n" for line in lines).encode()
@@ -66,6 +67,12 @@ def _write(out: Path, n: int, skill: float, tracks: Sequence[Track], generator: 
         card["tracks"][track.task.track] = _track(track, [line[2] for line in lines], judge, files)
     card["checksum"] = checksum_of(card)
     (out / slug / "submission.json").write_text(f"{json.dumps(card, indent=1)}\n", encoding="utf-8")
+
+
+def _own_words(generator: np.random.Generator) -> str:
+    """Return what only one of the systems says in each of its answers: systems with the same answers are one."""
+    letters = generator.spawn(1)[0].choice(list("abcdefghijklmnopqrstuvwxyz"), (24, 6))
+    return " ".join("".join(word) for word in letters)
 
 
 def _run(judge: Mapping[str, str], n: int) -> Row:
@@ -129,7 +136,9 @@ def _corrected(score: Row, judged: int) -> Row:
     return {"method": "ppi", "status": "corrected", **moved, **rest}
 
 
-def _records(track: Track, skill: float, generator: np.random.Generator, judge: str) -> Iterator[tuple[Row, Row, Row]]:
+def _records(
+    track: Track, skill: float, generator: np.random.Generator, judge: str, words: str
+) -> Iterator[tuple[Row, Row, Row]]:
     """Yield prediction, verdict and score of every sample."""
     make = {"extraction": _listed, "update": _listed, "retrieval": _retrieved, "utilization": _answered}
     for name, sample in track.samples.items():
@@ -140,11 +149,20 @@ def _records(track: Track, skill: float, generator: np.random.Generator, judge: 
             yield failed, {**ids, "outcome": "ok"}, {**ids, "outcome": "refused", "scores": zeros, "counts": {}}
             continue
         answer, verdict, scores, counts = make[track.task.name](track, sample, skill, generator)
+        _say(answer, words)
         yield (
             {**ids, "outcome": "ok", "repaired": False, "prediction": answer, "raw": None},
             {**ids, "outcome": "ok", "judge": judge, **verdict},
             {**ids, "outcome": "ok", "stage": "score", "scores": scores, "counts": counts},
         )
+
+
+def _say(answer: Row, words: str) -> None:
+    """Let an answer say a system's own words, too."""
+    for item in answer.get("memory_items", ()):
+        item["value"] = f"{' '.join(item['value'].split()[:3])} {words}"
+    if "answer" in answer:
+        answer["answer"] = f"{answer['answer']} {words}".strip()
 
 
 _METRICS = {

@@ -26,7 +26,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
 
     from alps.data.release import open_split, read_samples
     from alps.judges.llm import LlmJudge
-    from alps.judges.matching import items
+    from alps.judges.matching import gold_items, predicted_items
     from alps.schema import read_memories
     from alps.tasks import load_tracks
 
@@ -36,7 +36,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
         asked = [dict(message) for message in task.messages(sample)]
         yield {"id": f"{sample.benchmark_id}-asked", "model": MODEL, "input": asked}
         answered = read_memories(json.loads(content({"messages": asked}))).memories
-        (request,) = judge.match_requests(items(sample.gold, "g"), items(answered, "p"), about="")
+        (request,) = judge.match_requests(gold_items(sample.gold), predicted_items(answered), about="")
         judged = [dict(message) for message in request.messages]
         yield {"id": f"{sample.benchmark_id}-judged", "model": JUDGE, "input": judged}
 

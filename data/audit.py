@@ -8,6 +8,8 @@
 | `duplicate-candidate` | serious, warning | retrieval: values of a pool are equal after folding (serious: the gold's) |
 | `same-session-distractor` | serious, warning | retrieval: a distractor is of the gold's own user |
 | `near-duplicate-of-gold` | warning | retrieval: a distractor says nearly what the gold says |
+| `update-position-cue` | serious | update: new memories are told at the same few distances from the end |
+| `update-count-cue` | warning | update: nearly every record has the same number of changes |
 | `rejected-gold` | warning | everywhere: a gold memory carries the mark of rejection |
 | `label-in-input` | serious, note | everywhere: a field of the input gives the gold away |
 | `evidence-not-in-user-turn` | warning | everywhere: a quote that no user turn holds |
@@ -15,8 +17,8 @@
 | `misaligned-row` | serious | everywhere: rows that don't join, or whose parts don't belong together |
 | `split-overlap` | serious | everywhere: a session, dialogue or query stands in two splits |
 
-How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`, `audit_splits`, and the
-statistical tests in `audit_cues`. Rows stream; no pool is kept.
+How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`, `audit_updates`,
+`audit_splits`, and the statistical tests in `audit_cues`. Rows stream; no pool is kept.
 """
 
 from collections import defaultdict
@@ -27,6 +29,7 @@ from alps.data.audit_gold import check_evidence, check_labels, check_rejected, k
 from alps.data.audit_pools import PoolAudit
 from alps.data.audit_rows import check_alignment, check_emptiness, joined, task_of
 from alps.data.audit_splits import Overlap, order_of, track_folders
+from alps.data.audit_updates import UpdateAudit
 from alps.data.hub import HubSplit
 from alps.data.release import open_split
 
@@ -75,6 +78,7 @@ def _audit_track(
 ) -> tuple[list[Finding], TrackLooked]:
     tally = Tally(track)
     pools = PoolAudit(folder, tally, known) if known is not None and _has_pools(track) else None
+    updates = UpdateAudit(tally) if task_of(track) == "task2" else None
     rows = with_gold = 0
     for name, row, gold in joined(folder, tally):
         rows += 1
@@ -86,10 +90,14 @@ def _audit_track(
         check_labels(name, row, gold, tally)
         if overlap is not None:
             overlap.check(name, row, tally)
+        if updates is not None:
+            updates.look(name, row, gold)
         if pools is not None:
             pools.look(name, row, gold)
         elif known is not None:
             for session, value in known_values(row, gold):
                 known[session].add(value)
-    found = tally.findings() + (pools.findings() if pools is not None else [])
+    found = tally.findings()
+    for aggregate in (pools, updates):
+        found += aggregate.findings() if aggregate is not None else []
     return found, TrackLooked(track, rows, with_gold)

@@ -1,6 +1,5 @@
 """What a judge accepts of items that somebody made right or wrong on purpose, kind by kind."""
 
-from dataclasses import asdict
 from typing import Any
 
 from alps.judges.columns import Columns
@@ -37,4 +36,4 @@ def known_wrong(data: Columns) -> dict[str, Any] | None:
     wrong = [n for n in data.parsed if data.items[n].kind is not None and data.truth[n] not in data.accepted]
     if not wrong or not data.accepted:
         return None
-    return asdict(rate([data.judge[n] in data.accepted for n in wrong], data.clusters_of(wrong)))
+    return rate([data.judge[n] in data.accepted for n in wrong], data.clusters_of(wrong)).row

@@ -4,7 +4,9 @@ Under a rubric a judge is asked exactly what a run asks it: query, response, mem
 left out. The three dimensions of emotional intelligence are labelled as rubrics of their own, and asked for once.
 
 Items of `matching` are not asked as in a run. They hold one gold and one predicted memory, and the judge sees this pair
-alone; a run shows it whole lists, in which the same two memories may be related otherwise.
+alone; a run shows it whole lists, in which the same two memories may be related otherwise. With `companions` the pair
+stands among those of other items, in an order that differs from draw to draw: how far the draws of one judge agree then
+tells how much order moves it.
 """
 
 import asyncio
@@ -110,6 +112,7 @@ class LabelledJudge:
     Args:
         judge: Who is asked.
         labels: The items and their scales.
+        companions: How many pairs of other items of `matching` are shown with each.
 
     Attributes:
         rubrics: Those that the judge can be asked about.
@@ -119,8 +122,9 @@ class LabelledJudge:
         UsageError: If an item can't be asked: names the item and what is wrong. Nothing has been asked then.
     """
 
-    def __init__(self, judge: Judge, labels: LabelSet) -> None:
+    def __init__(self, judge: Judge, labels: LabelSet, *, companions: int = 0) -> None:
         self._judge = judge
+        self._companions = companions
         self._labels = labels
         self._under_way: dict[str, asyncio.Task[_Answer]] = {}
         self.rubrics = tuple(name for name in labels.rubrics if judge.rates or name == MATCHING)
@@ -155,10 +159,25 @@ class LabelledJudge:
             return _Answer(rating.outcome, rating.marks, rating.draws, _joined(rating.raw), rating.error)
         if identical_pairs([asked.gold], [asked.predicted]):
             return _Answer("ok", {MATCHING: "same"})
-        judged = await self._judge.match([asked.gold], [asked.predicted], about=about)
-        named: Relation | str = next((pair.relation for pair in judged.pairs), UNRELATED)
+        gold, predicted = self._among_others(asked, about)
+        judged = await self._judge.match(gold, predicted, about=about)
+        relations = {(pair.gold, pair.predicted): pair.relation for pair in judged.pairs}
+        named: Relation | str = relations.get((0, 0), UNRELATED)
         draws = tuple({MATCHING: draw.get((0, 0), UNRELATED)} for draw in judged.draws)
         return _Answer(judged.outcome, {MATCHING: named}, draws, _joined(judged.raw), judged.error)
+
+    def _among_others(self, asked: _PairQuestion, about: str) -> tuple[list[matching.Item], list[matching.Item]]:
+        """Return the lists in which a pair is shown: it stands first in both, before the pairs of the next items."""
+        gold, predicted = [asked.gold], [asked.predicted]
+        if not self._companions:
+            return gold, predicted
+        items = list(self._labels.items_of(MATCHING))
+        start = next(place for place, item in enumerate(items) if item.item_id == about)
+        for step in range(1, self._companions + 1):
+            other = items[(start + step) % len(items)]
+            gold.append(_memory(other, "gold", f"g{step + 1}"))
+            predicted.append(_memory(other, "predicted", f"p{step + 1}"))
+        return gold, predicted
 
 
 def _check_scale(name: str, scale: Scale) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from alps.judges.matching import Item, Judgement, Pair, Relation, identical_pairs, items, left_over, pairs_as_rows
+from alps.judges.matching import Item, Judgement, Relation, gold_items, pairs_as_rows, predicted_items
 from alps.judges.rubric import Rating, RubricQuestion
+from alps.judges.screening import Screening, screen
 from alps.judges.support import Dialogue, SupportJudgement
 from alps.llm.types import Request
 from alps.prompts import Prompt
@@ -102,27 +103,31 @@ def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """What is left to ask of a judge once identical values are paired: positions in the gold and predicted lists."""
+    """Two lists as a judge is asked about them: what it is shown of each, and what needs no judge.
+
+    `gold` and `predicted` are all items; `screening` says which of them are asked about.
+    """
 
     gold: list[Item]
     predicted: list[Item]
-    rows: list[int]
-    columns: list[int]
-    identical: list[Pair]
+    screening: Screening
+
+    @property
+    def asked(self) -> tuple[list[Item], list[Item]]:
+        """The gold and the predicted items that are left to ask about."""
+        gold = [self.gold[row] for row in self.screening.gold]
+        return gold, [self.predicted[column] for column in self.screening.asked]
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left to ask."""
-        return not self.rows or not self.columns
+        return not self.screening.gold or not self.screening.asked
 
 
 def question(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Question:
     """Pair identical values, and return what a judge must be asked about the rest."""
-    gold_items, predicted_items = items(gold, "g"), items(predicted, "p")
-    identical = identical_pairs(gold_items, predicted_items)
-    rows = left_over(len(gold), (pair.gold for pair in identical))
-    columns = left_over(len(predicted), (pair.predicted for pair in identical))
-    return Question([gold_items[g] for g in rows], [predicted_items[p] for p in columns], rows, columns, identical)
+    shown, answered = gold_items(gold), predicted_items(predicted)
+    return Question(shown, answered, screen(shown, answered))
 
 
 def match_row(judged: Judgement, judge: Judge, rubrics: Sequence[Prompt]) -> dict[str, Any]:
@@ -141,12 +146,12 @@ def match_row(judged: Judgement, judge: Judge, rubrics: Sequence[Prompt]) -> dic
 async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str) -> Judgement:
     """Relate two lists of memories: identical values pair without a call, the judge is asked about the rest."""
     asked = question(gold, predicted)
+    identical = asked.screening.identical
     if asked.empty:
-        return Judgement("ok", tuple(asked.identical))
-    judged = await judge.match(asked.gold, asked.predicted, about=about)
-    if not judged.pairs and not asked.identical:
+        return Judgement("ok", identical)
+    judged = await judge.match(*asked.asked, about=about)
+    if not judged.pairs and not identical:
         return judged
-    placed = (
-        replace(pair, gold=asked.rows[pair.gold], predicted=asked.columns[pair.predicted]) for pair in judged.pairs
-    )
-    return replace(judged, pairs=(*asked.identical, *placed))
+    rows, columns = asked.screening.gold, asked.screening.asked
+    placed = (replace(pair, gold=rows[pair.gold], predicted=columns[pair.predicted]) for pair in judged.pairs)
+    return replace(judged, pairs=(*identical, *placed))

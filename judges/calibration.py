@@ -6,7 +6,7 @@ is binary where its scale has two values; the last one is the positive one.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class RubricReport:
 
     def row(self) -> dict[str, Any]:
         """Return the report as it stands in `calibration.json`."""
-        figures = {name: asdict(estimate) for name, estimate in self.figures.items()}
+        figures = {name: estimate.row for name, estimate in self.figures.items()}
         said = {"verdict": self.verdict, "reasons": list(self.reasons)}
         return {"kind": self.kind, **self.counts, **figures, **self.details, **said}
 
@@ -105,7 +105,7 @@ def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) 
     }
     resampling: dict[str, Any] = {"seed": seed, "draws": draws}
     details = particulars(data, **resampling)
-    details["reliability"] = reliability(data, **resampling)
+    details["reliability"] = reliability(data)
     if (kinds := acceptance(data)) is not None:
         details["acceptance"] = kinds
     if not data.parsed:
@@ -116,7 +116,7 @@ def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) 
         more, cells = _binary(data, **resampling)
         figures, counts = {**figures, **more}, {**counts, **cells}
     figures |= _people(data, **resampling)
-    if (same := agreement_with_itself(data, **resampling)) is not None:
+    if (same := agreement_with_itself(data)) is not None:
         figures["self_agreement"] = same
     details |= {"base_rates": _base_rates(data), "references": references(data, **resampling)}
     details |= _against_people(data, gates, **resampling)
@@ -151,12 +151,8 @@ def _binary(data: Columns, *, seed: int, draws: int) -> tuple[dict[str, Estimate
     alone, counted = table.rates(), table.unparsed_as_wrong().rates()
     rates = dict(alone)
     if data.grouped:
-        rates = clustered_rates(truth, said, data.clusters_of(data.heard), seed=seed, draws=draws)
-    for name, value in (("sensitivity", True), ("specificity", False)):
-        if rates[name].low == rates[name].high:  # resampled errors alone have no width where there is none
-            of_class = [n for n in data.parsed if (data.truth[n] == positive) == value]
-            right = [data.judge[n] == data.truth[n] for n in of_class]
-            rates[name] = rate(right, data.clusters_of(of_class))
+        rates = clustered_rates(truth, said, data.clusters_of(data.heard))
+    for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     people, judge = ([side[n] == positive for n in data.parsed] for side in (data.truth, data.judge))
@@ -174,7 +170,7 @@ def _at_threshold(data: Columns) -> dict[str, Any] | None:
     found |= {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     for name, wanted in (("sensitivity", True), ("specificity", False)):
         of_class = [(said == wanted, cluster) for truth, said, cluster in pairs if truth == wanted]
-        found[name] = asdict(rate([right for right, _ in of_class], [cluster for _, cluster in of_class]))
+        found[name] = rate([right for right, _ in of_class], [cluster for _, cluster in of_class]).row
     return found
 
 
@@ -195,16 +191,16 @@ def _against_people(data: Columns, gates: Gates, *, seed: int, draws: int) -> di
         return {}
     people = np.column_stack([data.numbers([row[n] for row in data.people]) for n in range(len(data.names))])
     judge = data.numbers(data.judge)
-    shares = alignment(people, judge, data.clusters, seed=seed, draws=draws)
-    found: dict[str, Any] = {"aligned": {name: asdict(getattr(shares, name)) for name in ("full", "partial", "none")}}
-    alone = leave_one_out(people, judge, data.clusters, seed=seed, draws=draws)
-    found["leave_one_out"] = {name: asdict(getattr(alone, name)) for name in ("everyone", "judge")}
+    shares = alignment(people, judge, data.clusters)
+    found: dict[str, Any] = {"aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")}}
+    alone = leave_one_out(people, judge, data.clusters)
+    found["leave_one_out"] = {name: getattr(alone, name).row for name in ("everyone", "judge")}
     if len(data.names) > 2:
         score: Any = "accuracy" if data.scale.kind == "nominal" else "rmse"
         test = alternative_annotator(
             people, judge, data.clusters, epsilon=gates.epsilon, score=score, seed=seed, draws=draws
         )
-        said = {"omega": test.omega, "rho": asdict(test.rho), "epsilon": test.epsilon, "status": test.status}
+        said = {"omega": test.omega, "rho": test.rho.row, "epsilon": test.epsilon, "status": test.status}
         found["alternative_annotator"] = said
     return found
 

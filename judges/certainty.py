@@ -17,7 +17,7 @@ RISK, FAILURE = 0.15, 0.1
 """Of selective use: the highest acceptable share of disagreements, and the probability that the bound does not hold."""
 
 
-def reliability(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
+def reliability(data: Columns) -> dict[str, Any]:
     """Return how often people agree to what the judge says, in bins of its probability, else of its verdict.
 
     Probabilities count where most labelled items of a binary rubric have one; `calibration_error` is then the mean
@@ -36,7 +36,7 @@ def reliability(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
         chosen = [n for n in data.parsed if data.judge[n] == value]
         if chosen:
             said = data.numbers([data.judge[n] for n in chosen])
-            bins.append(_bin(data, chosen, said, seed=seed, draws=draws))
+            bins.append(_bin(data, chosen, said))
     return {"by": "verdict", "bins": bins}
 
 
@@ -58,7 +58,7 @@ def selective(data: Columns) -> dict[str, Any] | None:
     return {**asdict(found), **promised}
 
 
-def agreement_with_itself(data: Columns, *, seed: int, draws: int) -> Estimate | None:
+def agreement_with_itself(data: Columns) -> Estimate | None:
     """Estimate how often two of the judge's draws on an item agree; None where no item has two."""
     repeated = [n for n, verdict in enumerate(data.verdicts) if sum(said is not None for said in verdict.draws) > 1]
     if not repeated:
@@ -68,20 +68,20 @@ def agreement_with_itself(data: Columns, *, seed: int, draws: int) -> Estimate |
     for row, n in enumerate(repeated):
         said = data.scale.codes(data.verdicts[n].draws)
         codes[row, : len(said)] = np.where(said >= 0, said, np.nan)
-    return self_agreement(codes, data.clusters_of(repeated), seed=seed, draws=draws)
+    return self_agreement(codes, data.clusters_of(repeated))
 
 
 def _probabilities(data: Columns, places: Sequence[int]) -> Floats:
     return np.array([data.verdicts[n].probability for n in places], dtype=np.float64)
 
 
-def _bin(data: Columns, places: Sequence[int], said: Floats, *, seed: int = 0, draws: int = 1) -> dict[str, Any]:
+def _bin(data: Columns, places: Sequence[int], said: Floats) -> dict[str, Any]:
     truth = data.numbers([data.truth[n] for n in places])
     clusters = data.clusters_of(places)
     if data.binary:
         people = rate([bool(value) for value in truth], clusters)
     else:
-        people = clustered_mean(truth, clusters, seed=seed, draws=draws)
-    told = people.low != people.high  # resampling labels that are all the same tells nothing of their spread
-    bounds = {"low": people.low if told else None, "high": people.high if told else None}
+        ends = float(data.scale.numbers.min()), float(data.scale.numbers.max())
+        people = clustered_mean(truth, clusters, bounds=ends)
+    bounds = {"low": people.low, "high": people.high}
     return {"judge": float(said.mean()), "people": people.value, **bounds, "n": len(places)}

@@ -1,7 +1,7 @@
 """Whether a judge is equally good everywhere: on every system and language, and on short answers as on long ones."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from alps.judges.columns import Columns
 from alps.judges.pair_figures import rate
 from alps.judges.reference import pairwise, texts_of
-from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, ratio
+from alps.stats.bootstrap import Floats, clustered_statistics, ratio
 
 LENGTHS = ("short", "medium", "long")
 NOTABLE = 30
@@ -139,7 +139,7 @@ def _estimates(
     found = clustered_statistics(features, clusters, list(figures.values()), seed=seed, draws=draws)
     rows: dict[str, Any] = {}
     for name, estimate in zip(figures, found, strict=True):
-        row = asdict(Estimate(estimate.value, estimate.low, estimate.high, counts[name]))
+        row = replace(estimate, n=counts[name]).row
         rows |= {name: row} if name else row
     return rows
 
@@ -196,5 +196,5 @@ def _rates(data: Columns, places: Sequence[int]) -> dict[str, dict[str, Any]]:
     found = {}
     for name, value in (("sensitivity", data.scale.values[-1]), ("specificity", data.scale.values[0])):
         of_class = [n for n in places if data.truth[n] == value]
-        found[name] = asdict(rate([data.judge[n] == value for n in of_class], data.clusters_of(of_class)))
+        found[name] = rate([data.judge[n] == value for n in of_class], data.clusters_of(of_class)).row
     return found

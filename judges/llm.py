@@ -6,8 +6,10 @@ the user message is the payload, one JSON object: whatever the memories say stay
 
 import asyncio
 import json
+import random
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,7 +23,12 @@ from alps.prompts import Prompt, load_prompt
 
 T = TypeVar("T")
 
+_MARKER = re.compile(r"<|\[(?=/?[A-Z])")
+"""What begins a marker of a chat template; outside a string JSON has neither."""
+
 INTRODUCTION = load_prompt("alps.judges", "rubrics", "payload")
+ORDER = "shuffled"
+"""The order in which a judge is shown the memories of a list: drawn by seed, repeat and what they say."""
 
 
 class JudgedPair(BaseModel):
@@ -32,7 +39,7 @@ class JudgedPair(BaseModel):
     reason: str
     gold: str
     predicted: str
-    relation: Literal["same", "narrower", "broader", "conflicting", "related"]
+    relation: Relation
 
 
 class MatchReply(BaseModel):
@@ -92,18 +99,21 @@ class LlmJudge:
         api_base: str | None = None,
         sampling: Mapping[str, Any] | None = None,
         repeat: int = 0,
+        seed: int = 0,
         wording: Mapping[str, Prompt] | None = None,
     ) -> None:
         self.name = model
         self._wording = wording or {}
         self._client = client
         self._repeat = repeat
+        self._seed = seed
         self._api_base = api_base
         self._sampling = {"temperature": 0, **(sampling or {})}
         self.fingerprint: Mapping[str, Any] = {
             "judge": model,
             "introduction": INTRODUCTION.sha256,
             "decoding": self._sampling,
+            "order": ORDER,
             "parser": PARSER_VERSION,
         }
 
@@ -125,7 +135,7 @@ class LlmJudge:
                 return Judgement(reply.outcome, error=reply.error, raw=raw)
         pairs: list[Pair] = []
         notes = [note for reply in replies for note in reply.notes]
-        for reply, (rows, columns) in zip(replies, blocks(range(len(gold)), range(len(predicted))), strict=True):
+        for reply, (rows, columns) in zip(replies, self._blocks(gold, predicted), strict=True):
             shown = {gold[row].id: row for row in rows}, {predicted[column].id: column for column in columns}
             located, said = _locate(reply.value or (), *shown)
             pairs, notes = pairs + located, notes + said
@@ -141,9 +151,24 @@ class LlmJudge:
                 "gold": [gold[row].payload() for row in rows],
                 "predicted": [predicted[column].payload() for column in columns],
             }
-            for rows, columns in blocks(range(len(gold)), range(len(predicted)))
+            for rows, columns in self._blocks(gold, predicted)
         )
         return [self._request(self._said("matching"), payload, MATCH_ANSWER, about) for payload in payloads]
+
+    def _blocks(self, gold: Sequence[Item], predicted: Sequence[Item]) -> list[tuple[list[int], list[int]]]:
+        """Return the positions that stand together in one call, in the order in which they are shown."""
+        return blocks(self._order("gold", gold), self._order("predicted", predicted))
+
+    def _order(self, side: str, items: Sequence[Item]) -> list[int]:
+        """Shuffle the positions of `items`: a judge may favour what it reads first.
+
+        The order hangs on what the items say, the seed and the repeat. So a question that was asked before is found
+        in the reply cache, and each draw of a judge that is asked several times sees another order.
+        """
+        positions = list(range(len(items)))
+        drawn_by = [str(self._seed), str(self._repeat), side, *(item.value for item in items)]
+        random.Random("\x00".join(drawn_by).encode("utf-8", "surrogatepass")).shuffle(positions)
+        return positions
 
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
         """Ask whether `dialogue` supports each of `items`, in one call."""
@@ -155,10 +180,11 @@ class LlmJudge:
         self, dialogue: Dialogue, items: Sequence[Item], *, about: str
     ) -> list[Request[dict[str, tuple[Support, str]]]]:
         """Return the one call that it takes to check `items` against `dialogue`."""
+        ordered = [items[position] for position in self._order("support", items)]
         payload = {
             "kind": "support",
             "dialogue": [turn.model_dump() for turn in dialogue],
-            "items": [{"id": item.id, "value": item.value} for item in items],
+            "items": [{"id": shown.id, "value": shown.value} for shown in ordered],
         }
         answer = support_answer([item.id for item in items])
         return [self._request(RUBRIC.text, payload, answer, about)]
@@ -196,8 +222,22 @@ class LlmJudge:
 
 def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
     """Return the messages of a judge: the static instructions, then the payload as the end of the user message."""
-    user = f"{INTRODUCTION.text}\n\n{json.dumps(payload, ensure_ascii=False)}"
+    user = f"{INTRODUCTION.text}\n\n{payload_text(payload)}"
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
+
+
+def payload_text(payload: Mapping[str, Any]) -> str:
+    """Return `payload` as JSON in which no text can be read as a marker of a chat template.
+
+    Markers such as `<|im_end|>` or `[INST]` end a message for the model that they are made for, wherever they stand.
+    Inside a string of JSON `<` may be written as an escape, and so may a `[` before a capital letter or a `/`: the
+    value is the same, and the marker is none.
+    """
+    return _MARKER.sub(_escaped, json.dumps(payload, ensure_ascii=False))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _locate(

@@ -1,19 +1,22 @@
 """One-to-one matching of predicted memories to gold memories, by meaning.
 
 A judge names the relation of pairs of memories. Identical values pair without asking it. Out of the named relations the
-best one-to-one set is picked; which relations count as a match is a policy, declared and reported.
+best one-to-one set is picked; which relations count as a match is a policy, declared and reported. A memory says one
+thing: a prediction that states several facts is a `bundle`, and matches nothing.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, get_args
 
 from alps.rejection import shown_value
-from alps.schema import Memory, Outcome
+from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome
+from alps.similarity import features
 from alps.text import fold_value
 
-Relation = Literal["same", "narrower", "broader", "conflicting", "related"]
+Relation = Literal["same", "narrower", "bundle", "broader", "conflicting", "related"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 POLICIES: dict[str, dict[Relation, float]] = {
@@ -79,14 +82,28 @@ class Match:
     relation: Relation
 
 
-def items(memories: Sequence[Memory], prefix: str) -> list[Item]:
-    """Show memories to a judge: ids `<prefix>1…`, and values without the mark of a rejected gold item."""
-    return [
-        Item(
-            f"{prefix}{n}", shown_value(m.value), m.type, m.label, m.evidence.text if m.evidence else None, m.memory_id
-        )
-        for n, m in enumerate(memories, start=1)
-    ]
+def gold_items(memories: Sequence[Memory]) -> list[Item]:
+    """Show gold memories to a judge: ids `g1…`, and values without the mark of a rejected gold item."""
+    return [_gold_item(f"g{number}", memory) for number, memory in enumerate(memories, start=1)]
+
+
+def predicted_items(memories: Sequence[Memory]) -> list[Item]:
+    """Show predicted memories to a judge: ids `p1…`, type, value, and a label of the taxonomy or `UNMAPPED`.
+
+    A prediction's evidence is not shown, nor a label of its own making: both are free text that nobody checks, and a
+    judge that reads them can be told there what the value does not say.
+    """
+    return [_predicted_item(f"p{number}", memory) for number, memory in enumerate(memories, start=1)]
+
+
+def _gold_item(name: str, memory: Memory) -> Item:
+    evidence = memory.evidence.text if memory.evidence else None
+    return Item(name, shown_value(memory.value), memory.type, memory.label, evidence, memory.memory_id)
+
+
+def _predicted_item(name: str, memory: Memory) -> Item:
+    label = memory.label if memory.label in CANONICAL_LABELS else UNMAPPED
+    return Item(name, memory.value, memory.type, label, None, memory.memory_id)
 
 
 def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pair]:
@@ -102,6 +119,29 @@ def identical_pairs(gold: Sequence[Item], predicted: Sequence[Item]) -> list[Pai
         if twins := waiting.get(value):
             pairs.append(Pair(position, twins.pop(0), "same", "identical values", strength=1.0))
     return pairs
+
+
+def bundles_named(pairs: Sequence[Pair], gold: Sequence[Memory]) -> list[Pair]:
+    """Return `pairs` with `bundle` in place of `narrower` where a prediction states several gold memories.
+
+    A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says that it states all of
+    them. Gold memories that share a content word may be one matter told twice: implying both is no bundle.
+    """
+    implied: defaultdict[int, list[int]] = defaultdict(list)
+    for pair in pairs:
+        if pair.relation == "narrower":
+            implied[pair.predicted].append(pair.gold)
+    bundled = {column for column, rows in implied.items() if _several_matters([gold[row].value for row in rows])}
+    return [
+        replace(pair, relation="bundle") if pair.relation == "narrower" and pair.predicted in bundled else pair
+        for pair in pairs
+    ]
+
+
+def _several_matters(values: Sequence[str]) -> bool:
+    """Tell whether two of `values` share no content word."""
+    words = [features(value).content.keys() for value in values]
+    return any(one.isdisjoint(other) for one, other in combinations(words, 2))
 
 
 def left_over(count: int, taken: Iterable[int]) -> list[int]:

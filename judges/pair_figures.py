@@ -13,13 +13,14 @@ from alps.stats.bootstrap import (
     Estimate,
     Floats,
     cluster_index,
+    clustered_mean,
     clustered_statistics,
     on_table,
     percentile_interval,
     ratio,
     resampled_times,
 )
-from alps.stats.intervals import clustered_wilson, proportion
+from alps.stats.intervals import proportion
 
 Labels = Sequence[Value | None]
 _BLOCK = 16
@@ -136,13 +137,13 @@ def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[tuple[list[int],
 
 
 def rate(successes: Sequence[bool], clusters: Sequence[str]) -> Estimate:
-    """Estimate a share: exactly under 40 records, else by Wilson's interval; clusters lower the number of records.
+    """Estimate a share: exactly under 40 records, else by Wilson's interval; in clusters as any mean is.
 
-    Unlike the bootstrap's, the interval has a width where every record says the same.
+    The interval has a width where every record says the same.
     """
     if len(set(clusters)) == len(successes):
         return proportion(sum(successes), len(successes))
-    return clustered_wilson(np.array(successes, dtype=np.float64), clusters)
+    return clustered_mean(np.array(successes, dtype=np.float64), clusters)
 
 
 def _at(start: int, size: int, figure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:

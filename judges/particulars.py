@@ -3,7 +3,6 @@
 All of it is plain data as it stands in `calibration.json`, for pages that draw it and corrections that use it.
 """
 
-from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
@@ -63,6 +62,6 @@ def _pairs(data: Columns, *, seed: int, draws: int) -> list[dict[str, Any]]:
     raters = [(data.judge if judge else columns[one], columns[other]) for one, other, judge in [*chosen, *derived]]
     found = pair_figures(raters, data.scale, ["kappa"], data.clusters, seed=seed, draws=draws)
     return [
-        {"one": one, "other": other, "judge": judge, "single": place < len(chosen), "kappa": asdict(figures["kappa"])}
+        {"one": one, "other": other, "judge": judge, "single": place < len(chosen), "kappa": figures["kappa"].row}
         for place, ((one, other, judge), figures) in enumerate(zip([*chosen, *derived], found, strict=True))
     ]

@@ -1,7 +1,7 @@
 """Judges that know nothing, and people themselves, held against the same labels: what a judge must beat, and reach."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def _names(data: Columns) -> list[str]:
 
 
 def _row(figures: Mapping[str, Estimate]) -> dict[str, Any]:
-    rows = {name: asdict(figure) for name, figure in figures.items() if figure.value is not None}
+    rows = {name: figure.row for name, figure in figures.items() if figure.value is not None}
     return {"n": figures["agreement"].n, **rows}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from alps.judges.base import Judge
 from alps.judges.matching import POLICIES, RELATIONS, Item, Judgement, Pair, Relation
 from alps.judges.rubric import Rating, RubricQuestion, agreement_of
-from alps.judges.support import Dialogue, SupportJudgement
+from alps.judges.support import Dialogue, Support, SupportJudgement
 from alps.llm.types import Request
 from alps.prompts import Prompt
 
@@ -60,8 +60,14 @@ class RepeatedJudge:
         )
 
     async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
-        """Ask the first draw: support is a diagnostic, asked once."""
-        return await self._draws[0].support(dialogue, items, about=about)
+        """Say of each item what most draws say, and of a tie `unsupported`; one draw that fails fails the judgement."""
+        judgements = await asyncio.gather(*(draw.support(dialogue, items, about=about) for draw in self._draws))
+        failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
+        if failed is not None:
+            return failed
+        raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
+        agreed = {item.id: _most_said([judgement.support[item.id] for judgement in judgements]) for item in items}
+        return SupportJudgement("ok", agreed, raw=raw or None)
 
     async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
         """Take the lower median of the marks that the draws give; one draw that fails fails the judgement."""
@@ -84,8 +90,8 @@ class RepeatedJudge:
         return [request for draw in self._draws for request in draw.match_requests(gold, predicted, about=about)]
 
     def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
-        """Return the calls of the first draw."""
-        return self._draws[0].support_requests(dialogue, items, about=about)
+        """Return the calls of all draws."""
+        return [call for draw in self._draws for call in draw.support_requests(dialogue, items, about=about)]
 
 
 def _majority(named: Sequence[Pair | None]) -> Pair | None:
@@ -94,6 +100,16 @@ def _majority(named: Sequence[Pair | None]) -> Pair | None:
     most = max(counts.values())
     chosen = max((relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__)
     return next((pair for pair in named if pair is not None and pair.relation == chosen), None)
+
+
+def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
+    """Return what most draws say of an item, with a reason of one of them."""
+    counts = Counter(support for support, _ in opinions)
+    most = max(counts.values())
+    leading = [support for support in counts if counts[support] == most]
+    chosen: Support = leading[0] if len(leading) == 1 else "unsupported"
+    reasons = (reason for support, reason in opinions if support == chosen)
+    return chosen, next(reasons, "the draws disagree")
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:

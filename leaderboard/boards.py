@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from alps.judges.base import fingerprint_id
+from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.classes import Rank, rank_classes
+from alps.leaderboard.copies import Answers, answers_of, originals
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import Place
 from alps.leaderboard.published import Published, Reported
 from alps.leaderboard.samples import tasks
 from alps.leaderboard.submission import NO_JUDGE
+from alps.run.engine import NO_GOLD
+from alps.schema import UNHEARD
 from alps.tasks import Metric, Task
 
 PROXY = "grounding"
@@ -50,17 +55,30 @@ class Standing:
     """A system on a board; `rank` is None where nothing was tested.
 
     `recomputed` says whether the score that the board is about came out again: one that did not is its submitter's
-    word, stands below the others, and is never ranked.
+    word, stands below the others, and is never ranked. `copy_of` names the submission whose answers these are: both
+    are one system to the tests, and have one rank. `again` is the place of a maintainer's score under the same judge,
+    which stands for the submitted one.
     """
 
     system: System
     track: Place
     rank: Rank | None
     recomputed: bool
+    copy_of: str | None = None
+    again: Place | None = None
 
     def score(self, metric: str) -> Place:
-        """Return the place of one of its scores."""
+        """Return the place of one of its scores, as it was submitted."""
         return self.track["scores"][metric]
+
+    def lead(self, metric: str) -> Place:
+        """Return the place of the score that a board is about: a maintainer's where there is one."""
+        return self.again if self.again is not None else self.score(metric)
+
+    def counted(self, metric: str) -> Place:
+        """Return the place of the figure that a board sorts by: an answer that was not heard counts as the worst."""
+        score = self.lead(metric)
+        return score["worst_case"] if score["worst_case"] else score["value"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +101,7 @@ class Board:
     floor_systems: tuple[Standing, ...]
     floors: tuple[FloorRow, ...]
     reported: tuple[Reported, ...]
+    judge_known: bool = True
 
     @property
     def id(self) -> str:
@@ -96,8 +115,8 @@ class Board:
 
     @property
     def comparable(self) -> bool:
-        """Whether ranks under its judge mean anything beyond it."""
-        return self.key.judge is None or bool(self.any.track["comparable"].value)
+        """Whether ranks under its judge mean anything beyond it: not where nobody but submitters has asked it."""
+        return self.key.judge is None or (self.judge_known and bool(self.any.track["comparable"].value))
 
     @cached_property
     def others(self) -> tuple[Metric, ...]:
@@ -120,13 +139,33 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
             for metric in _leads(track, place):
                 standing = Standing(system, place, None, system.recomputed(track, metric))
                 groups.setdefault(_key(track, metric, place), []).append(standing)
-    order = list(tasks())
+    order, known = list(tasks()), known_judges(systems)
     boards: list[Board] = []
     for track in order:
         found = {key: rows for key, rows in groups.items() if key.track == track}
-        scores = _read_scores({row.system.slug: row.system for rows in found.values() for row in rows}, track)
-        boards += [_board(key, rows, scores, published) for key, rows in found.items()]
+        members = {row.system.slug: row.system for rows in found.values() for row in rows}
+        held = _Held(_read_scores(members, track), _read_answers(members, track))
+        boards += [_board(key, rows, held, published, known) for key, rows in found.items()]
     return sorted(boards, key=lambda board: _precedence(board, order))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What the files of the systems on one track say, by their slugs: scores by record, and answers."""
+
+    scores: Mapping[str, Scores]
+    answers: Mapping[str, Answers]
+
+
+def known_judges(systems: Sequence[System]) -> frozenset[str]:
+    """Return the fingerprints of judges that somebody else than submitters has asked: the embedded one, maintainers'.
+
+    Anybody can name a judge and invent its verdicts. A maintainer's review under it is what lets its board compare.
+    """
+    reviews = (system.entry.review for system in systems)
+    seen = (found for review in reviews if review is not None for found in review.tracks.values())
+    asked = {found.judge_fingerprint for found in seen if found.judge_fingerprint is not None}
+    return frozenset({fingerprint_id(LexicalJudge().fingerprint), *asked})
 
 
 def _leads(track: str, place: Place) -> Iterator[str]:
@@ -145,35 +184,66 @@ def _key(track: str, metric: str, place: Place) -> Key:
 
 
 def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
-    is_headline = board.metric.headline
-    return order.index(board.key.track), not is_headline, not board.comparable, -len(board.standings), board.id
+    """Return what boards of a track are sorted by: those under a judge that nobody knows are last, however full."""
+    trusted = (not board.judge_known, not board.comparable)
+    return order.index(board.key.track), not board.metric.headline, *trusted, -len(board.standings), board.id
 
 
-def _board(key: Key, rows: list[Standing], scores: Mapping[str, Scores], published: Published) -> Board:
+def _board(key: Key, rows: list[Standing], held: _Held, published: Published, known: frozenset[str]) -> Board:
     task = tasks()[key.track]
     metric = next((m for m in task.metrics if m.name == key.metric), Metric(key.metric, key.metric))
-    rows.sort(key=lambda row: _worth(row, key.metric))
+    rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
+    rows.sort(key=lambda row: _worth(row, metric))
     own = [row for row in rows if not row.system.is_floor]
-    ranked = [row for row in own if row.recomputed]
-    records = [scores[row.system.slug].get(key.metric, {}) for row in ranked]
-    ranks = _ranks(records, rows[0].system.sessions(key.track))
-    ranks += [None] * (len(own) - len(ranked))
+    ranked = _with_ranks([row for row in own if row.recomputed and not row.system.refuted], key, metric, held)
     beside = {key.metric, *BESIDE.get(key.metric, ())}
     return Board(
         key=key,
         task=task,
         metric=metric,
-        standings=tuple(replace(row, rank=rank) for row, rank in zip(own, ranks, strict=True)),
+        standings=(*ranked, *own[len(ranked) :]),
         floor_systems=tuple(row for row in rows if row.system.is_floor),
         floors=tuple(_floors(rows, key)),
         reported=tuple(row for row in published.on(key.track) if beside & row.scores.keys()),
+        judge_known=key.judge is None or key.judge in known,
     )
 
 
-def _worth(row: Standing, metric: str) -> tuple[Any, ...]:
+def _worth(row: Standing, metric: Metric) -> tuple[Any, ...]:
     """Return what a board is sorted by: scores that came out again first, then those of all records, then the best."""
-    score, scored = row.score(metric), row.track["scored"].value
-    return not row.recomputed, score["n"].value < scored, -float(score["value"].value), row.system.slug
+    score, scored, counted = row.score(metric.name), row.track["scored"].value, row.counted(metric.name).value
+    partial = score["n"].value < scored and row.again is None
+    return row.system.refuted, not row.recomputed, partial, -float(counted), row.system.slug
+
+
+def _with_ranks(rows: list[Standing], key: Key, metric: Metric, held: _Held) -> list[Standing]:
+    """Return the standings with their ranks; copies of one submission are one system, and have its rank."""
+    if not rows:
+        return []
+    seniority = sorted(range(len(rows)), key=lambda place: _seniority(rows[place]))
+    firsts = originals([held.answers[rows[place].system.slug] for place in seniority])
+    original = {place: seniority[first] for place, first in zip(seniority, firsts, strict=True)}
+    distinct = [place for place in range(len(rows)) if original[place] == place]
+    records = [_records(rows[place], metric, held.scores) for place in distinct]
+    ranks = dict(zip(distinct, _ranks(records, rows[0].system.sessions(key.track)), strict=True))
+    if len(distinct) == 1 and len(rows) > 1:
+        ranks = {distinct[0]: Rank(1, 1)}
+    names = [rows[original[place]].system.slug if original[place] != place else None for place in range(len(rows))]
+    return [replace(row, rank=ranks[original[place]], copy_of=names[place]) for place, row in enumerate(rows)]
+
+
+def _seniority(row: Standing) -> tuple[Any, ...]:
+    """Return what decides who of several with the same answers is called a copy: the reviewed and the earliest not."""
+    return row.again is None, row.system.card.submitted, row.system.slug
+
+
+def _records(row: Standing, metric: Metric, scores: Mapping[str, Scores]) -> dict[str, float]:
+    """Return the scores by record that are tested; a maintainer's mean moves them, as its records are not here."""
+    own = scores[row.system.slug].get(metric.name, {})
+    if row.again is None or row.score(metric.name)["value"].value is None:
+        return own
+    moved = float(row.again["value"].value) - float(row.score(metric.name)["value"].value)
+    return {name: value + moved for name, value in own.items()}
 
 
 def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
@@ -205,18 +275,45 @@ def clusters_of(names: Sequence[str], sessions: Mapping[str, str]) -> list[str]:
 
 
 def _read_scores(systems: Mapping[str, System], track: str) -> dict[str, Scores]:
-    """Read what each system scored on each record of a track; of several answers to a record, their mean."""
-    wanted = {metric.name for metric in tasks()[track].metrics if metric.headline} | {"memory_used", PROXY}
+    """Read what each system scored on each record of a track; of several answers to a record, their mean.
+
+    An answer that was not heard, or not judged, has the worst score: whoever calls wrong answers lost gains nothing.
+    """
+    metrics = {metric.name: metric for metric in tasks()[track].metrics}
+    wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used", PROXY}
     found: dict[str, Scores] = {}
     for slug, system in systems.items():
         sums: dict[str, dict[str, list[float]]] = {}
+        lost: list[str] = []
         for row in system.rows(track, "scores"):
             scores = row.get("scores")
+            lost += [row["benchmark_id"]] if _is_unscored(row) else []
             for metric, value in scores.items() if isinstance(scores, dict) else ():
                 if metric in wanted and type(value) in (int, float):
                     sums.setdefault(metric, {}).setdefault(row["benchmark_id"], []).append(value)
+        for metric, records in sums.items():
+            for name in lost:
+                records.setdefault(name, []).append(_worst(metrics.get(metric)))
         found[slug] = {
             metric: {name: sum(values) / len(values) for name, values in records.items()}
             for metric, records in sums.items()
         }
     return found
+
+
+def _is_unscored(row: Mapping[str, Any]) -> bool:
+    """Tell whether an answer has no score though its gold is here."""
+    outcome, stage = row.get("outcome"), row.get("stage")
+    return (stage == "generate" and outcome in UNHEARD) or (stage == "judge" and outcome != NO_GOLD)
+
+
+def _worst(metric: Metric | None) -> float:
+    if metric is None:
+        return 0.0
+    return metric.highest if metric.lower_is_better else metric.lowest
+
+
+def _read_answers(systems: Mapping[str, System], track: str) -> dict[str, Answers]:
+    """Read what each system answered on a track."""
+    task = tasks()[track].name
+    return {slug: answers_of(system.rows(track, "predictions"), task) for slug, system in systems.items()}

@@ -21,7 +21,7 @@ from alps.systems.resolve import RECORDED
 LEFT_OUT = ("api_base", "judge_api_base")
 """Settings that name a host and not what was measured."""
 _HIDDEN_SPLIT = "test"
-_SCORE = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "corrected")
+_SCORE = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason", "corrected")
 _CORRECTED = (
     *("method", "status", "value", "low", "high", "labelled", "judged", "n", "outside", "calibration"),
     *("impossible", "notes", "reason", "youden"),

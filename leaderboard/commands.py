@@ -9,6 +9,8 @@ from typing import Any
 from alps.errors import BudgetError, UsageError
 from alps.leaderboard.card import Details
 from alps.leaderboard.pack import pack, today
+from alps.leaderboard.findings import Verification
+from alps.leaderboard.reading import read_part
 from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
 from alps.leaderboard.submission import CARD, REVIEW, Review, write_card
 from alps.leaderboard.verify import Options, verify
@@ -76,18 +78,32 @@ def verify_command(words: Sequence[str]) -> int:
         base=parsed.base,
         changed=_lines(Path(parsed.changed).expanduser()) if parsed.changed else None,
         reviewed=parsed.reviewed,
+        continues=parsed.continues,
     )
+    if parsed.continues is not None and not (folder.resolve().parent / parsed.continues / CARD).is_file():
+        raise UsageError(f"continues={parsed.continues}: no submission of that name beside {shown(str(folder), 200)}")
     found = verify(folder, options)
     if parsed.format == "json":
         print(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
     else:
         print_verification(found, _console())
-    if parsed.record and not found.serious and not (folder / REVIEW).exists():
-        review = Review(status="schema-valid", date=today(), tracks={}, note=None)
-        if parsed.data is not None:
-            review = review.model_copy(update={"recomputed": list(found.recomputed)})
-        write_card(folder / REVIEW, review)
+    if parsed.record and not found.serious:
+        _record(folder, parsed, found)
     return REFUSED if found.serious else 0
+
+
+def _record(folder: Path, settings: VerifySettings, found: Verification) -> None:
+    """Note in `review.json` that a submission is in order, and which one it continues; what is noted there stays."""
+    path = folder / REVIEW
+    joined = {"continues": settings.continues} if settings.continues not in (None, folder.resolve().name) else {}
+    if path.exists() and not joined:
+        return
+    if path.exists():
+        write_card(path, read_part(path, Review).model_copy(update=joined))
+        return
+    review = Review(status="schema-valid", date=today(), tracks={}, note=None)
+    seen = {"recomputed": list(found.recomputed)} if settings.data is not None else {}
+    write_card(path, review.model_copy(update={**seen, **joined}))
 
 
 def rescore_command(words: Sequence[str]) -> int:

@@ -68,9 +68,10 @@ def _build(settings: SiteSettings) -> str:
     from alps.leaderboard.site import build
 
     built = build(_submissions(settings.submissions), Path(settings.out))
+    left = f"\nleft there, changed since it was built: {', '.join(built.left)}" if built.left else ""
     return (
         f"{built.out / 'index.html'}: {_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}, "
-        f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB"
+        f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB{left}"
     )
 
 

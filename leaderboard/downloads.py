@@ -6,12 +6,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import regex
+
 from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
+from alps.leaderboard.wording import INVISIBLE
 from alps.report.runs import visible
 
 INDEX = "data/boards.json"
-_BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_SIGN = "[=＝﹦⁼₌+＋﹢⁺₊﬩\\-－﹣@＠﹫]"
+_UNSEEN = rf'(?:[\s"]|{INVISIBLE.pattern})*'
+_FORMULA = regex.compile(rf"[\t\r\n]|{_UNSEEN}{_SIGN}")
+_FORMULA_INSIDE = regex.compile(rf"[;|\t\r\n]{_UNSEEN}\K(?={_SIGN})")
 _FIGURES = ("value", "low", "high", "n")
 
 
@@ -20,7 +26,7 @@ def write_downloads(renderer: Renderer) -> None:
     content = renderer.content
     for board in content.boards:
         rows = list(_rows(board))
-        renderer.put(f"data/{board.id}.csv", _csv(rows))
+        renderer.put(f"data/{board.id}.csv", csv_of(rows))
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
     renderer.put(INDEX, as_json({"boards": [_about(board) for board in content.boards], **_source(content)}))
 
@@ -34,19 +40,26 @@ def as_json(value: Any) -> str:
 
 
 def plain_cell(value: object) -> str:
-    """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    Spreadsheets look past white space, and take wide and small forms of the signs for the signs. A sign after `;`, a tab
+    or `|` begins a cell of its own where the spreadsheet parts cells there, as many countries' do: quotes around the
+    whole cell help no more then.
+    """
     if value is None:
         return ""
     if not isinstance(value, str):
         return json.dumps(value)
-    text = visible(value)
-    return f"'{text}" if text.lstrip(" \u00a0").startswith(_BEGINS_FORMULA) else text
+    text = _FORMULA_INSIDE.sub("'", visible(value))
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV, in the columns of all of them."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_MINIMAL, lineterminator="\r\n")
+    # All cells are quoted, as spreadsheets may part cells at ';' or a tab, too.
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(names)
     writer.writerows([[plain_cell(row.get(name)) for name in names] for row in rows])
     return out.getvalue()
@@ -68,6 +81,7 @@ def _about(board: Board) -> dict[str, Any]:
         "n": key.n,
         "judge_fingerprint": key.judge,
         "comparable": board.comparable,
+        "judge_known": board.judge_known,
     }
 
 
@@ -97,8 +111,11 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "org": card.org,
         "kind": card.system.kind,
         "open_weights": card.system.open_weights,
-        "status": row.system.entry.status,
+        "status": row.system.status,
         "recomputed": row.recomputed,
+        "copy_of": row.copy_of,
+        "sorted_by": row.counted(board.metric.name).value,
+        "judged_again": row.again["value"].value if row.again is not None else None,
         "submitted": card.submitted,
         "judge": track["judge"],
         "n": track["n"],

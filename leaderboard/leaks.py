@@ -3,11 +3,11 @@
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from alps.llm.secrets import redact
+from alps.llm.secrets import redact, secret_in
 
 _HOMES = re.compile(r"(?<![\w.])(?:/home/|/Users/|/root/|[A-Za-z]:\\Users\\|~/)[^\s\"',;:)]+")
 _ABSOLUTE = re.compile(r"(?<![\w:/.@-])/(?:[\w.@+-]+/)+[\w.@+-]*|(?<!\w)[A-Za-z]:[\\/][\w.-]|\\\\[\w.-]+\\")
@@ -28,6 +28,8 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
     """
     if redact(text) != text:
         return "a key, or something with the shape of one"
+    if name := secret_in(text):
+        return f"a key: the value of {name}"
     if found := _HOMES.search(text) or _ABSOLUTE.search(text):
         return f"an absolute path ({found[0][:40]})"
     if hosts and (found := _HOST.search(text)):
@@ -37,8 +39,15 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
     return None
 
 
-def leak_in_answer(text: str) -> str | None:
-    """Say what an answer must not hold: less than a card, as dialogues may well be about paths and hosts."""
+def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
+    """Say what an answer must not hold: less than a card, as dialogues may well be about paths and hosts.
+
+    Args:
+        text: What is to be published.
+        secret: Variables of the environment whose values are secret, whatever their names say.
+    """
+    if name := secret_in(text, also=secret):
+        return f"a key: the value of {name}"
     if redact(text) != text:
         known = (word for word in re.split(r"[\s\"',;:(){}\[\]<>]+", text) if redact(word) != word)
         if any(_LIKE_A_KEY.match(word) for word in known):

@@ -13,8 +13,9 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.origin import Place
 from alps.leaderboard.reading import LARGEST_FILE, open_plain
 from alps.leaderboard.recompute import judge_of
+from alps.leaderboard.reviewed import contradictions, same_judge
 from alps.leaderboard.samples import Track, known_track
-from alps.leaderboard.submission import CARD, NO_JUDGE, REVIEW, Entry, Submission, read_entry
+from alps.leaderboard.submission import CARD, NO_JUDGE, REFUTED, REVIEW, Entry, Submission, read_entry
 from alps.leaderboard.truth import SAMPLES
 
 
@@ -40,6 +41,24 @@ class System:
     def is_floor(self) -> bool:
         """Whether it deserves nothing: shown, never ranked."""
         return self.card.system.kind == "floor"
+
+    @cached_property
+    def refuted(self) -> bool:
+        """Whether a maintainer's second judgement contradicts a score that was submitted."""
+        review = self.entry.review
+        return review is not None and (review.status == REFUTED or bool(contradictions(self.card, review)))
+
+    @property
+    def status(self) -> str:
+        """How far it is confirmed."""
+        return REFUTED if self.refuted else self.entry.status
+
+    def again(self, track: str, metric: str) -> Place | None:
+        """Return the place of a maintainer's score under the same judge; it stands for the submitted one."""
+        if not same_judge(self.card, self.entry.review, track, metric):
+            return None
+        found = self.review["tracks"][track]["scores"][metric]
+        return found if found["value"] else None
 
     @cached_property
     def tracks(self) -> dict[str, Place]:

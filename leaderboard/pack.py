@@ -21,7 +21,8 @@ from alps.leaderboard.card import Details, make_card, system_of
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
 from alps.leaderboard.checks.changes import SUBMISSIONS
 from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.findings import Verification
+from alps.leaderboard.checks.folder import check_folder
+from alps.leaderboard.findings import Findings, Verification
 from alps.leaderboard.leaks import leak_in, leak_in_answer, texts_of
 from alps.leaderboard.reading import read_part
 from alps.leaderboard.rows import CallRow
@@ -167,7 +168,7 @@ def _write_track(folder: Path, run: Run, name: str, *, calls: bool, verdicts: bo
         if stage == "verdicts" and not (verdicts and rows):
             continue
         stripped = [_stripped(stage, row, calls=calls) for row in rows]
-        _check_rows(stripped, f"{run.folder / stage}.jsonl")
+        _check_rows(stripped, f"{run.folder / stage}.jsonl", run)
         cards[stage] = _write(folder / f"{stage}.jsonl", stripped)
     if calls:
         known = tuple(CallRow.model_fields)
@@ -199,13 +200,15 @@ def _stripped(stage: str, row: Mapping[str, Any], *, calls: bool) -> dict[str, A
     return kept
 
 
-def _check_rows(rows: Sequence[Mapping[str, Any]], where: str) -> None:
+def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None:
+    passed = str(run.manifest["settings"].get("env") or "").split(",")
     for row in rows:
         ours = "\n".join(text for part in _MACHINE for text, _ in texts_of(row.get(part)))
         theirs = "\n".join(text for text, _ in texts_of(row))
-        if leak := leak_in_answer(theirs) or (leak_in(ours) if ours else None):
+        if leak := leak_in_answer(theirs, secret=passed) or (leak_in(ours) if ours else None):
             record = shown(str(row.get("benchmark_id")), 40)
-            raise UsageError(f"{where}, {record}: holds {leak}; take it out before it is published")
+            mend = "take it out, or unset that variable if it is no key" if ": the value of" in leak else "take it out"
+            raise UsageError(f"{where}, {record}: holds {leak}; {mend} before it is published")
 
 
 def _check_card(card: Submission) -> None:
@@ -251,6 +254,10 @@ def _check_target(target: Path, slug: str) -> None:
         raise UsageError(f"{target}: there is something else; choose another out=") from error
     if there != slug or (target / REVIEW).exists():
         raise UsageError(f"{target}: another submission, or one that was reviewed; choose another out=")
+    findings = Findings()
+    check_folder(target, findings)
+    if strange := next((finding for finding in findings.kept if finding.severity == "serious"), None):
+        raise UsageError(f"{target}: {strange.where}: {strange.what}; move it, or choose another out=")
 
 
 def _put(folder: Path, target: Path) -> None:

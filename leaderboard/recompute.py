@@ -1,11 +1,13 @@
 """Scores again from predictions and verdicts, by the code that scored them first; no judge is asked.
 
-What the embedded lexical judge says costs nothing, so its verdicts are made anew. Those of any other judge are taken
-as they stand in the submission, with the capabilities that its fingerprint gives it.
+What the embedded lexical judge says costs nothing, so the verdicts of anything called lexical are made anew, whatever
+else its fingerprint claims. Those of any other judge are taken as they stand in the submission, with the capabilities
+that its fingerprint gives it.
 """
 
 import asyncio
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +22,7 @@ from alps.judges.base import Embedded, Judge, fingerprint_id
 from alps.judges.binding import Calibration, calibration_files, read_calibration
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Item, Judgement, Relation
+from alps.judges.resolve import RECORDED
 from alps.leaderboard.submission import RunCard, Track
 from alps.leaderboard.truth import Truth
 from alps.prompts import Prompt
@@ -32,6 +35,7 @@ from alps.schema import Prediction
 from alps.systems import Unheard, floor_systems
 from alps.tasks import JudgingOptions, Scored, Task
 from alps.tasks.base import Row
+from alps.text import fold_loosely
 
 Key = tuple[str, int]
 Rows = Mapping[Key, Mapping[str, Any]]
@@ -71,12 +75,10 @@ class ReplayedJudge(Embedded):
         self.fingerprint: Mapping[str, Any] = {
             part: value for part, value in parts.items() if part not in ("id", "rubrics")
         }
-        kind = parts.get("judge")
-        lexical, recorded = kind == LexicalJudge.name, kind == "recorded"
-        self.relations: frozenset[Relation] = LexicalJudge.relations if lexical else frozenset(RELATIONS)
-        self.comparable = not lexical and not recorded
+        self.relations: frozenset[Relation] = frozenset(RELATIONS)
+        self.comparable = parts.get("judge") != "recorded"
         self.supports = self.comparable
-        self.rates = not lexical
+        self.rates = True
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Fail: what this judge said stands in the submission, or nowhere."""
@@ -91,10 +93,20 @@ class ReplayedJudge(Embedded):
 
 
 def judge_of(track: Track, run: RunCard) -> Judge:
-    """Return the judge to score a track with: the lexical one itself where it is the same, else one that replays."""
-    lexical = LexicalJudge()
-    parts = {name: value for name, value in run.judge.items() if name != "id"}
-    return lexical if parts == lexical.fingerprint else ReplayedJudge(track.judge, run.judge)
+    """Return the judge to score a track with: the lexical one itself wherever it is named, else one that replays.
+
+    Its name alone decides. A fingerprint that adds or changes a part is another one than its own, and `check_identity`
+    refuses it; its verdicts were once believed for an extra `rubrics: {}`.
+    """
+    names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
+    return LexicalJudge() if any(map(is_lexical, names)) else ReplayedJudge(track.judge, run.judge)
+
+
+def is_lexical(name: object) -> bool:
+    """Tell whether a judge goes by the name of the embedded one, in whatever case, with whatever else around it."""
+    if not isinstance(name, str) or name.startswith(RECORDED):
+        return False
+    return LexicalJudge.name in re.sub(r"[^a-z]", "", fold_loosely(name))
 
 
 def fingerprints(judge: Judge, task: Task) -> set[str]:
@@ -129,7 +141,7 @@ def recompute(truth: Truth, track: Track, run: RunCard, predictions: Rows, verdi
         workers=1,
     )
     asyncio.run(run_tracks(plan, progress=lambda scored: None))
-    summary = summarise_track(plan, plan_of, seed=int(run.settings.get("seed") or 0))
+    summary = summarise_track(plan, plan_of)
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
     return Recomputed(summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken))
 
@@ -147,7 +159,7 @@ def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
     return found
 
 
-def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, Any]:
+def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
     """Return what follows from the scores of single answers alone: means and counts, no intervals.
 
     For data that are not here: sessions, which the intervals need, are part of them.
@@ -161,7 +173,7 @@ def recompute_from_scores(task: Task, scores: Rows, *, seed: int) -> dict[str, A
             board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
         else:
             board.add_unscored()
-    means = {metric.name: board.estimate(metric, seed=seed) for metric in task.metrics}
+    means = {metric.name: board.estimate(metric) for metric in task.metrics}
     return {
         "n": board.scored + board.unscored,
         "scored": board.scored,

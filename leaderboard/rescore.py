@@ -25,7 +25,7 @@ from alps.run.source import open_data
 from alps.run.start import Finished, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
-_PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored")
+_PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason")
 _CHOICES = ("task", "distractors", "ability", "condition", "window", "prompt", "seed", "repeats", "scoring", "extras")
 """Settings of a run that say which records it is about, how often each is answered, and how it is scored."""
 
@@ -73,6 +73,8 @@ def rescore(folder: Path, settings: RescoreSettings, given: Sequence[str]) -> Re
         source = _as_run(entry, place, settings, work / f"{same}-predictions")
         finished.append(score_again(source, {**judging, "out": str(work / f"{same}-{_word(settings.judge)}")}))
     review = _review(entry.card, settings, finished, _recomputed(folder, settings))
+    if entry.review is not None and entry.review.continues is not None:
+        review = review.model_copy(update={"continues": entry.review.continues})
     done = Rescored(review, folder / REVIEW, tuple(finished))
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)

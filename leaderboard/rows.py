@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from alps.judges.matching import Relation
 from alps.schema import MemoryList, Outcome, UpdatedMemoryList
 
 LONGEST_ANSWER = 200_000
@@ -49,13 +50,13 @@ class Pair(_Row):
 
     gold: Annotated[str, StringConstraints(pattern=r"^g[1-9][0-9]{0,4}$")]
     predicted: Annotated[str, StringConstraints(pattern=r"^p[1-9][0-9]{0,4}$")]
-    relation: Literal["same", "narrower", "broader", "conflicting", "related"]
+    relation: Relation
     reason: Text
     strength: Share
 
 
 class SupportedItem(_Row):
-    """What a judge says of a memory that matched nothing."""
+    """What the dialogue says of a prediction, in the eyes of a judge."""
 
     id: Annotated[str, StringConstraints(pattern=r"^p[1-9][0-9]{0,4}$")]
     support: Literal["supported", "unsupported", "not_about_user"]
@@ -63,12 +64,13 @@ class SupportedItem(_Row):
 
 
 class Support(_Row):
-    """What a judge says of all of them."""
+    """What a judge says of all of them; `extras`: also of those that match nothing."""
 
     outcome: Outcome
     items: Annotated[list[SupportedItem], Field(max_length=10_000)]
     error: Text | None
     raw: Text | None
+    extras: bool = False
 
 
 class Rating(_Row):

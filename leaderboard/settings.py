@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.leaderboard.submission import Day
+from alps.leaderboard.submission import Day, Slug
 from alps.settings import HomePath, JudgeSettings
 
 
@@ -45,6 +45,9 @@ class VerifySettings(BaseModel):
     changed: Annotated[str | None, Field(description="a file with the paths that changed, one a line")] = None
     reviewed: Annotated[bool, Field(description="yes: a maintainer's review.json may be there")] = False
     record: Annotated[bool, Field(description="yes: a maintainer notes in review.json that it is schema-valid")] = False
+    continues: Annotated[
+        Slug | None, Field(description="a maintainer knows: it comes from the submitter of that submission")
+    ] = None
     format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 

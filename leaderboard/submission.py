@@ -22,8 +22,9 @@ from alps.leaderboard.wording import fault_of
 CARD, REVIEW = "submission.json", "review.json"
 STAGES = ("predictions", "verdicts", "scores", "calls")
 """The files that a track may have: STAGE.jsonl each."""
-STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced")
-"""From what the submitter says to what a maintainer saw come out again."""
+REFUTED = "refuted"
+STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced", REFUTED)
+"""From what the submitter says to what a maintainer saw come out again; the last is what did not."""
 TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
 """What the name of a track must match as a whole."""
 NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr", "grounding"})
@@ -187,7 +188,10 @@ class Corrected(Part):
 
 
 class Score(Part):
-    """A score with its 95 % interval; bounds where records are unscored; the reason where there is no score."""
+    """A score with its 95 % interval; bounds where records are unscored; `unscored` says why there is no score.
+
+    `reason` says why there is no interval.
+    """
 
     value: float | None
     low: float | None
@@ -196,6 +200,7 @@ class Score(Part):
     worst_case: float | None = None
     best_case: float | None = None
     unscored: Long | None = None
+    reason: Long | None = None
     corrected: Corrected | None = None
 
 
@@ -283,14 +288,16 @@ class Review(Part):
     """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the system again.
 
     `recomputed` names the tracks whose printed scores came out again where their data are: on data that are not the
-    package's, nothing else makes them take part in ranks.
+    package's, nothing else makes them take part in ranks. `continues` names the earlier submission of the same
+    submitter: nothing else joins their histories, as a name and an organisation are free for all to take.
     """
 
-    status: Literal["schema-valid", "re-scored", "reproduced"]
+    status: Literal["schema-valid", "re-scored", "reproduced", "refuted"]
     judge_fingerprint: FingerprintId | None = None
     date: Day
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]
     recomputed: Annotated[list[TrackName], Field(max_length=20)] = []
+    continues: Slug | None = None
     note: Notes | None
 
 

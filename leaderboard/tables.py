@@ -25,6 +25,8 @@ KINDS = {
 }
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
 """What marks a score that is its submitter's word alone."""
+REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
+"""What marks a score that a maintainer's judge did not find again."""
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
 """Groups of columns that a reader may fold away."""
 
@@ -151,7 +153,11 @@ def _standing(board: Board, row: Standing, shown: Sequence[Metric], root: str, b
     rank = NOTHING
     if row.rank is not None:
         rank = computed(row.rank.best, "rank", board.id, row.system.slug, said=str(row.rank))
-    cells = [rank, system_name(row.system, root), *_standing_cells(board, row)]
+    name = system_name(row.system, root)
+    if row.copy_of is not None:
+        original = Markup('<a href="{}systems/{}.html">{}</a>').format(root, row.copy_of, foreign(row.copy_of))
+        name = Markup("{}<small>same answers as {}</small>").format(name, original)
+    cells = [rank, name, *_standing_cells(board, row)]
     if is_corrected(board):
         cells.append(corrected(row.score(board.metric.name)))
     cells += [_counted(row, metric.name) for metric in shown]
@@ -165,7 +171,7 @@ def facts_of(system: System, track: Place) -> dict[str, str]:
     return {
         "kind": system.card.system.kind,
         "open": open_weights,
-        "status": system.entry.status,
+        "status": system.status,
         "judge": visible(str(track["judge"].value)),
         "search": visible(searched).lower(),
     }
@@ -175,7 +181,7 @@ def system_name(system: System, root: str) -> Markup:
     """Return the name of a system as a link, with who made it, what it is, and how far it is confirmed."""
     card = system.card
     org = Markup("{} · ").format(foreign(card.org)) if card.org else ""
-    status = Markup('<span class="status {0}">{0}</span>').format(system.entry.status)
+    status = Markup('<span class="status {0}">{0}</span>').format(system.status)
     return Markup('<a href="{}systems/{}.html">{}</a><small>{}{} {}</small>').format(
         root, system.slug, foreign(card.name), org, KINDS[card.system.kind], status
     )
@@ -188,13 +194,31 @@ def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
 
 def _standing_cells(board: Board, row: Standing, style: str = "") -> list[Markup]:
     """Return the cells of a system's score: with its n where that is not all, and a mark where it did not come out."""
-    score = row.score(board.metric.name)
+    score = row.lead(board.metric.name)
     value, *others = _score_cells(board, score, style)
-    return [proven(row, with_count(value, score, row.track)), *others]
+    return [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
+
+
+def noted(board: Board, row: Standing, said: Markup) -> Markup:
+    """Return a score with what moved it: unheard answers that count as the worst, and a maintainer's second judgement.
+
+    What a board sorts by stands in the cell, so that the order of its rows explains itself.
+    """
+    metric = board.metric.name
+    counted = row.counted(metric)
+    if counted.pointer != row.lead(metric)["value"].pointer:
+        note = '{} <small class="of">counted as {}: unheard are wrong</small>'
+        said = Markup(note).format(said, figure(counted))
+    if row.again is not None:
+        note = '{} <small class="of">judged again; submitted {}</small>'
+        said = Markup(note).format(said, figure(row.score(metric)["value"]))
+    return said
 
 
 def proven(row: Standing, said: Markup) -> Markup:
-    """Return a score, marked where nobody could recompute it."""
+    """Return a score, marked where nobody could recompute it, or a maintainer refuted it."""
+    if row.system.refuted:
+        return Markup("{} {}").format(said, REFUTED_MARK)
     return said if row.recomputed else Markup("{} {}").format(said, NOT_RECOMPUTED)
 
 

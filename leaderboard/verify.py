@@ -8,6 +8,7 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.checks.baseline import check_baseline, check_baseline_name
 from alps.leaderboard.checks.card import check_review, read_card
 from alps.leaderboard.checks.changes import check_changes
 from alps.leaderboard.checks.files import check_files, file_card
@@ -23,6 +24,7 @@ from alps.leaderboard.checks.scores import (
     compare_verdicts,
 )
 from alps.leaderboard.checks.suspicion import check_suspicion
+from alps.leaderboard.checks.system import check_name, check_tasks
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
 from alps.leaderboard.recompute import Recomputed, judge_of, recompute, recompute_from_scores, undecided
 from alps.leaderboard.samples import known_track
@@ -55,6 +57,8 @@ class Options:
         base: A git reference, or another copy of the folder of submissions: nothing else may have changed since.
         changed: Instead of that, the paths in the repository that have changed.
         reviewed: Whether a maintainer's review may lie there.
+        continues: The submission whose submitter sent this one, as a maintainer knows: itself, where it is changed, or
+            an earlier one of the same name.
     """
 
     data: str | tuple[str | None, ...] | None = None
@@ -62,6 +66,7 @@ class Options:
     base: str | None = None
     changed: tuple[str, ...] | None = None
     reviewed: bool = False
+    continues: str | None = None
 
 
 DEFAULTS = Options()
@@ -72,7 +77,14 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     findings = Findings()
     check_folder(folder, findings)
     card = None if findings.refused else read_card(folder, findings)
-    touched = check_changes(folder, findings, base=options.base, changed=options.changed, reviewed=options.reviewed)
+    touched = check_changes(
+        folder,
+        findings,
+        base=options.base,
+        changed=options.changed,
+        reviewed=options.reviewed,
+        continues=options.continues,
+    )
     review = None
     if folder.is_dir():
         review = check_review(folder, findings, card, reviewed=options.reviewed, in_change=touched)
@@ -80,6 +92,10 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     if card is not None:
         check_files(folder, card, findings)
         check_judges(card, findings)
+        check_baseline_name(card, findings)
+        check_tasks(card, findings)
+        heeded = options.reviewed or not touched
+        check_name(folder, card, findings, continues=options.continues, own_review=heeded)
         if not any(finding.code in _SENSELESS for finding in findings.kept):
             tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
             recomputed = tuple(track.name for track in tracks if track.check())
@@ -146,6 +162,7 @@ class _TrackWork:
             repeats = range(self.run.settings.get("repeats", 1))
             check_ids(self.name, rows, [(name, repeat) for name in truth.ids for repeat in repeats], of_rows)
             rows = check_answers(self.name, truth, rows, of_rows)
+        check_baseline(self.name, self.card, truth, rows.predictions, of_rows)
         self._suspect(truth, rows)
         self.findings.take(of_rows)
         if of_rows.refused:
@@ -153,7 +170,7 @@ class _TrackWork:
             return False
         unjudged = rows.verdicts is None and not isinstance(judge_of(self.track, self.run), LexicalJudge)
         if truth is None or unjudged:
-            compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores, seed=0), self.findings)
+            compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores), self.findings)
         if truth is None:
             return False
         if unjudged:

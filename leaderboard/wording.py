@@ -3,11 +3,18 @@
 import re
 import unicodedata
 
+import regex
+
 _STEERING = re.compile(
     r"<\s*[A-Za-z/!?]|&#|&[A-Za-z][A-Za-z0-9]{1,30};|\{\{|\{%|\b(?:javascript|vbscript|livescript)\s*:|\bdata\s*:\s*text/"
     r"|\bon[a-z]{3,20}\s*=",
     re.IGNORECASE,
 )
+INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{C}\u2800\U0001D159]")
+"""A character that shows nothing: by its properties, and the two symbols whose glyph is blank.
+
+Not every one is of category C: the Hangul fillers are letters, variation selectors are marks.
+"""
 _MOST_MARKS = 3
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -24,7 +31,7 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
         kind = unicodedata.category(character)
         if character == "\n" and lines:
             continue
-        if kind in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") or (kind == "Zs" and character != " "):
+        if INVISIBLE.match(character) or kind in ("Zl", "Zp") or (kind == "Zs" and character != " "):
             return f"holds the invisible character U+{ord(character):04X}"
     if text != unicodedata.normalize("NFC", text):
         return "is not in Unicode's composed form (NFC)"

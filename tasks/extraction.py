@@ -1,17 +1,24 @@
 """Extraction: a whole dialogue in, the user's memories out, scored by one-to-one matching with the gold memories."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
 
-from alps.judges.base import Judge, match_memories, match_row, question
-from alps.judges.matching import POLICIES, Match, assign, items, left_over, pairs_from_rows
-from alps.judges.rubric import rubric
-from alps.judges.support import SUPPORTS, SupportJudgement
+from alps.judges.base import Judge
+from alps.judges.matching import POLICIES, Match, assign, left_over
+from alps.judges.relate import (
+    RUBRICS,
+    Relations,
+    counted_extras,
+    relate,
+    relate_requests,
+    relation_counts,
+    relations_of,
+    set_aside,
+)
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import Prompt, load_prompt
 from alps.rejection import is_rejected
@@ -30,7 +37,6 @@ from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored,
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
 RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
-RUBRICS = (rubric("matching"),)
 
 _STRICT = frozenset({"narrower"})
 _UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
@@ -132,48 +138,41 @@ def _memories_of(prediction: Mapping[str, Any]) -> tuple[Memory, ...]:
 async def judge_prediction(
     sample: ExtractionSample, prediction: Prediction, judge: Judge, options: JudgingOptions = JUST_THE_SCORE
 ) -> dict[str, Any]:
-    """Relate the predicted to the gold memories and, with `extras`, check what is left over against the dialogue."""
-    gold, predicted = sample.gold or (), predicted_memories(prediction)
-    judged = await match_memories(gold, predicted, judge=judge, about=sample.benchmark_id)
-    verdict = match_row(judged, judge, RUBRICS)
-    if options.extras and judge.supports and judged.outcome == "ok":
-        matched = (match.predicted for match in assign(judged.pairs, "lenient"))
-        shown = items(predicted, "p")
-        extra = [shown[n] for n in left_over(len(predicted), matched)]
-        said = SupportJudgement("ok", {})
-        if extra:
-            said = await judge.support(sample.dialogue, extra, about=sample.benchmark_id)
-        verdict["support"] = said.row()
-    return verdict
+    """Relate the predicted to the gold memories; with `extras`, check what matches none against the dialogue."""
+    return await relate(
+        sample.gold or (),
+        predicted_memories(prediction),
+        sample.dialogue,
+        judge=judge,
+        about=sample.benchmark_id,
+        extras=options.extras,
+    )
 
 
 def judge_requests(
     sample: ExtractionSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
 ) -> list[Request[Any]]:
-    """Return the calls that judging takes; the gold stands in for a prediction that does not exist yet."""
-    gold, about = sample.gold or (), sample.benchmark_id
-    if prediction is None:
-        stand_in = items(gold, "p")
-        calls = list(judge.match_requests(items(gold, "g"), stand_in, about=about)) if gold else []
-        return [*calls, *(judge.support_requests(sample.dialogue, stand_in, about=about) if options.extras else ())]
-    predicted = predicted_memories(prediction)
-    asked = question(gold, predicted)
-    calls = [] if asked.empty else list(judge.match_requests(asked.gold, asked.predicted, about=about))
-    if options.extras and asked.predicted:
-        calls += judge.support_requests(sample.dialogue, asked.predicted, about=about)
-    return calls
+    """Return the calls that judging takes."""
+    return relate_requests(
+        sample.gold or (),
+        None if prediction is None else predicted_memories(prediction),
+        sample.dialogue,
+        judge=judge,
+        about=sample.benchmark_id,
+        extras=options.extras,
+    )
 
 
 def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
     """Score one record; a failed prediction (no verdict) gets the scale's minimum."""
     gold, predicted = sample.gold or (), predicted_memories(prediction)
-    pairs = pairs_from_rows(verdict["pairs"]) if verdict is not None else []
-    matches = {policy: assign(pairs, policy) for policy in POLICIES}
+    relations = relations_of(verdict, gold, predicted, judge)
+    matches = {policy: assign(relations.pairs, policy) for policy in POLICIES}
     lenient = matches["lenient"]
-    failed = verdict is None
-    scores = precision_recall_f1(len(lenient), gold=len(gold), predicted=len(predicted), failed=failed)
+    failed, counted = verdict is None, relations.screening.counted(len(predicted))
+    scores = precision_recall_f1(len(lenient), gold=len(gold), predicted=counted, failed=failed)
     if judge.relations >= _STRICT:
-        strict = precision_recall_f1(len(matches["strict"]), gold=len(gold), predicted=len(predicted), failed=failed)
+        strict = precision_recall_f1(len(matches["strict"]), gold=len(gold), predicted=counted, failed=failed)
         scores["f1_strict"] = strict["f1"]
     found = {match.gold for match in lenient}
     for kind in ("direct", "indirect"):
@@ -183,15 +182,19 @@ def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None,
     scores |= _field_scores(gold, predicted, lenient)
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
+    extras = counted_extras(len(predicted), relations, [match.predicted for match in lenient])
     counts = {
         "matched": len(lenient),
         "gold": len(gold),
-        "predicted": len(predicted),
+        "predicted": counted,
         "empty_vs_empty": int(not gold and not predicted and not failed),
         "rejected_gold": sum(is_rejected(memory.value) for memory in gold),
-        **_support_counts(verdict, len(predicted)),
+        **relation_counts(relations, lenient, judge),
+        **relations.support_counts(extras),
     }
-    return Scored(scores, counts, _details(gold, predicted, lenient, verdict))
+    if relations.extras_checked and not relations.unchecked:
+        counts["checked"] = counted
+    return Scored(scores, counts, _details(gold, predicted, lenient, relations, extras))
 
 
 def precision_recall_f1(matched: int, *, gold: int, predicted: int, failed: bool = False) -> dict[str, float]:
@@ -242,28 +245,20 @@ def _field_scores(gold: Sequence[Memory], predicted: Sequence[Memory], matches: 
     return scores
 
 
-def _support_counts(verdict: Row | None, predicted: int) -> dict[str, float]:
-    """Count what the judge said of the unmatched predictions, among the predictions of the records that it checked."""
-    said = verdict.get("support") if verdict is not None else None
-    if said is None:
-        return {}
-    if said["outcome"] != "ok":
-        return {"unchecked": 1}
-    counts = Counter(item["support"] for item in said["items"])
-    return {**{name: counts[name] for name in SUPPORTS}, "extras": len(said["items"]), "checked": predicted}
-
-
 def _details(
-    gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match], verdict: Row | None
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory],
+    matches: Sequence[Match],
+    relations: Relations,
+    extras: Sequence[int],
 ) -> dict[str, Any]:
     missed = left_over(len(gold), (match.gold for match in matches))
-    extra = left_over(len(predicted), (match.predicted for match in matches))
-    said = (verdict.get("support") or {"items": []}) if verdict is not None else {"items": []}
-    support = {item["id"]: {"support": item["support"]} for item in said["items"]}
+    support = {n: {"support": said} for n, said in relations.support.items()}
     return {
         "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches],
         "missed": [{"id": f"g{n + 1}", "value": gold[n].value} for n in missed],
-        "extra": [{"id": f"p{n + 1}", "value": predicted[n].value, **support.get(f"p{n + 1}", {})} for n in extra],
+        "extra": [{"id": f"p{n + 1}", "value": predicted[n].value, **support.get(n, {})} for n in extras],
+        **set_aside(predicted, relations),
     }
 
 

@@ -1,16 +1,32 @@
-"""The tasks by name, each imported when it is asked for; `python:MODULE` is one of yours."""
+"""The tasks by name, each imported when it is asked for.
+
+`python:MODULE` is a task of the user's own. Its code is imported only where the user typed that name: what a manifest
+or a card names is a stranger's word, and looking at a file must not run what it names.
+"""
 
 import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from alps.errors import UsageError, closest
+from alps.errors import CodeNotImportedError, UsageError, closest
 from alps.tasks.base import DEFAULTS, Task, TaskOptions
 
 TASKS = ("extraction", "update", "retrieval", "utilization")
 ALL = "all"
 PYTHON = "python:"
+_typed: set[str] = set()
+"""The `python:MODULE` names that the user typed in this process: the only modules that may be imported."""
+
+
+def allow_modules(names: str) -> None:
+    """Allow the modules among the tasks that `names` lists to be imported; call it with what the user typed alone."""
+    _typed.update(name for name in names.split(",") if name.startswith(PYTHON))
+
+
+def not_importable(names: str) -> tuple[str, ...]:
+    """Return the `python:MODULE` names among the tasks that `names` lists whose code must not be imported."""
+    return tuple(name for name in names.split(",") if name.startswith(PYTHON) and name not in _typed)
 
 
 def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
@@ -45,6 +61,8 @@ def _module(name: str) -> ModuleType:
     if not name.startswith(PYTHON):
         known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
         raise UsageError(f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})")
+    if name not in _typed:
+        raise CodeNotImportedError(name)
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # last: a file of the user's must not stand in for a library

@@ -7,11 +7,21 @@ its rows are the gold memories and the old ones that should be gone, which a con
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
-from alps.judges.base import Judge, match_memories, match_row, question
-from alps.judges.matching import Match, assign, left_over, pairs_from_rows
-from alps.judges.rubric import rubric
+from alps.judges.base import Judge
+from alps.judges.matching import Match, assign, left_over
+from alps.judges.relate import (
+    RUBRICS,
+    Relations,
+    counted_extras,
+    relate,
+    relate_requests,
+    relation_counts,
+    relations_of,
+    set_aside,
+)
 from alps.llm.types import AnswerType, Read, Request
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected
@@ -21,6 +31,7 @@ from alps.schema import (
     Action,
     Memory,
     Prediction,
+    Turn,
     UpdatedMemory,
     UpdatedMemoryList,
     UpdateSample,
@@ -32,7 +43,6 @@ from alps.tasks.extraction import precision_recall_f1
 from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
-RUBRICS = (rubric("matching"),)
 ACTIONS: tuple[Action, ...] = get_args(Action)
 _SCORED_ACTIONS = ("retain", "add", "modify")
 _ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
@@ -152,37 +162,44 @@ async def judge_prediction(
     sample: UpdateSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
     """Relate the predicted memories to the gold ones and to the old ones that should be gone, in one question."""
-    lists = compare(sample.memory, sample.gold or ())
+    rows = compare(sample.memory, sample.gold or ()).rows
     listed, _ = predicted_lists(prediction)
-    judged = await match_memories(lists.rows, listed, judge=judge, about=sample.benchmark_id)
-    return match_row(judged, judge, RUBRICS)
+    return await relate(rows, listed, _dialogue(sample), judge=judge, about=sample.benchmark_id)
 
 
 def judge_requests(
     sample: UpdateSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
 ) -> Sequence[Request[Any]]:
-    """Return the calls that judging takes; for a prediction that does not exist yet, one about what should change."""
+    """Return the calls that judging takes; for a prediction that does not exist yet, those about what should change."""
     lists = compare(sample.memory, sample.gold or ())
+    rows, about = lists.rows, sample.benchmark_id
     if prediction is not None:
-        asked = question(lists.rows, predicted_lists(prediction)[0])
-    else:
-        changed = [m for m, change in zip(lists.rows, lists.changes, strict=False) if change.action != "retain"]
-        asked = question(lists.rows[len(lists.changes) :] or changed, changed)
-    return () if asked.empty else judge.match_requests(asked.gold, asked.predicted, about=sample.benchmark_id)
+        listed, _ = predicted_lists(prediction)
+        return relate_requests(rows, listed, _dialogue(sample), judge=judge, about=about)
+    changed = [memory for memory, change in zip(rows, lists.changes, strict=False) if change.action != "retain"]
+    return relate_requests(changed, None, _dialogue(sample), judge=judge, about=about)
+
+
+def _dialogue(sample: UpdateSample) -> tuple[Turn, ...]:
+    """Return what the user has said in all: the memories to be kept come from the old dialogue."""
+    return (*sample.old_dialogue, *sample.new_dialogue)
 
 
 def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
     """Score one updated list; a failed prediction keeps every contradiction and loses every other memory."""
     lists = compare(sample.memory, sample.gold or ())
     listed, deleted = predicted_lists(prediction)
-    pairs = pairs_from_rows(verdict["pairs"]) if verdict is not None else []
-    matches = assign(pairs, "lenient")
-    actions = predicted_actions(sample.memory, listed, lists, matches=matches, pairs=pairs)
+    relations = relations_of(verdict, lists.rows, listed, judge)
+    matches = assign(relations.pairs, "lenient")
+    actions = predicted_actions(sample.memory, listed, lists, matches=matches, pairs=relations.pairs)
     failed, gold = verdict is None, len(lists.changes)
+    counted = relations.screening.counted(len(listed))
     in_gold = [match for match in matches if match.gold < gold]
-    whole = precision_recall_f1(len(in_gold), gold=gold, predicted=len(listed), failed=failed)
-    of_changed = precision_recall_f1(**_changes(lists, matches, predicted=len(listed)), failed=failed)
-    cells = _cells(lists, matches, actions, deleted_rows=_rows_of(lists, deleted_old(sample.memory, deleted)))
+    whole = precision_recall_f1(len(in_gold), gold=gold, predicted=counted, failed=failed)
+    reworded = _reworded(lists, matches, relations, judge, listed=len(listed))
+    of_changed = precision_recall_f1(**_changes(lists, matches, predicted=counted, reworded=reworded), failed=failed)
+    deleted_rows = _rows_of(lists, deleted_old(sample.memory, deleted))
+    cells = _cells(lists, matches, actions, deleted_rows=deleted_rows, copies=set(relations.screening.copies))
     scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
     told = gold + len(lists.gone) - len(lists.replaced)
     scores["action_accuracy"] = 0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
@@ -192,29 +209,61 @@ def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, jud
         **_fates(lists, matches, rewritten_old(sample.memory, listed, actions), failed=failed),
         **_action_counts(cells, failed=failed),
         "gold": gold,
-        "predicted": len(listed),
+        "predicted": counted,
         "matched": len(in_gold),
         "rejected_gold": sum(is_rejected(memory.value) for memory in lists.rows[:gold]),
+        **relation_counts(relations, in_gold, judge),
     }
-    return Scored(scores, counts, _details(lists, listed, matches, actions))
+    return Scored(scores, counts, _details(lists, listed, matches, actions, relations))
 
 
-def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int) -> dict[str, int]:
+def _reworded(lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int) -> int:
+    """Return how many of the retained memories that are lost stand in the list reworded into something else.
+
+    A judge that tells relations says which: those that it relates to a prediction which matches nothing. One that only
+    tells what is the same can't, and each such prediction then stands for one of them. Without this bound a list that
+    drops every old memory could add as many wrong ones for nothing.
+    """
+    found = {match.gold for match in matches}
+    lost = {row for row in lists.retained if row not in found}
+    extra = set(counted_extras(listed, relations, [match.predicted for match in matches]))
+    if "related" not in judge.relations:
+        return min(len(lost), len(extra))
+    related = [
+        replace(pair, relation="same")
+        for pair in (*relations.pairs, *relations.unsupported)
+        if pair.gold in lost and pair.predicted in extra and pair.relation != "bundle"
+    ]
+    return len(assign(related, "strict"))
+
+
+def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int) -> dict[str, int]:
     """Count changes: right ones, those of the gold, and those of the prediction, whatever actions it declares.
 
     A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained memory that is not
-    there: with one that matches nothing it makes one change, as the one may be the other reworded.
+    there; with the prediction that rewords it, it makes one change. And so is, wrongly, an old memory that stands on
+    beside its replacement: a list that contradicts itself was not brought up to date.
     """
     found = {match.gold for match in matches}
-    withdrawn = [row for row, old in enumerate(lists.gone, start=len(lists.changes)) if old not in lists.replaced]
+    gone = list(enumerate(lists.gone, start=len(lists.changes)))
+    withdrawn = [row for row, old in gone if old not in lists.replaced]
+    replacement = {change.old: row for row, change in enumerate(lists.changes) if change.action == "modify"}
+    contradicting = [row for row, old in gone if row in found and replacement.get(old) in found]
     changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
     right = sum(row in found for row in changed) + sum(row not in found for row in withdrawn)
-    wrong = max(predicted - len(matches), sum(row not in found for row in lists.retained))
+    unmatched = predicted - len(matches)
+    lost = sum(row not in found for row in lists.retained)
+    wrong = unmatched + lost - reworded + len(contradicting)
     return {"matched": right, "gold": len(changed) + len(withdrawn), "predicted": right + wrong}
 
 
 def _cells(
-    lists: Lists, matches: Sequence[Match], actions: Sequence[Action], *, deleted_rows: set[int]
+    lists: Lists,
+    matches: Sequence[Match],
+    actions: Sequence[Action],
+    *,
+    deleted_rows: set[int],
+    copies: set[int],
 ) -> Counter[tuple[str, str]]:
     """Count gold action against predicted action; `none` where there is no gold, or no prediction, to stand against.
 
@@ -228,7 +277,8 @@ def _cells(
     for row, old in enumerate(lists.gone, start=len(lists.changes)):
         if old not in lists.replaced:
             cells["delete", actions[taken[row]] if row in taken else "delete"] += 1
-    for position in left_over(len(actions), [m.predicted for m in matches if m.gold < len(lists.changes)]):
+    in_gold = [match.predicted for match in matches if match.gold < len(lists.changes)]
+    for position in left_over(len(actions), [*in_gold, *copies]):
         if not any(m.predicted == position for m in matches if lists.old_of(m.gold) not in lists.replaced):
             cells["none", actions[position]] += 1
     return cells
@@ -267,12 +317,16 @@ def _rows_of(lists: Lists, places: set[int]) -> set[int]:
 
 
 def _details(
-    lists: Lists, listed: Sequence[UpdatedMemory], matches: Sequence[Match], actions: Sequence[Action]
+    lists: Lists,
+    listed: Sequence[UpdatedMemory],
+    matches: Sequence[Match],
+    actions: Sequence[Action],
+    relations: Relations,
 ) -> dict[str, Any]:
     gold = len(lists.changes)
     kept = [match for match in matches if match.gold >= gold]
     missed = left_over(gold, (match.gold for match in matches))
-    extra = left_over(len(listed), (match.predicted for match in matches))
+    extra = counted_extras(len(listed), relations, [match.predicted for match in matches])
     return {
         "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches if m.gold < gold],
         "missed": [{"id": f"g{row + 1}", "value": lists.rows[row].value} for row in missed],
@@ -280,6 +334,7 @@ def _details(
         "kept": [{"id": f"p{m.predicted + 1}", "value": lists.rows[m.gold].value} for m in kept],
         "gold_actions": [change.action for change in lists.changes],
         "actions": list(actions),
+        **set_aside(listed, relations),
     }
 
 

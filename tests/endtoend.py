@@ -117,9 +117,17 @@ def one_line(finished: Finished) -> str:
 
 
 def extraction(url: str, *words: str) -> tuple[str, ...]:
-    """Return the words of a run of both a model and a judge on `url` over the visitors in `data`."""
+    """Return the words of a run of both a model and a judge on `url` over the visitors in `data`.
+
+    The judge is not asked about baselines unless `words` say on how many records.
+    """
     model = ("model=openai/scripted", f"api_base={url}", "judge=openai/scripted-judge", f"judge_api_base={url}")
-    return ("run", "task=extraction", "data=data", *model, *words)
+    return ("run", "task=extraction", "data=data", *model, *without_baselines(words), *words)
+
+
+def without_baselines(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the word by which a judge is not asked about baselines, unless `words` have one about them."""
+    return () if any(word.startswith("baseline_records=") for word in words) else ("baseline_records=0",)
 
 
 def damage_file(path: Path, damage: Callable[[list[bytes]], None]) -> None:

@@ -34,7 +34,7 @@ Script = Callable[[dict[str, Any]], Answer]
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Answers every chat completion by `script(body)`; `requests` holds the bodies and headers in their order."""
+    """Answers every chat completion by `script(body)`; `requests` holds the bodies in their order."""
 
     daemon_threads = True
 
@@ -44,6 +44,7 @@ class LoopbackServer(ThreadingHTTPServer):
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
+        self.gets: list[str] = []
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
 
@@ -84,6 +85,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        """Take what follows a redirect: most clients go on with GET after 301, 302 and 303."""
+        self.server.gets.append(self.path)
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, *_: Any) -> None:
         """Keep quiet."""

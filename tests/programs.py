@@ -63,10 +63,11 @@ def make(tmp_path: Path, diary: Diary, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a system whose program is a prelude and the given body."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
-    def made(body: str, *, timeout: float = PATIENT, in_flight: int = 4) -> ProgramSystem:
+    def made(body: str, *, timeout: float = PATIENT, in_flight: int = 4, env: tuple[str, ...] = ()) -> ProgramSystem:
         script = tmp_path / "script.py"
         script.write_text(PRELUDE.format(diary=str(diary.path)) + body)
-        return system(f"{sys.executable} -S {shlex.quote(str(script))}", tmp_path, timeout=timeout, in_flight=in_flight)
+        command = f"{sys.executable} -S {shlex.quote(str(script))}"
+        return system(command, tmp_path, timeout=timeout, in_flight=in_flight, env=env)
 
     return made
 
@@ -80,9 +81,11 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
     return lambda: time.monotonic() - began < PATIENT
 
 
-def system(command: str, folder: Path, *, timeout: float = PATIENT, in_flight: int = 4) -> ProgramSystem:
+def system(
+    command: str, folder: Path, *, timeout: float = PATIENT, in_flight: int = 4, env: tuple[str, ...] = ()
+) -> ProgramSystem:
     stderr_path = folder / "stderr.log"
-    return ProgramSystem(command, task=TASK, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight)
+    return ProgramSystem(command, task=TASK, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight, env=env)
 
 
 def sample(name: str) -> ExtractionSample:

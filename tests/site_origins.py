@@ -70,7 +70,7 @@ class Origins:
             shared = sorted(scores[one].keys() & scores[other].keys())
             first, second = (np.array([scores[slug][name] for name in shared]) for slug in (one, other))
             clusters = [sessions[name] for name in shared]
-            ps.append(paired_difference(first, second, clusters, draws=1))
+            ps.append(paired_difference(first, second, clusters))
         better = dict.fromkeys(members, 0)
         worse = dict.fromkeys(members, 0)
         for (one, other), found, p in zip(pairs, ps, holm([found.p for found in ps]), strict=True):

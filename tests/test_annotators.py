@@ -231,9 +231,9 @@ def test_missing_labels_and_verdicts_are_not_compared():
 @given(tables)
 @settings(max_examples=50, deadline=None)
 def test_shares_are_shares_and_do_not_depend_on_the_order_of_people(people):
-    found, mirrored = leave_one_out(people, draws=10), leave_one_out(people[:, ::-1], draws=10)
+    found, mirrored = leave_one_out(people), leave_one_out(people[:, ::-1])
     assert found.annotators == mirrored.annotators[::-1]
-    for estimate in (*found.annotators, found.everyone, self_agreement(people, draws=10)):
+    for estimate in (*found.annotators, found.everyone, self_agreement(people)):
         assert (estimate.value is None) == (estimate.n == 0)
         assert estimate.value is None or 0 <= estimate.value <= 1 + 1e-12
 
@@ -257,7 +257,7 @@ def test_alignment_is_full_partial_or_none():
 @settings(max_examples=50, deadline=None)
 def test_the_three_shares_of_alignment_make_a_whole(people, data):
     judge = np.array(data.draw(st.lists(labels, min_size=len(people), max_size=len(people))))
-    found = alignment(people, judge, draws=10)
+    found = alignment(people, judge)
     if found.full.value is not None:
         assert found.full.value + found.partial.value + found.none.value == pytest.approx(1)
 

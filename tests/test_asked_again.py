@@ -11,10 +11,16 @@ from tests.tracks import alps_here
 REPLAY = """
 import json
 from pathlib import Path
+from alps.data.release import open_split
+
+path = open_split("samples", None).track("task1") / "model_input.jsonl"
+rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+NAMES = {row["input"]["dialogue"][0]["text"]: row["benchmark_id"] for row in rows}
 
 class Replay:
     def predict(self, sample):
-        return json.loads(Path("answers.json").read_text())[sample.benchmark_id]
+        answers = json.loads(Path("answers.json").read_text())
+        return answers[NAMES[sample.dialogue[0].text]]
 """
 
 

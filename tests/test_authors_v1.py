@@ -15,7 +15,7 @@ from alps.judges.authors_v1 import (
     value_similarity,
 )
 from alps.judges.lexical import LexicalJudge
-from alps.judges.matching import items
+from alps.judges.matching import gold_items, predicted_items
 from alps.schema import read_memories
 from alps.systems.floors import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory
@@ -241,9 +241,9 @@ def macro_f1(gold, answer):
 
 
 def lexical_pairs(gold, answer):
-    judge, predicted = LexicalJudge(), items(read_memories(answer).memories, "p")
+    judge, predicted = LexicalJudge(), predicted_items(read_memories(answer).memories)
     return sum(
-        len(asyncio.run(judge.match(items(read_memories(of_one).memories, "g"), predicted, about=name)).pairs)
+        len(asyncio.run(judge.match(gold_items(read_memories(of_one).memories), predicted, about=name)).pairs)
         for name, of_one in gold.items()
     )
 

@@ -1,80 +1,105 @@
-import math
 import random
-import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
-from alps.stats.bootstrap import DRAWS, Estimate, clustered_mean, clustered_ratio
+from alps.stats.bootstrap import Estimate, clustered_difference, clustered_mean, clustered_ratio
 
 
 def numbers(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float64)
 
 
-def naive(above: list[float], below: list[float], clusters: list[str], *, seed: int, draws: int) -> tuple[float, float]:
-    """Resample the plain way: draw clusters, put their records together, divide the sums, read off two percentiles."""
-    names = list(dict.fromkeys(clusters))
-    chosen = np.random.Generator(np.random.PCG64(seed)).integers(0, len(names), size=(draws, len(names)))
-    ratios = []
-    for draw in chosen:
-        records = [n for code in draw for n, name in enumerate(clusters) if name == names[code]]
-        weight = sum(below[n] for n in records)
-        if weight > 0:
-            ratios.append(sum(above[n] for n in records) / weight)
-    ratios.sort()
-
-    def percentile(share: float) -> float:
-        place = share * (len(ratios) - 1)
-        left = math.floor(place)
-        right = min(left + 1, len(ratios) - 1)
-        return ratios[left] + (place - left) * (ratios[right] - ratios[left])
-
-    return percentile(0.025), percentile(0.975)
+def agresti_coull(successes: float, trials: float, z: float = 1.959963985) -> tuple[float, float]:
+    """The published interval, Agresti and Coull 1998, cut at the ends of the range."""
+    added = trials + z * z
+    centre = (successes + z * z / 2) / added
+    half = z * (centre * (1 - centre) / added) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 12])
-def test_the_interval_is_that_of_the_plain_way_with_the_same_draws(seed):
-    draw = random.Random(seed)
-    clusters = [draw.choice("abcdef") for _ in range(25)]
-    below = [float(draw.choice([0, 0, 1, 3])) for _ in clusters]
-    above = [draw.uniform(0, weight) for weight in below]
-    estimate = clustered_ratio(numbers(*above), numbers(*below), clusters, seed=seed, draws=300)
-    assert estimate.value == pytest.approx(sum(above) / sum(below))
-    assert (estimate.low, estimate.high) == pytest.approx(naive(above, below, clusters, seed=seed, draws=300))
-    assert estimate.n == 25
+@pytest.mark.parametrize(("successes", "trials"), [(10, 11), (24, 25), (30, 60), (1, 300)])
+def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_students_quantile(successes, trials):
+    values = np.repeat([1.0, 0.0], [successes, trials - successes])
+    estimate = clustered_mean(values, range(trials))
+    worth = trials * (1.959963985 / t.ppf(0.975, trials - 1)) ** 2
+    expected = agresti_coull(successes / trials * worth, worth)
+    assert (estimate.low, estimate.high) == pytest.approx(expected, abs=1e-9)
+    assert estimate.value == pytest.approx(successes / trials)
+    assert estimate.n == trials
+
+
+@pytest.mark.parametrize("count", [8, 11, 25, 300])
+def test_where_all_records_have_the_best_value_the_interval_reaches_down_from_it(count):
+    all_right, none_right = clustered_mean(np.ones(count), range(count)), clustered_mean(np.zeros(count), range(count))
+    assert (all_right.low, all_right.high) == pytest.approx(agresti_coull(count, count), abs=1e-9)
+    assert (none_right.low, none_right.high) == pytest.approx((0.0, 1 - all_right.low))
+    assert all_right.low < 0.05 ** (1 / count)  # a rate that gives so many in a row in one case of twenty
+
+
+def test_values_that_agree_within_the_range_leave_room_on_both_sides():
+    middle = clustered_mean(np.full(10, 0.5), range(10))
+    assert middle.value - middle.low == pytest.approx(middle.high - middle.value)
+    assert 0.1 < middle.high - middle.value < 0.2
+    marks = clustered_mean(np.full(10, 3.0), range(10), bounds=(1, 5))
+    assert (marks.low - 1) / 4 == pytest.approx(middle.low)
+
+
+def test_records_of_a_session_that_agree_are_worth_less_than_as_many_that_stand_alone():
+    alone = clustered_mean(np.ones(25), range(25))
+    together = clustered_mean(np.ones(25), [n // 5 for n in range(25)])
+    assert together.low < alone.low - 0.1
+    assert together.low > agresti_coull(5, 5)[0]
+
+
+@pytest.mark.parametrize(("records", "sessions"), [(60, 5), (300, 5), (300, 11)])
+def test_few_sessions_of_many_records_have_no_interval_and_the_reason_is_said(records, sessions):
+    values = np.random.default_rng(0).random(records)
+    estimate = clustered_mean(values, [n % sessions for n in range(records)])
+    assert (estimate.low, estimate.high) == (None, None)
+    assert estimate.reason == f"{sessions} sessions are too few for {records} records"
+    assert estimate.row == {"value": estimate.value, "low": None, "high": None, "n": records, "reason": estimate.reason}
+
+
+def test_an_interval_has_no_reason_in_files():
+    assert set(clustered_mean(numbers(0.1, 0.5, 0.9), range(3)).row) == {"value", "low", "high", "n"}
 
 
 def test_a_mean_is_a_ratio_with_weights_of_one():
     values, clusters = numbers(0.2, 0.9, 0.4, 0.7), ["a", "b", "b", "c"]
-    assert clustered_mean(values, clusters, seed=3) == clustered_ratio(values, np.ones(4), clusters, seed=3)
+    assert clustered_mean(values, clusters) == clustered_ratio(values, np.ones(4), clusters)
     assert clustered_mean(values, clusters).value == pytest.approx(0.55)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_interval_contains_the_value(seed):
     values = np.random.default_rng(seed).random(40)
-    estimate = clustered_mean(values, [n // 2 for n in range(40)], seed=seed)
+    estimate = clustered_mean(values, [n // 2 for n in range(40)])
     assert estimate.low < estimate.value < estimate.high
 
 
-def test_values_that_do_not_vary_have_an_interval_without_width():
-    assert clustered_mean(np.full(10, 0.5), list(range(10))) == Estimate(0.5, 0.5, 0.5, 10)
+def test_a_scale_only_moves_and_stretches_the_interval():
+    values = np.random.default_rng(1).random(30)
+    one, marks = clustered_mean(values, range(30)), clustered_mean(1 + 4 * values, range(30), bounds=(1, 5))
+    assert (marks.low, marks.high) == pytest.approx((1 + 4 * one.low, 1 + 4 * one.high))
 
 
-def test_the_same_seed_gives_the_same_interval_and_another_seed_another():
-    values = np.random.default_rng(0).random(30)
-    assert clustered_mean(values, range(30), seed=1) == clustered_mean(values, range(30), seed=1)
-    assert clustered_mean(values, range(30), seed=1) != clustered_mean(values, range(30), seed=2)
+def test_values_without_bounds_have_students_interval_between_sessions():
+    values = np.random.default_rng(3).normal(10, 3, 20)
+    half = t.ppf(0.975, 19) * values.std(ddof=1) / 20**0.5
+    for bounds in (None, (0, 1)):  # somebody's own metric may leave the bounds that it names
+        estimate = clustered_mean(values, range(20), bounds=bounds)
+        assert (estimate.low, estimate.high) == pytest.approx((values.mean() - half, values.mean() + half))
+    agree = clustered_mean(np.full(20, 7.0), range(20), bounds=None)
+    assert (agree.low, agree.high, agree.reason) == (None, None, "all values agree, and nothing bounds them")
 
 
-def test_more_draws_move_the_bounds_less_from_seed_to_seed():
-    values = np.random.default_rng(5).random(40)
-
-    def spread(draws: int) -> float:
-        return float(np.std([clustered_mean(values, range(40), seed=seed, draws=draws).low for seed in range(12)]))
-
-    assert spread(4_000) < spread(100) / 2
+def test_many_records_have_the_interval_of_the_normal_law():
+    values = np.random.default_rng(4).random(40_000)
+    estimate = clustered_mean(values, range(40_000))
+    half = 1.96 * values.std() / 200
+    assert (estimate.low, estimate.high) == pytest.approx((values.mean() - half, values.mean() + half), abs=2e-5)
 
 
 def test_a_level_that_is_lower_gives_a_narrower_interval():
@@ -93,7 +118,9 @@ def test_records_of_a_session_that_resemble_each_other_widen_the_interval():
 
 
 def test_one_session_has_a_value_but_no_interval():
-    assert clustered_mean(numbers(0.25, 0.75), ["a", "a"]) == Estimate(0.5, None, None, 2)
+    found = clustered_mean(numbers(0.25, 0.75), ["a", "a"])
+    assert found == Estimate(0.5, None, None, 2)
+    assert found.reason == "all records are of one session"
 
 
 def test_nothing_has_no_value():
@@ -104,21 +131,20 @@ def test_a_ratio_to_nothing_has_no_value():
     assert clustered_ratio(numbers(0, 0), numbers(0, 0), ["a", "b"]) == Estimate(None, None, None, 2)
 
 
-def test_draws_of_sessions_without_weight_are_left_out():
-    estimate = clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"])
-    assert (estimate.value, estimate.low, estimate.high) == (0.5, 0.5, 0.5)
+def test_sessions_without_weight_do_not_count():
+    assert clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"]).reason == "all records are of one session"
+    above, below = numbers(1, 1, 0, 2, 0), numbers(2, 1, 0, 2, 3)
+    found = clustered_ratio(above, below, list("abcde"))
+    some = below > 0
+    heard = clustered_ratio(above[some], below[some], list("abde"))
+    assert (found.value, found.low, found.high) == pytest.approx((heard.value, heard.low, heard.high))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_where_no_draw_has_weight_there_is_no_interval_and_no_crash(seed):
-    estimate = clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"], seed=seed, draws=1)
-    assert (estimate.low, estimate.high) in {(0.5, 0.5), (None, None)}
-
-
-def test_the_order_of_records_within_a_session_does_not_matter():
-    clusters = ["a", "a", "a", "b", "b", "c"]
-    one = clustered_mean(numbers(0.1, 0.5, 0.9, 0.2, 0.4, 0.3), clusters)
-    other = clustered_mean(numbers(0.9, 0.1, 0.5, 0.4, 0.2, 0.3), clusters)
+def test_the_order_of_records_does_not_matter():
+    values, clusters = [0.1, 0.5, 0.9, 0.2, 0.4, 0.3], list("aaabbc")
+    one = clustered_mean(numbers(*values), clusters)
+    order = random.Random(1).sample(range(6), 6)
+    other = clustered_mean(numbers(*(values[n] for n in order)), [clusters[n] for n in order])
     assert (other.low, other.high) == pytest.approx((one.low, one.high))
 
 
@@ -129,16 +155,23 @@ def test_what_sessions_are_called_does_not_matter():
     assert named == clustered_mean(values, np.array([3, 1, 3, 2]))
 
 
-def test_two_figures_over_the_same_records_are_drawn_together():
-    values, clusters = np.random.default_rng(3).random(50), [n // 2 for n in range(50)]
-    one, other = clustered_mean(values, clusters, seed=4), clustered_mean(values + 0.25, clusters, seed=4)
-    assert (other.low - one.low, other.high - one.high) == pytest.approx((0.25, 0.25))
+def test_the_same_records_have_the_same_interval():
+    values = np.random.default_rng(0).random(30)
+    assert clustered_mean(values, range(30)) == clustered_mean(values, range(30))
 
 
-def test_many_sessions_are_drawn_as_a_few_are():
-    few = clustered_mean(np.tile(numbers(0, 1), 50), range(100), draws=500)
-    many = clustered_mean(np.tile(numbers(0, 1), 5_000), range(10_000), draws=500)
-    assert (many.high - many.low) / (few.high - few.low) == pytest.approx(0.1, rel=0.2)
+def test_a_difference_changes_its_sign_with_its_sides():
+    first, second = np.random.default_rng(8).random((2, 25))
+    one, other = clustered_difference(first, second, range(25)), clustered_difference(second, first, range(25))
+    assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
+
+
+def test_systems_that_never_differ_may_still_differ_where_nobody_looked():
+    same = np.ones(25)
+    found = clustered_difference(same, same, range(25))
+    assert found.value == 0
+    assert found.low == pytest.approx(-found.high)
+    assert 0.1 < found.high < 0.2
 
 
 @pytest.mark.parametrize(("above", "below", "clusters"), [(2, 1, 2), (2, 2, 1), (1, 2, 2)])
@@ -147,31 +180,19 @@ def test_lengths_that_differ_are_refused(above, below, clusters):
         clustered_ratio(np.ones(above), np.ones(below), ["a"] * clusters)
 
 
-def test_an_interval_at_95_percent_covers_the_truth_about_that_often():
+@pytest.mark.parametrize("rate", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize(("records", "sessions"), [(11, 11), (25, 25), (25, 5), (60, 11)])
+def test_an_interval_at_95_percent_covers_the_truth_in_nine_of_ten_samples(rate, records, sessions):
+    """Percentiles of a bootstrap covered .10 to .77 of these rates alone."""
     generator = np.random.default_rng(11)
-    clusters = [n // 3 for n in range(120)]
-    covered = 0
-    for seed in range(200):
-        session = np.repeat(generator.normal(0, 0.5, 40), 3)
-        estimate = clustered_mean(0.5 + session + generator.normal(0, 0.5, 120), clusters, seed=seed, draws=500)
-        covered += estimate.low <= 0.5 <= estimate.high
-    assert 0.88 <= covered / 200 <= 0.99
-
-
-def test_two_thousand_draws_are_the_rule():
-    values = np.random.default_rng(0).random(20)
-    assert DRAWS == 2_000
-    assert clustered_mean(values, range(20)) == clustered_mean(values, range(20), draws=2_000)
-
-
-def test_figures_over_fewer_records_do_not_hold_the_draws_of_the_last_ones_too():
-    values = np.arange(4_000) % 2 * 1.0
-    draws = 4_000 * DRAWS * 2  # bytes
-    tracemalloc.start()
-    try:
-        for count in (4_000, 3_900, 4_000):
-            clustered_mean(values[:count], range(count))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert draws < peak < 1.6 * draws
+    names, covered = [n * sessions // records for n in range(records)], 0
+    for _ in range(300):
+        own = (
+            generator.beta(rate * 7 / 3, (1 - rate) * 7 / 3, sessions)
+            if sessions < records
+            else np.full(sessions, rate)
+        )
+        values = (generator.random(records) < own[names]).astype(np.float64)
+        estimate = clustered_mean(values, names)
+        covered += estimate.low <= rate <= estimate.high
+    assert covered / 300 >= 0.90

@@ -66,7 +66,7 @@ def told(tmp_path_factory):
         run = extraction(erring.url, "out=erring", "max_failures=100%", one)
         judge = ("judge=openai/scripted-judge", f"judge_api_base={calibrating.url}")
         model = f"model=program:{sys.executable} silly.py --key {ARGUMENT}"
-        program = ("run", "task=extraction", "data=data", model, "out=p")
+        program = ("run", "task=extraction", "data=data", model, "out=p", "env=OPENAI_API_KEY")
         started = {
             "run": start(folder, *run, **KEYS),
             "calibrate": start(folder, "calibrate", *judge, "labels=labels", "out=calibrated", one, **KEYS),

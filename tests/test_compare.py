@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -21,6 +22,7 @@ from tests.tracks import alps_here
 from tests.visitors import memory_items
 
 RECORDS, SESSIONS = 24, 6
+METRICS = ("f1", "precision", "recall")
 RUNS = {
     "rules": ("task=extraction", "model=rules", "data=data"),
     "oracle": ("task=extraction", "model=oracle", "data=data"),
@@ -92,6 +94,11 @@ def contrast(comparison: Comparison, metric: str = "f1", *, pair: int = 0) -> Co
     return found[metric].contrasts[pair]
 
 
+def with_p(comparison: Comparison) -> list[Contrast]:
+    every = (found for track in comparison.tracks for metric in track.metrics for found in metric.contrasts)
+    return [found for found in every if found.p is not None]
+
+
 def shown(comparison: Comparison) -> str:
     out = io.StringIO()
     print_comparison(comparison, Console(file=out, width=200))
@@ -105,13 +112,13 @@ def folded(text: str) -> str:
 
 @pytest.mark.usefixtures("runs")
 def test_records_are_paired_by_their_ids_whatever_their_order() -> None:
-    mine = [n / 100 for n in range(RECORDS)]
+    mine = [n / 25 for n in range(RECORDS)]
     set_scores(Path("rules"), {"f1": mine})
     set_scores(Path("empty"), {"f1": [value / 2 for value in mine]})
     write_rows(Path("empty/scores.jsonl"), rows(Path("empty/scores.jsonl"))[::-1])
     found = contrast(compared("rules", "empty"))
-    assert [score.value for score in found.scores] == pytest.approx([0.115, 0.0575])
-    assert found.difference.estimate.value == pytest.approx(0.0575)
+    assert [score.value for score in found.scores] == pytest.approx([0.46, 0.23])
+    assert found.difference.estimate.value == pytest.approx(0.23)
     assert found.difference.estimate.low > 0
     assert found.difference.estimate.n == RECORDS
 
@@ -372,14 +379,60 @@ def test_the_command_writes_the_comparison_as_json() -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_the_same_seed_gives_the_same_intervals() -> None:
+def test_nothing_is_drawn_whatever_the_seed() -> None:
     set_scores(Path("rules"), {"f1": [n % 7 / 7 for n in range(RECORDS)]})
-    assert compared("rules", "empty") == compared("rules", "empty")
     set_scores(Path("empty"), {"f1": [n % 5 / 5 for n in range(RECORDS)]})
-    found = [contrast(compared("rules", "empty", seed=seed)) for seed in (0, 1)]
-    for one, other in zip(*([*c.scores, c.difference.estimate] for c in found), strict=True):
-        assert one.value == other.value
-        assert (one.low, one.high) != (other.low, other.high)
+    one, other = (compared("rules", "empty", seed=seed) for seed in (0, 1))
+    assert one.tracks == other.tracks
+
+
+@pytest.mark.usefixtures("runs")
+def test_of_tables_of_equal_runs_one_in_twenty_has_a_bold_p_at_most() -> None:
+    """Three runs and three metrics: a reader looks through nine p for a bold one."""
+    generator = np.random.default_rng(20)
+    bold = raw = 0
+    for _ in range(100):
+        for name in ("rules", "empty", "oracle"):
+            own = generator.random(RECORDS)
+            columns = {metric: ((own + generator.random(RECORDS)) / 2).tolist() for metric in METRICS}
+            set_scores(Path(name), columns)
+        contrasts = with_p(compared("rules", "empty", "oracle"))
+        assert len(contrasts) == 9
+        bold += any(found.corrected <= 0.05 for found in contrasts)
+        raw += any(found.p <= 0.05 for found in contrasts)
+    assert raw > 20
+    assert bold <= 5
+
+
+@pytest.mark.usefixtures("runs")
+def test_every_pair_of_runs_is_of_one_family_and_ties_follow_from_its_p() -> None:
+    generator = np.random.default_rng(5)
+    for place, name in enumerate(("rules", "empty", "oracle")):
+        columns = {metric: (generator.random(RECORDS) * 0.4 + (0, 0.05, 0.5)[place]).tolist() for metric in METRICS}
+        set_scores(Path(name), columns)
+    found = compared("rules", "empty", "oracle")
+    contrasts = with_p(found)
+    assert [c.corrected for c in contrasts] == pytest.approx(holm([c.p for c in contrasts]))
+    assert found.family == 9 == found.as_json()["family"]
+    assert "Holm-corrected for 9 tests, all that are shown" in folded(shown(found))
+    for metric in found.tracks[0].metrics:
+        letters = {one.name: set(one.letters) for one in metric.ranked}
+        for one in (found for found in metric.contrasts if found.p is not None):
+            assert bool(letters[one.first] & letters[one.second]) == (one.corrected > 0.05)
+    assert len({c.corrected <= 0.05 for c in contrasts}) == 2
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_second_p_is_not_printed_beside_the_table() -> None:
+    set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15, "recall": [n % 3 / 3 for n in range(RECORDS)]})
+    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": [n % 4 / 4 for n in range(RECORDS)]})
+    clustered = folded(shown(compared("rules", "empty")))
+    assert "8 only in A, 1 only in B." in clustered
+    assert "McNemar" not in clustered
+    shutil.rmtree("data")
+    alone = compared("rules", "empty")
+    assert contrast(alone).corrected == pytest.approx(2 * 0.0390625)
+    assert "exact McNemar p .078." in folded(shown(alone))
 
 
 @pytest.mark.usefixtures("runs")

@@ -105,7 +105,10 @@ def test_the_rubric_comes_first_and_the_last_user_message_ends_with_the_payload_
     roles = [message["role"] for message in court.requests[0]["messages"]]
     assert roles == ["system", "user"]
     assert "## Hard rules" in court.requests[0]["messages"][0]["content"]
-    assert court.payloads() == [
+    (shown,) = court.payloads()
+    in_order = {side: sorted(shown[side], key=lambda item: item["id"]) for side in ("gold", "predicted")}
+    assert list(shown) == ["kind", "gold", "predicted"]
+    assert [{"kind": shown["kind"], **in_order}] == [
         {
             "kind": "match",
             "gold": [
@@ -195,8 +198,8 @@ def test_hostile_text_stays_data_inside_the_one_payload(court, text):
     assert shown["kind"] == "match"
     assert [item["value"] for item in shown["gold"]] == ["Owns a beagle"]
     assert (shown["gold"][0]["evidence"], shown["gold"][0]["label"]) == (text, text)
-    assert [item["value"] for item in shown["predicted"]] == [f"{text} Likes tea", f"{text}."]
-    assert [item["id"] for item in shown["predicted"]] == ["p1", "p2"]
+    values = {item["id"]: item["value"] for item in shown["predicted"]}
+    assert values == {"p1": f"{text} Likes tea", "p2": f"{text}."}
     assert (judged.outcome, judged.pairs) == ("ok", ())
 
 
@@ -357,7 +360,8 @@ def payload_of_any(body: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_pair_that_was_not_shown_in_a_call_is_invented(court):
     def script(body: dict[str, Any]) -> Answer:
-        return reply(verdict(f"g{BLOCK + 1}", "p1")) if payload(body)["gold"][0]["id"] == "g1" else reply()
+        shown = {item["id"] for item in payload(body)["gold"]}
+        return reply() if f"g{BLOCK + 1}" in shown else reply(verdict(f"g{BLOCK + 1}", "p1"))
 
     judged = court.judge(one_fact_each(BLOCK + 1, "fact"), one_fact_each(2, "claim"), script)
     assert judged.pairs == ()

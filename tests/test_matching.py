@@ -17,11 +17,12 @@ from alps.judges.matching import (
     Pair,
     assign,
     blocks,
+    gold_items,
     identical_pairs,
-    items,
     left_over,
     pairs_as_rows,
     pairs_from_rows,
+    predicted_items,
 )
 from alps.schema import Memory
 from tests.builders import memories, memory
@@ -38,7 +39,7 @@ def places(pairs: Sequence[Pair]) -> list[tuple[int, int]]:
 
 
 def identical(gold: Sequence[Memory], predicted: Sequence[Memory]) -> list[tuple[int, int]]:
-    return places(identical_pairs(items(gold, "g"), items(predicted, "p")))
+    return places(identical_pairs(gold_items(gold), predicted_items(predicted)))
 
 
 def match(gold: Sequence[Memory], predicted: Sequence[Memory]) -> set[tuple[int, int]]:
@@ -76,7 +77,7 @@ def test_more_copies_than_gold_stay_extra():
 
 
 def test_a_pair_of_identical_values_says_so():
-    (only,) = identical_pairs(items(memories("a"), "g"), items(memories("A"), "p"))
+    (only,) = identical_pairs(gold_items(memories("a")), predicted_items(memories("A")))
     assert (only.relation, only.reason, only.strength) == ("same", "identical values", 1.0)
 
 
@@ -203,18 +204,25 @@ def test_positions_left_over_are_those_not_taken():
 
 def test_rejected_gold_is_shown_and_paired_without_the_mark():
     gold = memory("Owns a cat [ERROR: x]")
-    assert "ERROR" not in json.dumps(items([gold], "g")[0].payload())
+    assert "ERROR" not in json.dumps(gold_items([gold])[0].payload())
     assert identical([gold], memories("Owns a cat")) == [(0, 0)]
 
 
-def test_a_judge_sees_value_type_label_and_evidence_under_a_local_id():
-    quoted = memory(
-        "Owns a cat", memory_id="secret", evidence={"session_id": "s", "utterance_index": 2, "text": "my cat"}
-    )
-    shown = [item.payload() for item in items([quoted, memory("Owns a car", type=None)], "p")]
-    assert shown == [
-        {"id": "p1", "value": "Owns a cat", "type": "direct", "label": "Preferences/Food", "evidence": "my cat"},
-        {"id": "p2", "value": "Owns a car", "type": "", "label": "Preferences/Food"},
+QUOTED = {"session_id": "s", "utterance_index": 2, "text": "my cat"}
+
+
+def test_a_judge_sees_value_type_label_and_evidence_of_gold_under_a_local_id():
+    gold = [memory("Owns a cat", memory_id="secret", evidence=QUOTED), memory("Owns a car", type=None)]
+    assert [item.payload() for item in gold_items(gold)] == [
+        {"id": "g1", "value": "Owns a cat", "type": "direct", "label": "Preferences/Food", "evidence": "my cat"},
+        {"id": "g2", "value": "Owns a car", "type": "", "label": "Preferences/Food"},
+    ]
+
+
+def test_of_a_prediction_nothing_is_shown_that_nobody_checks():
+    predicted = [memory("Owns a cat", evidence=QUOTED, label="Pets, and he lives in Porto")]
+    assert [item.payload() for item in predicted_items(predicted)] == [
+        {"id": "p1", "value": "Owns a cat", "type": "direct", "label": "UNMAPPED"}
     ]
 
 

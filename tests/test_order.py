@@ -7,11 +7,15 @@ import pytest
 from tests.endtoend import contents, damage_file, one_line, rows, run
 
 FAILING = """
-import asyncio
+import asyncio, json
+from alps.data.release import open_split
+
+path = open_split("samples", None).track("task1") / "model_input.jsonl"
+DIALOGUES = [json.loads(line)["input"]["dialogue"][0]["text"] for line in path.read_text(encoding="utf-8").splitlines()]
 
 class {name}:
     async def predict(self, sample):
-        place = int(sample.benchmark_id[-3:])
+        place = DIALOGUES.index(sample.dialogue[0].text) + 1
         await asyncio.sleep({delay})
         if place % 3 == 0:
             raise ValueError(f"{{place}} can't be answered")

@@ -1,5 +1,8 @@
 """Paths as people give them: the folder they stand in, and `~`, which most shells leave alone behind a `key=`."""
 
+import hashlib
+import json
+
 import pytest
 
 from alps.errors import UsageError
@@ -115,9 +118,13 @@ def test_a_site_is_built_and_built_again_in_the_folder_one_stands_in(tmp_path, m
     monkeypatch.chdir(here)
     assert "0 submissions" in done("leaderboard", "build", f"submissions={submissions}", "out=.")
     built = files_in(here)
-    (here / "data" / "stale.csv").write_text("of an older version")
-    (here / "old" / "deep").mkdir(parents=True)
-    (here / "old" / "deep" / "page.html").write_text("of an older version")
+    stale = {name: f"of an older version: {name}" for name in ("data/stale.csv", "old/deep/page.html")}
+    for name, text in stale.items():
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(text)
+    listed = json.loads((here / ".alps-site.json").read_text())
+    listed |= {name: hashlib.sha256(text.encode()).hexdigest() for name, text in stale.items()}
+    (here / ".alps-site.json").write_text(json.dumps(listed))
     (here / "index.html").write_text("of an older version")
     done("leaderboard", "build", f"submissions={submissions}", "out=.")
     assert files_in(here) == files_in(tmp_path / "site") == built

@@ -109,7 +109,7 @@ for name in rows():
 def test_secrets_in_garbage_are_not_kept(make, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
     body = 'for name in rows(): print("calling with " + os.environ["SOME_API_KEY"])'
-    predictions = ask(make(body, timeout=2.0), "a")
+    predictions = ask(make(body, timeout=2.0, env=("SOME_API_KEY",)), "a")
     assert predictions["a"].raw == "calling with [secret]"
 
 

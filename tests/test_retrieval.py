@@ -149,10 +149,12 @@ def test_a_python_class_is_shown_no_gold_and_can_answer(tmp_path, monkeypatch):
     write(tmp_path, *pairs(3))
     (tmp_path / "choosing_class.py").write_text(
         textwrap.dedent("""
+        import re
+
         class Choosing:
             def predict(self, sample):
                 assert sample.gold is None
-                number = sample.benchmark_id[1:]
+                number = re.search(r"\\d+", sample.query)[0]
                 chosen = next(c.id for c in sample.candidates if c.value.startswith(f"Memory {number}-{number} "))
                 return {"selected_memory_id": chosen, "answer": "", "reason": "it was asked for"}
         """)

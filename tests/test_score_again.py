@@ -1,6 +1,7 @@
 """Predictions that are judged again: those that lie in the folder now, and no others."""
 
 import json
+import shutil
 
 import pytest
 
@@ -69,9 +70,19 @@ def names_in(folder):
     return {path.name for path in folder.iterdir()}
 
 
-def test_predictions_that_no_manifest_vouches_for_are_replaced(here):
+def test_predictions_that_no_manifest_vouches_for_are_somebodys(here):
+    theirs, copied = (here / name / "predictions.jsonl" for name in ("wrong", "judged"))
+    copied.parent.mkdir()
+    copied.write_bytes(theirs.read_bytes())
+    ran = command("score", "right", "judge=lexical", "out=judged", code=2)
+    assert "judged/predictions.jsonl: no run wrote it" in ran.one_line
+    assert copied.read_bytes() == theirs.read_bytes()
+    assert names_in(copied.parent) == {"predictions.jsonl"}
+
+
+def test_the_same_predictions_that_came_before_a_manifest_are_judged(here):
     (here / "judged").mkdir()
-    (here / "judged" / "predictions.jsonl").write_bytes((here / "wrong" / "predictions.jsonl").read_bytes())
+    shutil.copy(here / "right" / "predictions.jsonl", here / "judged")
     command("score", "right", "judge=lexical", "out=judged")
     assert f1(here / "judged") == f1(here / "right") > f1(here / "wrong")
 

@@ -15,7 +15,7 @@ from tenacity import wait_fixed
 from alps.data.release import write_track
 from alps.judges.base import fingerprint_id
 from alps.judges.llm import LlmJudge
-from alps.judges.matching import items
+from alps.judges.matching import gold_items, predicted_items
 from alps.judges.repeated import RepeatedJudge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.prompts import read_prompt
@@ -243,7 +243,7 @@ def test_fingerprints_differ_by_the_words_of_the_rubrics_that_are_asked():
 def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
     worded = LlmJudge("openai/x", client=None, wording={"matching": mine("Match."), "cf": mine("Rate.")})
     gold, predicted = memories("Plays the cello"), memories("A cellist")
-    (match,) = worded.match_requests(items(gold, "g"), items(predicted, "p"), about="b1")
+    (match,) = worded.match_requests(gold_items(gold), predicted_items(predicted), about="b1")
     rated = {
         name: worded.rate_requests(RubricQuestion(name, "Q?", "An answer.", "A memory.", ()), about="b1")[0]
         for name in ("cf", "pa")

@@ -1,5 +1,6 @@
 import csv
 import http.client
+import io
 import json
 import re
 import threading
@@ -17,7 +18,7 @@ from alps.leaderboard import site as site_module
 from alps.leaderboard.boards import build_boards
 from alps.leaderboard.classes import all_pairs, rank_classes
 from alps.leaderboard.commands_site import build_command
-from alps.leaderboard.downloads import plain_cell
+from alps.leaderboard.downloads import csv_of, plain_cell
 from alps.leaderboard.loading import load
 from alps.leaderboard.pages import judge
 from alps.leaderboard.published import read_published
@@ -178,15 +179,40 @@ def is_number(cell):
     [
         ("=1+1", "'=1+1"),
         (" @x", "' @x"),
-        ("\t-1", "'\t-1"),
+        ("\t-1", "'\t'-1"),
         ("plain", "plain"),
         (-0.5, "-0.5"),
         (None, ""),
         ("＝1", "'＝1"),
+        ("\u200b=1", "'\u200b=1"),
+        ("\u3000﹢1", "'\u3000﹢1"),
+        ("\u3164@x", "'\u3164@x"),
+        ("a;-1", "a;'-1"),
+        ("a; b", "a; b"),
+        ("a=1", "a=1"),
     ],
 )
 def test_cells_that_a_spreadsheet_would_run_are_quoted(given, written):
     assert plain_cell(given) == written
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_no_cell_is_a_formula_whatever_a_spreadsheet_parts_cells_at(separator):
+    texts = [f"a{separator}=1+1", f'b{separator}"=2"{separator}c', f"d{separator} ＝3", f'"{separator}\u200b@x', "e"]
+    text = csv_of([{"name": text, "org": text[::-1], "n": -0.5} for text in texts])
+    cells = [cell for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) for cell in row]
+    assert len(cells) > len(texts)
+    stripped = [cell.lstrip(' \t"\u200b') for cell in cells]
+    assert not [cell for cell in stripped if cell[:1] in ("=", "@", "+", "＝")]
+
+
+def test_cells_with_the_separators_of_other_countries_are_quoted(site):
+    for path in (site / "data").glob("*.csv"):
+        for line in path.read_text("utf-8").splitlines():
+            assert line.startswith('"')
+            assert line.endswith('"')
+    written = csv_of([{"name": "a;b", "org": "a\tb", "n": 1}]).splitlines()[1]
+    assert written == '"a;b","a\tb","1"'
 
 
 def test_another_judge_and_other_data_are_other_boards(site):
@@ -278,7 +304,7 @@ def test_rank_classes_of_all_pairs_at_once_are_those_of_one_pair_after_another(m
     for one, other in pairs:
         both = ~np.isnan(scores[one]) & ~np.isnan(scores[other])
         of_both = [name for name, keep in zip(clusters, both, strict=True) if keep]
-        found.append(paired_difference(scores[one][both], scores[other][both], of_both, draws=1))
+        found.append(paired_difference(scores[one][both], scores[other][both], of_both))
     ahead, ps = all_pairs(scores, clusters)
     assert [ahead[pair] for pair in pairs] == pytest.approx([difference.estimate.value for difference in found])
     assert [ps[pair] for pair in pairs] == pytest.approx([difference.p for difference in found], rel=1e-9)

@@ -215,7 +215,7 @@ class Slow:
     settings = {"version": 1}
 
     async def predict(self, sample):
-        if pathlib.Path("stuck").exists() and not sample.benchmark_id.endswith("0"):
+        if pathlib.Path("stuck").exists() and "visitor 0." not in sample.dialogue[0].text:
             pathlib.Path("waiting").touch()
             await asyncio.sleep(60)
         return [{"value": "Lives in Lyon", "type": "direct"}]

@@ -12,7 +12,7 @@ RUBRICS = (*BINARY, "ei")
 ITEMS = {path.stem: rows(path) for path in sorted((ROOT / "judges" / "stress").glob("*.jsonl"))}
 KINDS = {
     *("good", "specifically_wrong", "vaguely_wrong", "reworded", "other_language", "wrong_person", "fiction_as_fact"),
-    *("injection", "generic", "copied", "narrower", "same"),
+    *("injection", "generic", "copied", "narrower", "bundle", "same"),
 }
 
 

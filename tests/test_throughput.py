@@ -4,11 +4,9 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from alps.jsonl import Appender, scan
@@ -24,7 +22,6 @@ from alps.run.journal import Journal, journal_key
 from alps.run.services import open_services
 from alps.schema import ExtractionSample, Turn
 from alps.settings import RunSettings
-from alps.stats.bootstrap import DRAWS, clustered_ratio
 from alps.tasks import load_tracks
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -214,29 +211,3 @@ def test_a_typed_request_is_the_one_that_instructor_makes():
     first, second, theirs = server.requests
     assert first == second == theirs
     assert first["response_format"]["json_schema"]["schema"] == MATCH_ANSWER.schema.model_json_schema()
-
-
-def reference(above: Any, below: Any, clusters: Sequence[Hashable], seed: int) -> tuple[float, float]:
-    """The interval of a ratio, drawn at once and added up plainly."""
-    names = list(dict.fromkeys(clusters))
-    index = [names.index(name) for name in clusters]
-    sums, weights = np.bincount(index, weights=above), np.bincount(index, weights=below)
-    chosen = np.random.Generator(np.random.PCG64(seed)).integers(0, len(names), size=(DRAWS, len(names)))
-    total, weight = sums[chosen].sum(axis=1), weights[chosen].sum(axis=1)
-    tail = 100 * (1 - 0.95) / 2
-    low, high = np.percentile(total[weight > 0] / weight[weight > 0], [tail, 100 - tail])
-    return float(low), float(high)
-
-
-@pytest.mark.parametrize("size", [2, 60, 255, 256, 700])
-@pytest.mark.parametrize("kind", ["mean", "ratio", "often undefined", "nothing"])
-def test_intervals_are_to_the_last_bit_those_of_plain_resampling(size: int, kind: str):
-    generator = np.random.default_rng(size)
-    clusters = [*range(size), *range(size // 2)]
-    above = np.zeros(len(clusters)) if kind == "nothing" else generator.random(len(clusters))
-    below = np.ones(len(clusters)) if kind in ("mean", "nothing") else generator.integers(0, 2, len(clusters))
-    if kind == "often undefined":
-        below[2:] = 0
-    below[0] = 1
-    found = clustered_ratio(above, below.astype(np.float64), clusters, seed=3)
-    assert (found.low, found.high) == reference(above, below, clusters, 3)

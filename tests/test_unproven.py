@@ -90,7 +90,7 @@ def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_t
     invent(copy(honest, subs / "a-stranger", rename_data), "task1")
     board = board_of(subs)
     assert [row.system.slug for row in board.standings] == ["one", "two", "a-stranger"]
-    assert [str(row.rank) for row in board.standings] == ["1–2", "1–2", "None"]
+    assert [str(row.rank) for row in board.standings] == ["1", "1", "None"]
     values = [floor.scores["f1"]["value"].value for floor in board.floors]
     assert values
     assert max(values) < 0.1
@@ -113,7 +113,7 @@ def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(shelf: She
     assert {row.rank for row in board_of(subs).standings} == {None}
     for name in ("one", "two"):
         assert verify_command([str(subs / name), f"data={shelf.data}", "record=yes"]) == 0
-    assert [str(row.rank) for row in board_of(subs).standings] == ["1–2", "1–2"]
+    assert [str(row.rank) for row in board_of(subs).standings] == ["1", "1"]
 
 
 def as_of_a_model(card: Card) -> None:
@@ -148,8 +148,11 @@ def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, tm
 class Shy:
     """A system that says of every third record that nobody was there to answer."""
 
+    asked = 0
+
     def predict(self, sample: Any) -> list[str] | Prediction:
-        if int(sample.benchmark_id[-1]) % 3 == 0:
+        self.asked += 1
+        if self.asked % 3 == 0:
             return Prediction(benchmark_id=sample.benchmark_id, track="task1", outcome="transport")
         return []
 

@@ -239,10 +239,10 @@ def test_actions_that_were_not_named_follow_from_meaning_first(items, named, act
 def test_a_worked_example_by_hand():
     # Kept: cat, chess; rewritten: Porto; missed: violin; kept wrongly: nurse; invented: two.
     told = (OLD[0], OLD[3], NURSE, TEACHER, m("Lives in Lisbon", "m3"), m("Sings", "m_new_1"))
-    scored = score(update_sample(), answer(*told))
+    scored = score(update_sample(), answer(*told), Names((OLD[2].value, "Lives in Lisbon", "conflicting")))
     assert scored.scores == pytest.approx(
         {"f1": 6 / 11, "precision": 1 / 2, "recall": 3 / 5, "action_accuracy": 2 / 5}
-        | {"f1_changed": 2 / 5, "precision_changed": 1 / 3, "recall_changed": 1 / 2}
+        | {"f1_changed": 2 / 6, "precision_changed": 1 / 4, "recall_changed": 1 / 2}
     )
     assert cells(scored) == {
         ("retain", "retain"): 2,
@@ -298,9 +298,24 @@ def test_only_what_changed_is_not_the_whole_list():
     assert ratio(scored, "lost") == 1
 
 
-def test_a_retained_memory_that_was_reworded_beyond_recognition_is_one_false_change():
-    scored = score(update_sample(), answer(*GOLD[1:], m("Feline household", "m9")))
-    assert scored.scores["precision_changed"] == 2 / 3
+@pytest.mark.parametrize(
+    ("judge", "precision"),
+    [
+        pytest.param(Names((OLD[0].value, "Feline household", "related")), 2 / 3, id="the judge relates them"),
+        pytest.param(Names(), 1 / 2, id="it tells relations, and names none"),
+        pytest.param(LexicalJudge(), 2 / 3, id="it tells none"),
+    ],
+)
+def test_a_retained_memory_that_was_reworded_is_one_wrong_change(judge, precision):
+    scored = score(update_sample(), answer(*GOLD[1:], m("Feline household", "m9")), judge)
+    assert scored.scores["precision_changed"] == precision
+
+
+def test_dropping_the_old_list_pays_for_no_wrong_memory():
+    wrong = [m(f"Something else, number {word}", f"n{word}") for word in ("one", "six", "ten")]
+    dropped = score(update_sample(), answer(TEACHER, VIOLIN))
+    padded = score(update_sample(), answer(TEACHER, VIOLIN, *wrong))
+    assert padded.scores["f1_changed"] < dropped.scores["f1_changed"]
 
 
 def test_deleting_the_old_and_adding_the_new_changes_the_list_rightly_and_is_another_action():
@@ -344,15 +359,23 @@ def test_deleting_everything_is_right_only_where_everything_is_withdrawn():
     assert score(update_sample(), deleted).scores["f1"] == 0
 
 
+def test_a_contradiction_that_is_kept_costs_in_the_headline():
+    deleted = score(update_sample(), answer(*GOLD))
+    kept = score(update_sample(), answer(*GOLD, NURSE))
+    assert deleted.scores["f1_changed"] == 1
+    assert kept.scores["f1_changed"] == pytest.approx(4 / 5)  # two right changes, and one that was not made
+
+
 def test_a_modification_that_names_the_old_memory_is_rewriting_and_not_loss():
     for kept in (did(m("Keeps reptiles", "m_new_7"), "modify", "m1"), m("Keeps reptiles", "m1_updated")):
         scored = score(update_sample(), answer(kept, *GOLD[1:]))
         assert (ratio(scored, "over_update"), ratio(scored, "lost")) == (1 / 3, 0)
 
 
-def test_where_nothing_changes_leaving_the_list_alone_is_right_and_a_second_copy_is_a_change():
+def test_where_nothing_changes_leaving_the_list_alone_is_right_and_a_second_copy_counts_once():
     scored = score(update_sample(OLD, OLD), answer(*OLD, m("Owns a cat", "m9")))
-    assert (scored.scores["precision"], scored.scores["f1_changed"]) == (4 / 5, 0)
+    assert (scored.scores["precision"], scored.scores["f1_changed"]) == (1, 1)
+    assert scored.counts["repeated_items"] == 1
     assert score(update_sample(OLD, OLD), answer(*OLD)).scores["f1_changed"] == 1
 
 

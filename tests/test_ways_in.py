@@ -10,12 +10,12 @@ pytestmark = pytest.mark.real
 
 PROGRAM = """
 import json, sys
-rows = [json.loads(line) for line in open("whole/predictions.jsonl")]
-found = {row["benchmark_id"]: row["prediction"] for row in rows}
+found = json.load(open("answers.json"))
 for line in sys.stdin:
-    name = json.loads(line)["benchmark_id"]
-    items = found[name]["memory_items"] if found[name] else None
-    print(json.dumps({"benchmark_id": name, "memory_items": items}), flush=True)
+    row = json.loads(line)
+    answer = found[json.dumps([turn["text"] for turn in row["input"]["dialogue"]])]
+    items = answer["memory_items"] if answer else None
+    print(json.dumps({"benchmark_id": row["benchmark_id"], "memory_items": items}), flush=True)
 """
 
 CLASS = """
@@ -23,11 +23,10 @@ import json
 
 class Replay:
     def __init__(self):
-        rows = [json.loads(line) for line in open("whole/predictions.jsonl")]
-        self.found = {row["benchmark_id"]: row["prediction"] for row in rows}
+        self.found = json.load(open("answers.json"))
 
     def predict(self, sample):
-        return self.found[sample.benchmark_id] or {"memory_items": None}
+        return self.found[json.dumps([turn.text for turn in sample.dialogue])] or {"memory_items": None}
 """
 
 WAYS = {
@@ -50,6 +49,10 @@ def ways(tmp_path_factory, sample):
         model = ("model=openai/replayed", f"api_base={address}", "out=whole")
         finished = run(folder, "run", "task=extraction", *model, *data, OPENAI_API_KEY="none")
         assert finished.returncode == 0, finished.stderr
+        answers = {row["benchmark_id"]: row["prediction"] for row in rows(folder / "whole" / "predictions.jsonl")}
+        inputs = rows(sample / "benchmark_data" / "dev" / "task1" / "model_input.jsonl")
+        said = {json.dumps([turn["text"] for turn in row["input"]["dialogue"]]): row["benchmark_id"] for row in inputs}
+        (folder / "answers.json").write_text(json.dumps({texts: answers[name] for texts, name in said.items()}))
         for name, words in WAYS.items():
             finished = run(folder, "run", "task=extraction", words, *data, f"out={name}")
             assert finished.returncode == 0, finished.stderr

@@ -16,7 +16,7 @@ import pytest
 from alps.leaderboard.pack import pack
 from tests.conftest import ROOT
 from tests.endtoend import environment
-from tests.submissions import SLUG, WHO, card_of, make_run
+from tests.submissions import SLUG, WHO, card_of, forge, make_run
 
 SCRIPT = ROOT / ".ci" / "verify-submissions"
 WORKFLOW = ROOT / ".github" / "workflows" / "verify.yml"
@@ -68,11 +68,21 @@ class Desk:
         self.git(self.head, "checkout", "--quiet", "main")
         self.git(self.head, "merge", "--quiet", "--no-ff", "--message=merged", "change")
 
-    def verify(self, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run the script as the workflow does."""
+    def verify(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the script as the workflow does, or with a maintainer's words."""
+        return self.bash(self.folder, str(SCRIPT), "base", "head", *words, **variables)
+
+    def second_look(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the script of a maintainer in the checkout of the base."""
+        scratch = self.folder / "tmp"
+        scratch.mkdir(exist_ok=True)
+        script = str(self.base / ".ci" / "second-look")
+        return self.bash(self.base, script, *words, ALPS_PYTHON=sys.executable, TMPDIR=str(scratch))
+
+    def bash(self, place: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["bash", str(SCRIPT), "base", "head"],
-            cwd=self.folder,
+            ["bash", *words],
+            cwd=place,
             env={**self.environment, **variables},
             capture_output=True,
             text=True,
@@ -149,7 +159,116 @@ def test_one_for_another_is_refused_twice(desk: Desk) -> None:
     assert done.returncode == 1
     assert f"{SLUG}: no such folder" in done.stderr
     assert done.stdout.count("4 files outside the submission's folder changed") == 1
+    assert f"serious: {SLUG}: the change takes it away or renames it" in done.stdout
     assert done.stdout.endswith("2 changed, 2 refused.\n")
+
+
+def change_prediction(folder: Path) -> None:
+    path = folder / "task1" / "predictions.jsonl"
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+def rename_system(folder: Path) -> None:
+    forge(folder, lambda card: card.update(name="Mine now", org="Somebody else"))
+
+
+CHANGES = {
+    "rows": change_prediction,
+    "card": rename_system,
+    "mode": lambda folder: (folder / "submission.json").chmod(0o755),
+    "link": lambda folder: ((folder / "submission.json").unlink(), (folder / "submission.json").symlink_to("x")),
+    "added": lambda folder: (folder / "task1" / "calls.jsonl").write_text(""),
+    "removed": lambda folder: (folder / "task1" / "verdicts.jsonl").unlink(),
+    "review": lambda folder: (folder / "review.json").write_text(
+        '{"status": "reproduced", "date": "2026-02-01", "tracks": {}, "note": null}'
+    ),
+}
+
+
+@needs_bash
+@pytest.mark.parametrize("edit", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_a_submission_that_is_there_is_refused(desk: Desk, edit: Callable[[Path], object]) -> None:
+    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
+    done = desk.verify()
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert "of a submission that is in the base already" in " ".join(done.stdout.split())
+
+
+@needs_bash
+def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk) -> None:
+    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.change(lambda: forge(desk.head / SUBMISSIONS / SLUG, lambda card: card.update(notes="How to run it again.")))
+    assert desk.verify().returncode == 1
+    told = desk.verify(f"continues={SLUG}")
+    assert told.returncode == 0, (told.stdout, told.stderr)
+
+
+@needs_bash
+@pytest.mark.parametrize("name", ["Rules of thumb", "rules of THUMB", "Ru1es of thurnb", "Rulеs of\u2800thumb"])
+def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
+    def add() -> None:
+        desk.add("newcomer")
+        forge(desk.head / SUBMISSIONS / "newcomer", lambda card: card.update(slug="newcomer", name=name))
+
+    desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
+    desk.change(add)
+    done = desk.verify()
+    assert done.returncode == 1
+    told = " ".join(done.stdout.split())
+    assert f"which is {SLUG}" in told or "invisible character" in told
+
+
+@needs_bash
+def test_the_second_look_runs_the_base_and_nothing_of_the_change(desk: Desk) -> None:
+    script = desk.base / ".ci"
+    desk.commit(desk.base, lambda: shutil.copytree(SCRIPT.parent, script))
+
+    def add_code() -> None:
+        desk.add()
+        evil = f"#!/bin/sh\ntouch {shlex.quote(str(desk.folder / 'was-run'))}\n"
+        python = f"open({str(desk.folder / 'was-run')!r}, 'w')\n"
+        for name in (".ci/verify-submissions", ".ci/second-look", "hooks/post-checkout", "bin/alps", "filter"):
+            path = desk.head / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(evil)
+            path.chmod(0o755)
+        for name in ("alps/__init__.py", "alps/__main__.py", "sitecustomize.py", "venv.py", "encodings.py"):
+            path = desk.head / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(python)
+        (desk.head / ".gitattributes").write_text("* filter=evil merge=evil diff=evil\n")
+
+    desk.change(add_code)
+    # A maintainer's own settings, such as hooks that lie in the repository, must not make the change's code run.
+    for key, value in (
+        ("core.hooksPath", "hooks"),
+        ("filter.evil.smudge", "./filter"),
+        ("filter.evil.process", "./filter"),
+        ("merge.evil.driver", "./filter"),
+    ):
+        desk.git(desk.base, "config", key, value)
+    desk.git(desk.base, "fetch", "--quiet", str(desk.head), "change")
+    done = desk.second_look("FETCH_HEAD", "main")
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert "files outside the submission's folder changed" in told
+    assert not (desk.folder / "was-run").exists()
+
+
+@needs_bash
+def test_the_second_look_passes_what_is_in_order_with_what_was_merged_since(desk: Desk) -> None:
+    desk.commit(desk.base, lambda: shutil.copytree(SCRIPT.parent, desk.base / ".ci"))
+    desk.change(desk.add)
+    desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
+    desk.git(desk.base, "fetch", "--quiet", str(desk.head), "change")
+    done = desk.second_look("FETCH_HEAD", "main")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.stdout.endswith("1 changed, 0 refused.\n")
+    assert not list((desk.folder / "tmp").iterdir())
+    for words, told in ((("nothing", "main"), "nothing is no commit"), ((), "takes CHANGE")):
+        done = desk.second_look(*words)
+        assert (done.returncode, told in done.stderr) == (2, True), done.stderr
 
 
 @needs_bash

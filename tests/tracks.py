@@ -137,5 +137,5 @@ def write_ability(folder: Path, number: int, *pairs: tuple[dict[str, Any], dict[
 
 
 def llm(url: str) -> tuple[str, ...]:
-    """Return the words that make both model and judge a server at `url`."""
-    return f"model={MODEL}", f"api_base={url}", f"judge={JUDGE}", f"judge_api_base={url}"
+    """Return the words that make both model and judge a server at `url`; baselines are not judged there."""
+    return f"model={MODEL}", f"api_base={url}", f"judge={JUDGE}", f"judge_api_base={url}", "baseline_records=0"

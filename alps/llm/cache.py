@@ -67,6 +67,7 @@ class Cache:
         self.rebuilt = False
         self.unkept = 0
         self._reason = ""
+        self._aside = path.with_suffix(".broken")
         self._closed = False
         self._rests_until = 0.0
         try:
@@ -94,8 +95,7 @@ class Cache:
         """What went wrong and did not end the run, a line each."""
         found = []
         if self.rebuilt:
-            aside = self.path.with_suffix(".broken").name
-            found.append(f"cache {self.path}: it could not be read, was put aside as {aside} and begun anew")
+            found.append(f"cache {self.path}: it could not be read, was put aside as {self._aside.name} and begun anew")
         if self.unkept:
             what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
             found.append(f"cache {self.path}: {what} could not be kept ({self._reason}), and may be asked for again")
@@ -118,7 +118,10 @@ class Cache:
         self.rebuilt = True
         if hasattr(self, "_db"):
             self._db.close()
-        self.path.replace(self.path.with_suffix(".broken"))
+        names = (".broken", *(f".{number}.broken" for number in range(2, 1_000)))
+        free = (path for path in map(self.path.with_suffix, names) if not path.exists())
+        self._aside = next(free, self._aside)  # one that was put aside before stays
+        self.path.replace(self._aside)
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 self.path.with_name(self.path.name + suffix).unlink()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import Limiter
 from alps.llm.pace import Pace
 from alps.llm.repair import Reading, looks_like_refusal, readings
+from alps.llm.secrets import masked
 from alps.llm.types import AnswerType, Completion, Read, Reply, Request, TransportError
 from alps.prompts import load_prompt
 from alps.schema import Outcome
@@ -104,7 +105,7 @@ class Client:
 
     async def _answer(self, request: Request[T], key: str) -> Completion[T]:
         if self._cache is not None and (stored := self._cache.get(key)) is not None:
-            completion = understand(stored, request.answer)
+            completion = understand(_without_secrets(stored, request.messages), request.answer)
             if completion.outcome == "ok":
                 self._ledger.totals.cached += 1
                 return completion
@@ -207,9 +208,18 @@ class Client:
     async def _send_in_time(self, request: Request[T], messages: list[dict[str, str]]) -> Reply:
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._send(request, messages)
+                return _without_secrets(await self._send(request, messages), messages)
         except TimeoutError as error:
             raise TransportError(f"no answer within {self._timeout:g} s", transient=True, status=408) from error
+
+
+def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:
+    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted in the next question."""
+
+    def asked() -> str:
+        return "\n".join(message["content"] for message in messages)
+
+    return replace(reply, text=masked(reply.text, asked), refusal=masked(reply.refusal, asked))
 
 
 def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:

@@ -14,15 +14,18 @@ import os
 import sys
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
 from alps.llm.prices import has_own_price, price_of
+from alps.llm.redirects import Refused, following_none, teach_clients
 from alps.llm.secrets import redact
 from alps.llm.types import Reply, Request, TransportError
 
@@ -42,7 +45,9 @@ def _libraries() -> SimpleNamespace:
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
         logger.setLevel(logging.CRITICAL)
-    litellm, instructor, processing = _imported("litellm", "instructor", "instructor.processing")
+    with _no_dotenv():
+        litellm, instructor, processing = _imported("litellm", "instructor", "instructor.processing")
+    teach_clients()
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     # To clients that it replaces, as each is after an hour, litellm keeps weak references, where it keeps any: one that
@@ -70,6 +75,27 @@ def _imported(*names: str) -> list[Any]:
             gc.enable()
 
 
+@contextmanager
+def _no_dotenv() -> Iterator[None]:
+    """Keep libraries from reading a `.env` of the working folder, or of one above it, while they are imported.
+
+    litellm reads one unless its mode is PRODUCTION: a file of a checkout could then send keys and dialogues elsewhere.
+    python-dotenv itself is switched off, too, for versions and libraries that ask it in other places. Both variables
+    are put back: a class under test may read its own file, and what it starts sees the user's environment.
+    """
+    switches = {"LITELLM_MODE": "PRODUCTION", "PYTHON_DOTENV_DISABLED": "1"}
+    before = {name: os.environ.get(name) for name in switches}
+    os.environ.update(switches)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def check_model(model: str, *, api_base: str | None) -> None:
     """Check that litellm knows where to send `model` and that its key is set, without a request.
 
@@ -88,6 +114,19 @@ def check_model(model: str, *, api_base: str | None) -> None:
     if missing and api_base is None:
         names = " and ".join(missing)
         raise CredentialError(f"model '{model}': set {names} in the environment (the key of {provider})")
+
+
+def endpoint_from_environment(model: str) -> tuple[str, str] | None:
+    """Return the variable of the environment that sends `model` elsewhere than to its provider, and the host there.
+
+    litellm and the providers' own clients read such variables: `OPENAI_BASE_URL`, `ANTHROPIC_API_BASE` and the like.
+    """
+    provider = _libraries().litellm.get_llm_provider(model)[1].upper()
+    names = (f"{provider}_{name}" for name in ("API_BASE", "BASE_URL", "API_BASE_URL", "ENDPOINT"))
+    for name in names:
+        if address := os.environ.get(name, "").strip():
+            return name, redact(urlsplit(address).netloc.rpartition("@")[2] or "another address")
+    return None
 
 
 def model_facts(model: str) -> dict[str, Any]:
@@ -125,10 +164,13 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
             options["api_key"] = _PLACEHOLDER_KEY
     if request.answer is not None:
         options |= json.loads(_shaped(request.answer.schema))
-    try:
-        return _reply(await libraries.litellm.acompletion(max_retries=0, **options), request.model)
-    except Exception as error:  # whatever a provider's client raises, no answer was heard
-        raise _transport_error(libraries.litellm.exceptions, error, request.model) from error
+    with following_none() as refused:
+        try:
+            return _reply(await libraries.litellm.acompletion(max_retries=0, **options), request.model)
+        except Exception as error:  # whatever a provider's client raises, no answer was heard
+            if refused.status is not None:
+                raise _redirected(refused) from error
+            raise _transport_error(libraries.litellm.exceptions, error, request.model) from error
 
 
 def _encodable(text: str) -> str:
@@ -197,6 +239,12 @@ def _transport_error(kinds: Any, error: Any, model: str) -> TransportError:
         refused=isinstance(error, kinds.ContentPolicyViolationError),
         fatal=fatal,
     )
+
+
+def _redirected(refused: Refused) -> TransportError:
+    where = redact(refused.host)[:200] or "an address that it does not name"
+    message = f"HTTP {refused.status}: the endpoint redirects to {where}, which is not followed; ask that one itself"
+    return TransportError(message, transient=False, status=refused.status)
 
 
 def _fatal(kinds: Any, error: Any, who: str, message: str, retry_after: float | None) -> AlpsError | None:

@@ -1,20 +1,162 @@
 """Keys are looked for, asked for by name, and never written."""
 
+import json
 import os
 import re
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlsplit
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))|JWT|COOKIE|BEARER"
+    r"|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|(?<!OLD).PWD$",
+    re.IGNORECASE,
+)
+_NAMES_ITS_VALUE = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|JWT|COOKIE|BEARER|PAT|PWD)S?_?\d*$",
+    re.IGNORECASE,
+)
+"""Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short values are no secret."""
 _SECRET_SHAPE = re.compile(r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}")
 _MASK = "[secret]"
+_LONG = 8
+"""Characters. From here on a value is masked wherever it stands, in the middle of words, too."""
+_SHORTEST, _SHORTEST_NUMBER = 3, 6
+"""Characters of what can be a secret at all: less is tried out in seconds, and stands in every second answer."""
+_WORDS = """
+    true false yes no on off none null nil empty unset undefined default auto enabled disabled unused n/a
+    dummy test testing example sample demo placeholder changeme change-me fake anything whatever
+    local localhost ollama lm-studio vllm root user admin guest public private basic bearer oauth oauth2
+    key token secret password api-key apikey api_key no-key nokey no_key not-needed notneeded not_needed
+"""
+_NO_SECRETS = frozenset(_WORDS.split())
+"""Values that switch something, or stand where a key is not needed; they are words of ordinary answers."""
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+
+_passed: set[str] = set()
+
+
+def keep_secret(names: Iterable[str]) -> None:
+    """Count variables as secret in this process whatever their names say: the user gave them to a program by name."""
+    _passed.update(names)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Tell whether a variable of the environment holds a secret, by its name or by a password in an address."""
+    return name in _passed or bool(_SECRET_NAME.search(name)) or bool(_password_of(value))
 
 
 def redact(text: str) -> str:
-    """Replace every value of a secret-looking environment variable, and every key-shaped word, in `text`."""
-    secrets = {value for name, value in os.environ.items() if len(value) >= 8 and _SECRET_NAME.search(name)}
-    for secret in sorted(secrets, key=len, reverse=True):  # a secret may begin like a shorter one
+    """Mask every long value of a secret variable, and every key-shaped word, in what we write ourselves."""
+    long = {value for value in _secrets().values() if len(value) >= _LONG}
+    for secret in sorted(long, key=len, reverse=True):  # a secret may begin like a shorter one
         text = text.replace(secret, _MASK)
     return _SECRET_SHAPE.sub(_MASK, text)
+
+
+def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
+    """Mask the values of secret variables, short ones too, in every text and key of an answer as plain JSON.
+
+    Values of fewer than 8 characters are masked as whole words alone. What stands in what was `asked` stays: an answer
+    that repeats the dialogue tells nobody anything, and a short value may well be a word of it.
+    """
+    pattern = _pattern(frozenset(_secrets().values()))
+    if pattern is None:
+        return answer
+
+    def of_match(match: re.Match[str]) -> str:
+        return match[0] if match[0] in asked() else _MASK
+
+    def of(node: Any) -> Any:
+        if isinstance(node, str):
+            return pattern.sub(of_match, node)
+        if isinstance(node, dict):
+            return {of(key): of(value) for key, value in node.items()}
+        return [of(value) for value in node] if isinstance(node, list | tuple) else node
+
+    return of(answer)
+
+
+def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
+    """Return the name of a variable whose secret value stands in `text`, at any length; None where there is none.
+
+    Args:
+        text: What is to be published.
+        also: Variables that are secret whatever their names say.
+    """
+    for name, value in _secrets(also).items():
+        pattern = _pattern(frozenset({value}))
+        if pattern is not None and pattern.search(text):
+            return name
+    return None
+
+
+def _secrets(also: Iterable[str] = ()) -> dict[str, str]:
+    """Return the values that are secret, by the names of their variables."""
+    own = {*_passed, *also}
+    secrets = ((name, _secret_of(name, text.strip(), own=name in own)) for name, text in os.environ.items())
+    return {name: secret for name, secret in secrets if secret is not None}
+
+
+@lru_cache(maxsize=1024)
+def _secret_of(name: str, value: str, *, own: bool) -> str | None:
+    """Return the secret in a variable; cached, as every answer is searched for those of the whole environment."""
+    if own or _SECRET_NAME.search(name):
+        names_it = own or _NAMES_ITS_VALUE.search(name) is not None
+        return value if _may_be_one(value, names_it=names_it) else None
+    password = _password_of(value)
+    return password if password and _may_be_one(password, names_it=True) else None
+
+
+def _may_be_one(value: str, *, names_it: bool) -> bool:
+    if value.casefold() in _NO_SECRETS or len(set(value)) <= 1:
+        return False
+    shortest = _SHORTEST_NUMBER if value.isdecimal() else _SHORTEST
+    return len(value) >= (shortest if names_it else _LONG)
+
+
+def _password_of(value: str) -> str | None:
+    """Return the password in an address such as that of a proxy or a database."""
+    if "://" not in value or "@" not in value:
+        return None
+    try:
+        return urlsplit(value).password
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
+    """Return what finds secrets in a text, as they are and as JSON and addresses escape them, the longest first."""
+    if not secrets:
+        return None
+    forms = {form for secret in secrets for form in _forms(secret)}
+    ordered = sorted(forms, key=lambda form: (-len(form), form))
+    return re.compile("|".join(_as_found(form) for form in ordered))
+
+
+def _forms(secret: str) -> set[str]:
+    escaped = {json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    return {secret, quote(secret, safe=""), *escaped}
+
+
+def _as_found(form: str) -> str:
+    word = re.escape(form)
+    return word if len(form) >= _LONG else rf"(?<![A-Za-z0-9]){word}(?![A-Za-z0-9])"
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Read `NAME,NAME`, sorted and each once.
+
+    Raises:
+        ValueError: If one is no name of a variable; its text is not repeated, as it may hold a value.
+    """
+    names = tuple(sorted({name.strip() for name in text.split(",")}))
+    if not all(_VARIABLE.fullmatch(name) for name in names):
+        raise ValueError("it takes names of environment variables with commas between them, without values")
+    return names
 
 
 def check_address(url: str) -> None:

@@ -60,6 +60,7 @@ class Request(Generic[T]):
         repeat: Which of several independent draws this is; only part of the cache key.
         purpose: `generate` or `judge`; only for the ledger.
         about: The record that this is about; only for the ledger.
+        certain: Whether it is sure to be asked; an estimate counts the others in its upper bound alone.
     """
 
     model: str
@@ -70,6 +71,7 @@ class Request(Generic[T]):
     repeat: int = 0
     purpose: str = "generate"
     about: str = ""
+    certain: bool = True
 
 
 @dataclass(frozen=True)

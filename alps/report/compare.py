@@ -28,12 +28,14 @@ from alps.report.comparable import (
 from alps.report.found import read_wanted
 from alps.report.runs import Run, letter_of
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.paired import Difference, McNemar, Ranked, holm, paired_difference, paired_mcnemar, tie_classes
+from alps.stats.paired import Difference, McNemar, Ranked, holm, paired_difference, paired_mcnemar, shared_letters
 from alps.tasks import Metric
 
 Values = Mapping[str, Mapping[str, float]]
 """By benchmark_id: the value of each metric that is defined for the record."""
 
+SIGNIFICANT = 0.05
+"""The highest p that is bold, and tells two runs apart."""
 _ROUNDING = 1e-12
 
 
@@ -42,7 +44,7 @@ class CompareSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    seed: Annotated[int, Field(ge=0, description="of the resampling")] = 0
+    seed: Annotated[int, Field(ge=0, description="taken from older commands; nothing is drawn")] = 0
     format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 
@@ -78,7 +80,7 @@ class Contrast:
         p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of `difference`. None
             with fewer than two sessions.
         exact: Whether `p` is exact.
-        corrected: `p` by Holm's method over everything tested between these two runs, on all tracks.
+        corrected: `p` by Holm's method over everything tested between any two of the runs, on all tracks.
         clusters: How many sessions the records come from.
     """
 
@@ -133,8 +135,13 @@ class Comparison:
     seed: int
 
     def tests(self, first: str, second: str) -> int:
-        """Return over how many tests the p-values between two runs are corrected."""
-        return sum(contrast.corrected is not None for contrast in self._between(first, second))
+        """Return how many tests there are between two runs."""
+        return sum(c.corrected is not None for c in self._contrasts() if (c.first, c.second) == (first, second))
+
+    @property
+    def family(self) -> int:
+        """Over how many tests every p is corrected: all that are shown."""
+        return sum(contrast.corrected is not None for contrast in self._contrasts())
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -150,13 +157,13 @@ class Comparison:
                 f"{one.letter}-{other.letter}": self.tests(one.letter, other.letter)
                 for one, other in combinations(self.sides, 2)
             },
+            "family": self.family,
             "tracks": {found.track: self._track_json(found) for found in self.tracks},
             "notes": list(self.notes),
         }
 
-    def _between(self, first: str, second: str) -> list[Contrast]:
-        contrasts = (c for track in self.tracks for metric in track.metrics for c in metric.contrasts)
-        return [contrast for contrast in contrasts if (contrast.first, contrast.second) == (first, second)]
+    def _contrasts(self) -> list[Contrast]:
+        return _contrasts_of(self.tracks)
 
     def _track_json(self, found: TrackComparison) -> dict[str, Any]:
         return {
@@ -173,7 +180,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
 
     Args:
         folders: At least two run folders; differences are of an earlier one less a later one.
-        seed: Of the resampling, ≥ 0.
+        seed: Of older commands; nothing is drawn.
 
     Raises:
         UsageError: If there are fewer than two runs, one is named twice or not finished, or they have no track in
@@ -188,7 +195,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
     values = {letter: _values_of(run) for letter, run in by_letter.items()}
-    tracks = [_compare_track(by_letter, track, values, seed=seed) for track in shared]
+    tracks = [_compare_track(by_letter, track, values) for track in shared]
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
     return Comparison(sides, _corrected(tracks), tuple(_notes(by_letter, shared)), seed)
@@ -222,9 +229,7 @@ def _values_of(run: Run) -> dict[str, dict[str, dict[str, float]]]:
     }
 
 
-def _compare_track(
-    runs: Mapping[str, Run], track: str, values: Mapping[str, Mapping[str, Values]], *, seed: int
-) -> TrackComparison:
+def _compare_track(runs: Mapping[str, Run], track: str, values: Mapping[str, Mapping[str, Values]]) -> TrackComparison:
     own = {letter: values[letter].get(track, {}) for letter in runs}
     first, *others = own.values()
     ids = [name for name in first if all(name in other for other in others)]
@@ -237,7 +242,7 @@ def _compare_track(
     if sessions is None:
         notes.append("The data was not found again, or has changed: each record stands alone in intervals and tests")
     clusters = sessions or {name: name for name in ids}
-    found = tuple(_compare_metric(metric, own, ids, clusters, seed=seed) for metric in metrics)
+    found = tuple(_compare_metric(metric, own, ids, clusters) for metric in metrics)
     known = None if sessions is None else len(set(sessions.values()))
     return TrackComparison(track, len(ids), known, counts, found, tuple(notes))
 
@@ -290,18 +295,21 @@ def _conditions(run: Run, track: str) -> str:
 
 
 def _compare_metric(
-    metric: Metric, values: Mapping[str, Values], ids: Sequence[str], clusters: Mapping[str, str], *, seed: int
+    metric: Metric, values: Mapping[str, Values], ids: Sequence[str], clusters: Mapping[str, str]
 ) -> MetricComparison:
     pairs = combinations(values, 2)
-    contrasts = tuple(_contrast(metric.name, pair, values, ids, clusters, seed=seed) for pair in pairs)
+    contrasts = tuple(_contrast(metric, pair, values, ids, clusters) for pair in pairs)
     ranked: tuple[Ranked, ...] = ()
     if len(values) > 2:
         shared = [name for name in ids if all(metric.name in own[name] for own in values.values())]
-        sign = -1.0 if metric.lower_is_better else 1.0
-        columns = {letter: sign * _column(own, shared, metric.name) for letter, own in values.items()}
-        ranked = tie_classes(columns, [clusters[name] for name in shared], seed=seed)
-        if metric.lower_is_better:
-            ranked = tuple(replace(one, estimate=_negated(one.estimate)) for one in ranked)
+        groups = [clusters[name] for name in shared]
+        means = {
+            letter: clustered_mean(_column(own, shared, metric.name), groups, bounds=(metric.lowest, metric.highest))
+            for letter, own in values.items()
+        }
+        sign = 1.0 if metric.lower_is_better else -1.0
+        order = sorted(means, key=lambda letter: (sign * (means[letter].value or 0.0), letter))
+        ranked = tuple(Ranked(letter, means[letter], ()) for letter in order)
     return MetricComparison(metric, contrasts, ranked)
 
 
@@ -309,24 +317,13 @@ def _column(values: Values, ids: Sequence[str], metric: str) -> Floats:
     return np.array([values[name][metric] for name in ids], dtype=np.float64)
 
 
-def _negated(estimate: Estimate) -> Estimate:
-    value, low, high = (None if x is None else -x for x in (estimate.value, estimate.high, estimate.low))
-    return Estimate(value, low, high, estimate.n)
-
-
 def _contrast(
-    metric: str,
-    pair: tuple[str, str],
-    values: Mapping[str, Values],
-    ids: Sequence[str],
-    clusters: Mapping[str, str],
-    *,
-    seed: int,
+    metric: Metric, pair: tuple[str, str], values: Mapping[str, Values], ids: Sequence[str], clusters: Mapping[str, str]
 ) -> Contrast:
-    both = [name for name in ids if all(metric in values[letter][name] for letter in pair)]
-    first, second = (_column(values[letter], both, metric) for letter in pair)
-    groups = [clusters[name] for name in both]
-    difference = paired_difference(first, second, groups, seed=seed)
+    both = [name for name in ids if all(metric.name in values[letter][name] for letter in pair)]
+    first, second = (_column(values[letter], both, metric.name) for letter in pair)
+    groups, bounds = [clusters[name] for name in both], (metric.lowest, metric.highest)
+    difference = paired_difference(first, second, groups, bounds=bounds)
     if difference.detectable is not None and difference.detectable <= _ROUNDING:
         difference = replace(difference, detectable=None)  # no spread was seen: not that anything would be found
     binary = bool(both) and {*first.tolist(), *second.tolist()} <= {0.0, 1.0}
@@ -335,7 +332,7 @@ def _contrast(
     exact = mcnemar if len(set(groups)) == len(groups) > 1 else None
     return Contrast(
         *pair,
-        scores=(clustered_mean(first, groups, seed=seed), clustered_mean(second, groups, seed=seed)),
+        scores=(clustered_mean(first, groups, bounds=bounds), clustered_mean(second, groups, bounds=bounds)),
         difference=difference,
         mcnemar=mcnemar,
         p=difference.p if exact is None else exact.p,
@@ -344,28 +341,39 @@ def _contrast(
     )
 
 
+def _contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
+    return [contrast for track in tracks for metric in track.metrics for contrast in metric.contrasts]
+
+
 def _corrected(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
-    """Correct the p-values between any two runs for all metrics on all tracks that were tested."""
-    families: dict[tuple[str, str], list[float]] = {}
-    contrasts = [c for track in tracks for metric in track.metrics for c in metric.contrasts]
-    for contrast in contrasts:
-        if contrast.p is not None:
-            families.setdefault((contrast.first, contrast.second), []).append(contrast.p)
-    corrected = {pair: iter(holm(ps)) for pair, ps in families.items()}
+    """Correct every p for everything that is tested: all pairs of runs, all metrics, all tracks.
+
+    One family, since a reader looks for any bold p: with a family for each pair of three equal runs, one of the three
+    would be bold in up to 15 % of tables. Letters of ties follow from the same p.
+    """
+    corrected = iter(holm([contrast.p for contrast in _contrasts_of(tracks) if contrast.p is not None]))
 
     def of(contrast: Contrast) -> Contrast:
-        if contrast.p is None:
-            return contrast
-        return replace(contrast, corrected=next(corrected[contrast.first, contrast.second]))
+        return contrast if contrast.p is None else replace(contrast, corrected=next(corrected))
 
-    return tuple(
-        replace(track, metrics=tuple(replace(m, contrasts=tuple(of(c) for c in m.contrasts)) for m in track.metrics))
-        for track in tracks
-    )
+    def told_apart(metric: MetricComparison) -> MetricComparison:
+        contrasts = tuple(of(contrast) for contrast in metric.contrasts)
+        return replace(metric, contrasts=contrasts, ranked=_with_letters(metric.ranked, contrasts))
+
+    return tuple(replace(track, metrics=tuple(told_apart(m) for m in track.metrics)) for track in tracks)
+
+
+def _with_letters(ranked: Sequence[Ranked], contrasts: Sequence[Contrast]) -> tuple[Ranked, ...]:
+    """Give runs the letters of their ties: those share one that are not told apart."""
+    places = {one.name: place for place, one in enumerate(ranked)}
+    apart = [(c.first, c.second) for c in contrasts if c.corrected is not None and c.corrected <= SIGNIFICANT]
+    different = [(places[first], places[second]) for first, second in apart] if ranked else []
+    letters = shared_letters(len(ranked), different)
+    return tuple(replace(one, letters=own) for one, own in zip(ranked, letters, strict=True))
 
 
 def _metric_json(found: MetricComparison) -> dict[str, Any]:
-    ranked = [{"run": one.name, **asdict(one.estimate), "ties": list(one.letters)} for one in found.ranked]
+    ranked = [{"run": one.name, **one.estimate.row, "ties": list(one.letters)} for one in found.ranked]
     return {
         "lower_is_better": found.metric.lower_is_better,
         "differences": [_contrast_json(contrast) for contrast in found.contrasts],
@@ -377,8 +385,8 @@ def _contrast_json(contrast: Contrast) -> dict[str, Any]:
     return {
         "first": contrast.first,
         "second": contrast.second,
-        "scores": [asdict(score) for score in contrast.scores],
-        "difference": asdict(contrast.difference.estimate),
+        "scores": [score.row for score in contrast.scores],
+        "difference": contrast.difference.estimate.row,
         "clusters": contrast.clusters,
         "test": "mcnemar" if contrast.exact else "clustered_t",
         "p": contrast.p,

@@ -6,14 +6,13 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.report.compare import Comparison, Contrast, MetricComparison, Side, TrackComparison
+from alps.report.compare import SIGNIFICANT, Comparison, Contrast, MetricComparison, Side, TrackComparison
 from alps.report.numbers import counted, interval, number, signed
 from alps.report.runs import visible
 from alps.report.tables import close_table
 from alps.report.terminal import WIDTH
 from alps.tasks import Metric
 
-SIGNIFICANT = 0.05
 _RUNS_A_TABLE = 5
 _NARROW = 76
 _LOWER = " ↓"
@@ -96,8 +95,9 @@ def _discordant(found: TrackComparison) -> Iterator[Text]:
         if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
             continue
         counts = f"{test.first_only} only in {contrast.first}, {test.second_only} only in {contrast.second}"
-        alone = "" if contrast.exact else " if the records of a session were independent"
-        yield Text(visible(f"{metric.metric.title.strip()}: {counts}; exact McNemar p {_p(test.p)}{alone}."))
+        # Of records that belong together its p is none, and another than the table's would be a test of its own.
+        exact = f"; exact McNemar p {_p(contrast.corrected)}" if contrast.exact else ""
+        yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
 
 
 def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
@@ -150,12 +150,11 @@ def _account(sides: Sequence[Side], found: TrackComparison) -> str:
 
 def _explanations(comparison: Comparison, *, narrow: bool) -> list[str]:
     pairs = {contrast for track in comparison.tracks for metric in track.metrics for contrast in metric.contrasts}
-    letters = sorted({(contrast.first, contrast.second) for contrast in pairs})
-    tests = sorted({comparison.tests(*pair) for pair in letters})
-    if not tests or not tests[-1]:
-        return []
-    many = f"{'up to ' if len(tests) > 1 else ''}{counted(tests[-1], 'test')}"
-    lines = [f"p: Holm-corrected for {many} between two runs; bold: at most .05."]
+    reasons = dict.fromkeys(c.difference.estimate.reason for c in pairs if c.difference.estimate.reason)
+    lines = [f"No interval: {reason}." for reason in reasons]
+    if not comparison.family:
+        return lines
+    lines.append(f"p: Holm-corrected for {counted(comparison.family, 'test')}, all that are shown; bold: at most .05.")
     if any(contrast.exact for contrast in pairs):
         lines.append("  McNemar's exact test where scores are 0 or 1 and every record stands alone.")
     if not narrow:
@@ -163,7 +162,7 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> list[str]:
     if any(metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics):
         lines.append(f"{_LOWER.strip()}: lower is better.")
     if len(comparison.sides) > 2:
-        lines.append("ties: runs that share a letter are not told apart (Holm over the pairs).")
+        lines.append("ties: runs that share a letter are not told apart by these p.")
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from alps.data.hub import HUB, HubSplit
 from alps.data.pools import PoolSource
 from alps.data.release import Row, Split, open_split, read_samples, read_track, track_hash
-from alps.errors import AlpsError, UsageError
+from alps.errors import AlpsError, CodeNotImportedError, UsageError
 from alps.jsonl import dump
 from alps.report.runs import Key, Run
 
@@ -42,6 +42,8 @@ def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
         if "pools" in run.tracks[track]:
             return _from_pools(run, track, wanted)
         return _from_files(run, track, wanted)
+    except CodeNotImportedError as error:
+        return Samples({}, f"dialogues and gold are not shown: {error}")
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return Samples({}, f"dialogues and gold are not shown, the data was not found again: {error}")
 

@@ -12,7 +12,7 @@ from alps.errors import RunFolderError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.report.comparisons import Head, ability_tables, compare_sections, recall_curves
 from alps.report.numbers import counted, interval, number
-from alps.report.page_file import write_page
+from alps.report.page_file import refuse_other_file, write_page
 from alps.report.runs import Run, folded_away, letter_of, open_run, visible
 from alps.report.sections import build_section
 from alps.report.tables import conditions
@@ -44,11 +44,13 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
         out: The HTML file.
 
     Raises:
-        UsageError: If there is no run, one of them is not finished, or `out` is a folder.
+        UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file of
+            another kind.
         RunFolderError: If a file of a run can't be read, or the page can't be written.
     """
     if out.is_dir():
         raise UsageError(f"out={out}: a folder is there; name a file, such as {out / 'report.html'}")
+    refuse_other_file(out)
     runs = [open_run(folder) for folder in run_folders]
     if not runs:
         raise UsageError("no run to report on")

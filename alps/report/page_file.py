@@ -1,8 +1,30 @@
 """Writing a page as one file, whole or not at all."""
 
+import os
 from pathlib import Path
 
-from alps.errors import RunFolderError
+from alps.errors import RunFolderError, UsageError
+
+_MARKS = (b"<!doctype html>", b'<meta name="referrer" content="no-referrer">')
+"""What the beginning of every page of ours holds."""
+_BEGINNING = 4_096
+
+
+def refuse_other_file(path: Path) -> None:
+    """Refuse to write a page over a file that is no page of ours.
+
+    Raises:
+        UsageError: If it is one, or can't be read.
+    """
+    if not os.path.lexists(path):
+        return
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except OSError as error:
+        raise UsageError(f"out={path}: {error.strerror or error}; name another file") from error
+    if beginning and not all(mark in beginning for mark in _MARKS):
+        raise UsageError(f"out={path}: a file is there that is no report; name another one, or move it")
 
 
 def write_page(page: str, path: Path) -> Path:
@@ -13,7 +35,7 @@ def write_page(page: str, path: Path) -> Path:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.tmp")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         temporary.write_bytes(page.encode(errors="replace"))
         temporary.replace(path)
     except OSError as error:

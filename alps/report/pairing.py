@@ -14,6 +14,7 @@ _WORDS = {
     "gold": {
         "same": "{other} says the same",
         "narrower": "{other} is narrower",
+        "bundle": "{other} states it among other facts: a bundle matches nothing",
         "broader": "{other} is broader: too general to match",
         "conflicting": "{other} conflicts",
         "related": "{other} is only related",
@@ -21,6 +22,7 @@ _WORDS = {
     "predicted": {
         "same": "says the same as {other}",
         "narrower": "narrower than {other}",
+        "bundle": "states several facts, {other} among them",
         "broader": "broader than {other}",
         "conflicting": "conflicts with {other}",
         "related": "only related to {other}",
@@ -125,10 +127,16 @@ def align(
         rows.append(Pairing("missed", gold=side, remarks=_remarks(item["id"], "gold", others, taken)))
     rows += [pairing for pairing, _ in kept]
     support = {item["id"]: item for item in ((verdict or {}).get("support") or {}).get("items", ())}
+    aside = {item["id"]: item for item in score.get("set_aside", ())}
     for item in score["extra"]:
         side = predictions.get(item["id"]) or Side(item["id"], item["value"])
-        remarks = (*_support(support.get(item["id"])), *_remarks(item["id"], "predicted", others, taken))
-        rows.append(Pairing("extra", predicted=side, remarks=remarks))
+        too_long = ("too long to be one memory",) if aside.get(item["id"], {}).get("reason") == "too long" else ()
+        remarks = _remarks(item["id"], "predicted", others, taken)
+        rows.append(Pairing("extra", predicted=side, remarks=(*too_long, *_support(support.get(item["id"])), *remarks)))
+    for item in aside.values():
+        if item["reason"].startswith("repeats "):
+            side = predictions.get(item["id"]) or Side(item["id"], item["value"])
+            rows.append(Pairing("repeated", predicted=side, remarks=(f"{item['reason']}: counted once",)))
     return rows
 
 

@@ -25,7 +25,8 @@ class Pairing:
     """One row of gold beside prediction.
 
     `kind` is `matched`, `missed` (gold alone), `extra` (prediction alone), `kept` (a prediction that keeps an old
-    memory which should be gone), or `unjudged`. `remarks` tell what else the judge said of the memories in it.
+    memory which should be gone), `repeated` (a near copy of another prediction), or `unjudged`. `remarks` tell what
+    else the judge said of the memories in it.
     """
 
     kind: str

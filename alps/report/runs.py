@@ -12,6 +12,8 @@ from alps.errors import RunFolderError, UsageError, closest
 from alps.jsonl import Row, scan
 from alps.report.tables import lead_of
 from alps.tasks import Metric, Task, TaskOptions, load_tracks
+from alps.tasks.registry import not_importable
+from alps.tasks.unimported import stand_in
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
 RUNS = Path("runs")
@@ -97,15 +99,27 @@ class Run:
     def tasks(self) -> dict[str, Task]:
         """The task of each track of the run, in the order of the run.
 
+        A task of the user's own that the command line does not name is not imported: a stand-in shows what its
+        summary records.
+
         Raises:
             UsageError: If the manifest names a task that is not known.
             RunFolderError: If it names a track that its settings do not choose.
         """
         settings = self.manifest["settings"]
-        known = {task.track: task for task in load_tracks(str(settings.get("task")), options_of(settings))}
+        names = str(settings.get("task"))
+        closed = not_importable(names)
+        ours = ",".join(name for name in names.split(",") if name not in closed)
+        known = {task.track: task for task in load_tracks(ours, options_of(settings))} if ours else {}
+        if closed:
+            known |= {track: self._stand_in(closed, track) for track in self.tracks if track not in known}
         if lost := next((track for track in self.tracks if track not in known), None):
             raise RunFolderError(f"{self.folder / MANIFEST}: its settings give no track '{lost}'")
         return {track: known[track] for track in self.tracks}
+
+    def _stand_in(self, names: Sequence[str], track: str) -> Task:
+        tracks = self.summary["tracks"] if self.summary is not None else {}
+        return stand_in(",".join(names), track, tracks.get(track))
 
     @property
     def task_names(self) -> list[str]:

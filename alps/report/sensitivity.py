@@ -176,7 +176,7 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
             continue
         if same := [wording.name for wording in done.plan.wordings[1:] if wording.name not in names]:
             notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
-        tracks.append(_on_track(track, metric, having, [OURS, *names], seed=seed))
+        tracks.append(_on_track(track, metric, having, [OURS, *names]))
     notes += [f"Left out ({why}): {', '.join(names)}" for why, names in left_out.items()]
     folders = {letter_of(place): source for place, source in enumerate(done.plan.sources)}
     named = {letter: (folder, runs[letter][OURS].model) for letter, folder in folders.items()}
@@ -197,7 +197,7 @@ def _rewords(wording: Wording, run: Run, track: str) -> bool:
 
 
 def _on_track(
-    track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], names: Sequence[str], *, seed: int
+    track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], names: Sequence[str]
 ) -> TrackSensitivity:
     values = {letter: {name: _values(row[name], track, metric.name) for name in names} for letter, row in runs.items()}
     ids = dict.fromkeys(i for own in values.values() for value in own.values() for i in value)
@@ -206,9 +206,9 @@ def _on_track(
     spreads = []
     for letter, own in values.items():
         rows = {name: runs[letter][name] for name in names}
-        found = _under(track, own, rows, clusters, seed=seed)
+        found = _under(track, own, rows, clusters, bounds=(metric.lowest, metric.highest))
         spreads.append(_spread(letter, list(own.values()), found, None if sessions is None else clusters))
-    ranking = _rank(metric, values, names, clusters, seed=seed) if len(runs) > 1 else None
+    ranking = _rank(metric, values, names, clusters) if len(runs) > 1 else None
     return TrackSensitivity(track, metric, tuple(spreads), ranking)
 
 
@@ -231,7 +231,12 @@ def _sessions(run: Run, track: str, ids: Sequence[str]) -> dict[str, str] | None
 
 
 def _under(
-    track: str, values: Mapping[str, _Values], runs: Mapping[str, Run], clusters: Mapping[str, str], *, seed: int
+    track: str,
+    values: Mapping[str, _Values],
+    runs: Mapping[str, Run],
+    clusters: Mapping[str, str],
+    *,
+    bounds: tuple[float, float],
 ) -> list[UnderWording]:
     ids = _shared(list(values.values()))
     groups = [clusters[name] for name in ids]
@@ -244,8 +249,8 @@ def _under(
             UnderWording(
                 name,
                 run.folder,
-                score=clustered_mean(column, groups, seed=seed),
-                difference=paired_difference(column, ours, groups, seed=seed).estimate if other else None,
+                score=clustered_mean(column, groups, bounds=bounds),
+                difference=paired_difference(column, ours, groups, bounds=bounds).estimate if other else None,
                 changed=float(np.mean(_apart(column, ours))) if other and ids else None,
                 unscored=int(said["unscored"]),
                 failures=dict(said["failed_judgements"]),
@@ -279,8 +284,6 @@ def _rank(
     values: Mapping[str, Mapping[str, _Values]],
     names: Sequence[str],
     clusters: Mapping[str, str],
-    *,
-    seed: int,
 ) -> Ranking | None:
     """Rank runs under each wording; None where they have no record in common."""
     ids = _shared([own for row in values.values() for own in row.values()])
@@ -296,7 +299,7 @@ def _rank(
         ahead = [row[one] - row[other] for row in goodness.values()]
         if min(ahead) < 0 < max(ahead):
             differences = {
-                name: paired_difference(row[one], row[other], groups, seed=seed).estimate
+                name: paired_difference(row[one], row[other], groups, bounds=(metric.lowest, metric.highest)).estimate
                 for name, row in columns.items()
             }
             flips.append(Flip(one, other, differences))

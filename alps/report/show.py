@@ -21,9 +21,12 @@ from alps.report.runs import MEANINGS, Key, Run, folded_away, open_run, visible
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
-_SIGNS = {"same": "=", "narrower": "⊂", "broader": "⊃", "conflicting": "≠", "related": "~"}
-_STYLES = {"matched": "green", "missed": "red", "extra": "yellow", "kept": "red", "unjudged": "dim"}
-_KINDS = {"matched": "matched", "missed": "missed", "kept": "kept", "extra": "extra", "unjudged": "not judged"}
+_SIGNS = {"same": "=", "narrower": "⊂", "bundle": "⊎", "broader": "⊃", "conflicting": "≠", "related": "~"}
+_STYLES = {"matched": "green", "missed": "red", "extra": "yellow", "kept": "red", "unjudged": "dim", "repeated": "dim"}
+_KINDS = {
+    **{kind: kind for kind in ("matched", "missed", "kept", "extra", "repeated")},
+    "unjudged": "not judged",
+}
 _MARKED = "bold underline"
 _LINE_BREAKS = re.compile(r"\n\s*")
 

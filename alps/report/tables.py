@@ -58,7 +58,7 @@ def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_tota
         if stage.unpriced:
             notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
         if stage.calls and stage.most_tokens is None:
-            bound = "judge_max_tokens=" if stage.name == "judge" else "max_tokens="
+            bound = "max_tokens=" if stage.name == "generate" else "judge_max_tokens="
             notes.append(f"{stage.model}: how much it can answer is unknown; {bound} bounds it.")
     costs, tokens = [stage.most_cost for stage in stages], [stage.most_tokens for stage in stages]
     if max_cost is not None and None not in costs:
@@ -216,6 +216,7 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     lines += [f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)." for cut in _cut(found)]
     said = [f"{found['repaired']} mended"] if found["repaired"] else []
     counts = found.get("counts", {})
+    lines += relation_lines(counts)
     if cut := counts.get("histories_cut"):
         said.append(f"{counted(cut, 'history', 'histories')} cut to fit the window")
     if enforced := counts.get("enforced"):
@@ -234,6 +235,23 @@ def _account(found: Mapping[str, Any]) -> list[str]:
     return [*lines, f"Among them {', '.join(said)}."] if said else lines
 
 
+def relation_lines(counts: Mapping[str, int]) -> list[str]:
+    """Return the shares of matches by relation, and how many predictions could not match and why."""
+    lines = []
+    same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
+    if matched := same + narrower:
+        shares = f"{same / matched:.0%} same, {narrower / matched:.0%} narrower (adds supported detail)"
+        lines.append(f"{counted(matched, 'match', 'matches')}: {shares}.")
+    reasons = {
+        "bundles": "state several facts (bundle)",
+        "unsupported_detail": "add detail that the dialogue does not support",
+        "invalid_items": "are too long to be one memory",
+        "repeated_items": "nearly repeat another, counted once",
+    }
+    aside = [f"{counts[name]} {reason}" for name, reason in reasons.items() if counts.get(name)]
+    return [*lines, f"Predictions that match nothing: {'; '.join(aside)}."] if aside else lines
+
+
 def _cut(found: Mapping[str, Any]) -> list[int]:
     """Return how many answers ended before they were complete, if any did."""
     return [found["truncated"]] if found.get("truncated") else []
@@ -245,9 +263,22 @@ def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
     return [m.title.strip() for m, score in shown if score and score["value"] is None and "unscored" not in score]
 
 
+def reasons_of(summary: Mapping[str, Any]) -> list[str]:
+    """Return why figures of a run have no interval, each reason once, with the tracks where there are several."""
+    of_tracks: dict[str, list[str]] = {}
+    for track, found in summary["tracks"].items():
+        floors = found["floors"].values()
+        rows = [*found["scores"].values(), *(row for floor in floors for row in floor["scores"].values())]
+        for reason in dict.fromkeys(row["reason"] for row in rows if "reason" in row):
+            of_tracks.setdefault(reason, []).append(track)
+    several = len(summary["tracks"]) > 1
+    return [f"{reason} ({', '.join(tracks)})" if several else reason for reason, tracks in of_tracks.items()]
+
+
 def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> list[str]:
     scores = [score for found in summary["tracks"].values() for score in found["scores"].values()]
     lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
+    lines += [f"No interval: {reason}." for reason in reasons_of(summary)]
     bare = dict.fromkeys(
         title for track, found in summary["tracks"].items() for title in undefined(found, metrics[track])
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from alps.run.column import Column
 from alps.schema import FAILURES
-from alps.stats.bootstrap import Estimate, Floats, clustered_mean, clustered_ratio
+from alps.stats.bootstrap import Estimate, Floats, clustered_difference, clustered_mean, clustered_ratio
 from alps.tasks import Metric, Scored
 
 Integers = NDArray[np.int64]
@@ -67,21 +67,21 @@ class Board:
         """Return the sum of every count over the scored records, by name."""
         return {name: self.total(name) for name in sorted(self._counts)}
 
-    def estimate(self, metric: Metric, *, seed: int) -> Estimate:
+    def estimate(self, metric: Metric) -> Estimate:
         """Estimate one metric over the records for which it is defined."""
         if metric.numerator is not None and metric.denominator is not None:
             above, below = self._weighted(metric.numerator), self._weighted(metric.denominator)
-            return clustered_ratio(above, below, self._clusters(), seed=seed)
+            return clustered_ratio(above, below, self._clusters(), bounds=_bounds_of(metric))
         values = self._column(metric.name)
         defined = ~np.isnan(values)
-        return clustered_mean(values[defined], self._clusters()[defined], seed=seed)
+        return clustered_mean(values[defined], self._clusters()[defined], bounds=_bounds_of(metric))
 
-    def difference(self, other: "Board", metric: Metric, *, seed: int) -> Estimate:
+    def difference(self, other: "Board", metric: Metric) -> Estimate:
         """Estimate the paired difference of a mean metric to `other`, over the records both have."""
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
-        return clustered_mean(mine[at] - theirs[there], clusters[at], seed=seed)
+        return clustered_difference(mine[at], theirs[there], clusters[at], bounds=_bounds_of(metric))
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
         """Return the mean of a metric in each repeat, in the order of the repeats; None where no record has it."""
@@ -129,6 +129,10 @@ class Board:
         if len(found) < len(rows):  # several repeats; one by one, as any other mean is taken, to the last digit
             means = np.array([part.mean() for part in np.split(means, first[1:])])
         return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
+
+
+def _bounds_of(metric: Metric) -> tuple[float, float]:
+    return metric.lowest, metric.highest
 
 
 def count_failure(board: Board, outcome: str) -> None:

@@ -50,6 +50,8 @@ from alps.schema import UNHEARD, Outcome
 from alps.settings import CalibrateSettings
 
 SAMPLE = "sample.json"
+COMPANIONS = 4
+"""Pairs of other items that a judge which is asked several times is shown with each pair of the stress set."""
 _NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
 _CHOSEN = "pairs were chosen by a judge's verdicts and by likeness: sensitivity and base rates are not those of a run"
 
@@ -220,7 +222,8 @@ async def _ask_all(
     """
     judge = services.judge
     async with closing(services):
-        asked = LabelledJudge(judge, labels)
+        among_others = settings.labels == STRESS and settings.judge_repeats > 1
+        asked = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)
         _claim(settings, labels, judge, asked.rubrics, folder)
         items = [item for name in asked.rubrics for item in labels.items_of(name)]
         journal = Journal(folder / VERDICTS, key=partial(_judged, labels=labels, judge=judge.name))

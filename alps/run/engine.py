@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge
+from alps.llm.secrets import masked
 from alps.run.board import Board, count_failure
 from alps.run.journal import Journal, journal_key
 from alps.schema import UNHEARD, Prediction
@@ -23,22 +26,35 @@ from alps.tasks.base import JUST_THE_SCORE
 NO_GOLD = "no_gold"
 
 
+def baseline_key(row: Row) -> str | None:
+    """Return the key of a row of `baselines.jsonl`; None where it is about no record."""
+    track, name, baseline = (row.get(field) for field in ("track", "benchmark_id", "baseline"))
+    if not (isinstance(track, str) and isinstance(name, str) and isinstance(baseline, str)):
+        return None
+    return journal_key(f"{track}\x00{baseline}", name)
+
+
 @dataclass(frozen=True)
 class Journals:
-    """The three journals of a run folder, and the numbers that the keys of its records have in all of them."""
+    """The three journals of a run folder, and the numbers that the keys of its records have in all of them.
+
+    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made anew.
+    """
 
     predictions: Journal
     verdicts: Journal
     scores: Journal
     numbers: dict[str, int] = field(default_factory=dict)
+    baselines: Journal | None = None
 
     @classmethod
-    def open(cls, folder: Path) -> "Journals":
-        """Open, or begin, the journals in `folder`."""
+    def open(cls, folder: Path, *, baselines: bool = False) -> "Journals":
+        """Open, or begin, the journals in `folder`; the one of `baselines` where it is wanted."""
         numbers: dict[str, int] = {}
         names = ("predictions", "verdicts", "scores")
         predictions, verdicts, scores = (Journal(folder / f"{name}.jsonl", numbers=numbers) for name in names)
-        return cls(predictions, verdicts, scores, numbers)
+        judged = Journal(folder / "baselines.jsonl", key=baseline_key) if baselines else None
+        return cls(predictions, verdicts, scores, numbers, judged)
 
     def number(self, key: str) -> int:
         """Return the number of a key, a new one where it has none."""
@@ -51,9 +67,10 @@ class Journals:
             journal.settle(keys[number] for number in order)
 
     def close(self) -> None:
-        """Close all three."""
-        for journal in (self.predictions, self.verdicts, self.scores):
-            journal.close()
+        """Close them all."""
+        for journal in (self.predictions, self.verdicts, self.scores, self.baselines):
+            if journal is not None:
+                journal.close()
 
 
 @dataclass
@@ -83,8 +100,10 @@ class TrackPlan:
     Attributes:
         samples: Streams its samples.
         systems: The system, once per repeat; each draw has its own place in the reply cache.
-        floor_systems: The floors, scored in passing.
+        floor_systems: The floors, scored in passing where their judge costs nothing.
+        floor_sample: The positions of the records that they are scored on where it does.
         outcome: Where everything that comes out of it is collected.
+        n: How many samples there are; 0 where nobody has counted them.
     """
 
     task: Task
@@ -92,6 +111,8 @@ class TrackPlan:
     systems: tuple[System, ...]
     floor_systems: Mapping[str, Embedded]
     outcome: Outcome
+    floor_sample: frozenset[int] = frozenset()
+    n: int = 0
 
     @classmethod
     def of(
@@ -100,11 +121,15 @@ class TrackPlan:
         samples: Callable[[], Iterable[Any]],
         systems: tuple[System, ...],
         floor_systems: Mapping[str, Embedded],
+        *,
+        floor_sample: frozenset[int] = frozenset(),
+        n: int = 0,
     ) -> "TrackPlan":
         """Return a plan with nothing done."""
         sessions: dict[str, int] = {}
         boards = {name: Board(task.metrics, sessions) for name in floor_systems}
-        return cls(task, samples, systems, floor_systems, Outcome(Board(task.metrics, sessions), boards))
+        outcome = Outcome(Board(task.metrics, sessions), boards)
+        return cls(task, samples, systems, floor_systems, outcome, floor_sample, n)
 
 
 @dataclass(frozen=True)
@@ -113,7 +138,7 @@ class Plan:
 
     Attributes:
         tracks: What is run; the samples of one track follow those of another without a pause.
-        floor_judge: The judge of the floors; embedded, so that they cost nothing.
+        floor_judge: The judge of the floors: the run's own, unless it can judge nothing but what was recorded.
         workers: How many samples may be under way at once.
     """
 
@@ -146,11 +171,32 @@ class Unit:
 
 
 def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
-    """Yield every sample of every track as often as it is to be answered."""
-    for track in tracks:
-        for place, sample in enumerate(track.samples()):
+    """Yield every sample of every track as often as it is to be answered, the tracks of one task mixed.
+
+    One ability after the other would tell a program by a row's position which one is rated.
+    """
+    for _, group in groupby(tracks, key=lambda track: track.task.name):
+        for track, place, sample in _mixed(list(group)):
             for repeat in range(len(track.systems)):
                 yield Unit(track, place, sample, repeat)
+
+
+def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
+    """Yield the samples of tracks, each track in its order: at each step, every sample left is equally likely next.
+
+    The draws are the same in every run on tracks of these sizes.
+    """
+    if len(tracks) == 1:
+        yield from ((tracks[0], place, sample) for place, sample in enumerate(tracks[0].samples()))
+        return
+    left = [track.n or sum(1 for _ in track.samples()) for track in tracks]
+    draw = Random(f"{[track.task.track for track in tracks]} {left}")
+    streams = [enumerate(track.samples()) for track in tracks]
+    while any(left):
+        chosen = draw.choices(range(len(tracks)), left)[0]
+        left[chosen] -= 1
+        place, sample = next(streams[chosen])
+        yield tracks[chosen], place, sample
 
 
 async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
@@ -160,18 +206,23 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
     sample `progress` is told whether it was scored.
     """
     waiting = units(plan.tracks)
-    order = array("q")
+    orders = {track.task.track: array("q") for track in plan.tracks}
 
     async def work() -> None:
         for unit in waiting:
-            order.append(plan.journals.number(unit.key))
+            orders[unit.track.task.track].append(plan.journals.number(unit.key))
             progress(await _process(plan, unit))
             if unit.repeat == 0:
-                await _score_floors(plan, unit)
+                await _score_free_floors(plan, unit)
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
+    order = array("q")
+    for asked in orders.values():
+        order.extend(asked)
     plan.journals.settle(order)
+    if plan.journals.baselines is not None:
+        await _judge_floors(plan, plan.journals.baselines)
 
 
 @asynccontextmanager
@@ -216,7 +267,7 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
     if (heard := heard_prediction(plan.journals.predictions, unit)) is not None:
         return heard
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
-    prediction = _fitting(unit, prediction).model_copy(update={"repeat": unit.repeat})
+    prediction = _without_secrets(unit, _fitting(unit, prediction)).model_copy(update={"repeat": unit.repeat})
     # The verdict on an answer that was lost says nothing about this one: it goes first, in case the run dies between.
     await plan.journals.verdicts.withdraw(unit.row({}))
     await plan.journals.predictions.append_together(prediction.model_dump())
@@ -233,6 +284,14 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
     except (ValueError, LookupError, TypeError):
         return None
     return None if prediction is None or prediction.outcome in UNHEARD else prediction
+
+
+def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
+    """Mask the values of secret variables, whatever system repeated them: rows are published, and judges are asked."""
+    own = {"prediction": prediction.prediction, "raw": prediction.raw, "notes": prediction.notes}
+    kept = {**own, "error": prediction.error}
+    safe = masked(kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False))
+    return prediction if safe == kept else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
 
 
 def _fitting(unit: Unit, prediction: Prediction) -> Prediction:
@@ -289,12 +348,58 @@ def _remember(outcome: Outcome, prediction: Prediction, place: int) -> None:
     outcome.remember_error(prediction.outcome, prediction.error, place)
 
 
-async def _score_floors(plan: Plan, unit: Unit) -> None:
+async def _score_free_floors(plan: Plan, unit: Unit) -> None:
+    """Score the floors on one record where their judge needs no call."""
+    for name, prediction, asks in _floor_answers(plan, unit):
+        if not asks:
+            verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+            _add_floor(plan, unit, name, prediction, verdict)
+
+
+async def _judge_floors(plan: Plan, journal: Journal) -> None:
+    """Judge the floors on the records that were drawn for it: last, so that a budget goes to the run first."""
+    sampled = (unit for unit in units(plan.tracks) if unit.place in unit.track.floor_sample and unit.repeat == 0)
+    rows: list[tuple[int, int, int, str]] = []
+    tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
+
+    async def work() -> None:
+        for unit in sampled:
+            for number, (name, prediction, asks) in enumerate(_floor_answers(plan, unit)):
+                if not asks:
+                    continue
+                verdict = await _floor_verdict(plan, journal, unit, name, prediction)
+                if verdict["outcome"] == "ok":
+                    _add_floor(plan, unit, name, prediction, verdict)
+                key = baseline_key({**unit.row({}), "baseline": name})
+                rows.append((tracks[unit.track.task.track], unit.place, number, str(key)))
+
+    async with stopping_together(work() for _ in range(plan.workers)) as workers:
+        await asyncio.gather(*workers)
+    journal.settle(key for *_, key in sorted(rows))
+
+
+def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction, bool]]:
+    """Yield the name and the answer of every floor, and whether judging it takes a call."""
     task = unit.track.task
     if not task.has_gold(unit.sample):
         return
     for name, system in unit.track.floor_systems.items():
         prediction = system.answer(unit.sample)
-        verdict = await task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
-        scored = task.score(unit.sample, prediction, verdict, plan.floor_judge)
-        unit.track.outcome.floors[name].add(unit.place, unit.sample.session_id, scored)
+        asks = task.judge_requests(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+        yield name, prediction, bool(asks)
+
+
+async def _floor_verdict(plan: Plan, journal: Journal, unit: Unit, name: str, prediction: Prediction) -> Row:
+    about = {**unit.row({}), "baseline": name}
+    row = journal.get(str(baseline_key(about)))
+    if row is not None and is_judged(row):
+        return row
+    verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+    row = {**about, **verdict}
+    await journal.append_together(row)
+    return row
+
+
+def _add_floor(plan: Plan, unit: Unit, name: str, prediction: Prediction, verdict: Row) -> None:
+    scored = unit.track.task.score(unit.sample, prediction, verdict, plan.floor_judge)
+    unit.track.outcome.floors[name].add(unit.place, unit.sample.session_id, scored)

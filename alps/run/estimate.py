@@ -14,6 +14,7 @@ from alps.run.services import Services
 from alps.schema import Prediction
 from alps.systems.embedded import Embedded
 from alps.tasks import JudgingOptions
+from alps.tasks.base import JUST_THE_SCORE
 
 _BYTES_A_TOKEN = 4
 Number = TypeVar("Number", int, float)
@@ -75,9 +76,12 @@ def estimate(
     """
     generate = Stage("generate", tracks[0].systems[0].name)
     judge = Stage("judge", services.judge.name)
+    baselines = Stage("baselines", services.judge.name)
     seen: set[str] = set()
     for unit in units(tracks):
         task = unit.track.task
+        for asked in _baseline_requests(unit, services):
+            baselines = _with_new(baselines, asked, seen, services)
         heard = heard_prediction(predictions, unit) if predictions is not None else None
         prediction = heard or _answer_at_once(unit)
         request = _generation(unit) if prediction is None else None
@@ -93,7 +97,18 @@ def estimate(
                 judge = judge.with_call(request, price_of(request.model), certain=False)
             else:
                 judge = _with_new(judge, request, seen, services)
-    return [generate, judge]
+    return [generate, judge, *([baselines] if baselines.calls or baselines.cached else [])]
+
+
+def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
+    """Return the calls that judge the trivial baselines on a record that was drawn for it."""
+    track, judge = unit.track, services.judge
+    drawn = unit.repeat == 0 and unit.place in track.floor_sample and track.task.has_gold(unit.sample)
+    if not drawn or not judge.comparable:
+        return []
+    answers = [system.answer(unit.sample) for system in track.floor_systems.values()]
+    asked = [track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in answers]
+    return [request for requests in asked for request in requests]
 
 
 def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Services) -> Stage:
@@ -104,7 +119,7 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
     seen.add(key)
     if services.cache is not None and services.cache.get(key) is not None:
         return replace(stage, cached=stage.cached + 1)
-    return stage.with_call(request, price_of(request.model), certain=True)
+    return stage.with_call(request, price_of(request.model), certain=request.certain)
 
 
 def _answer_at_once(unit: Unit) -> Prediction | None:

@@ -1,5 +1,6 @@
 """What a run folder says of the run in it, and the settings that repeat it; a folder belongs to one experiment."""
 
+import hashlib
 import json
 import os
 import platform
@@ -17,6 +18,11 @@ CONFIG, MANIFEST = "config.toml", "manifest.json"
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
 _NOT_REPEATED = ("config", "dry_run")
+_WRITTEN = (
+    *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json"),
+    "program.stderr.log",
+)
+_LOCK, _LOCKED_BY = ".lock", b"process "
 _COMPARED = ("alps", "settings", "system", "data", "prompts", "judge", "predictions")
 
 
@@ -71,6 +77,36 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
         if difference := _difference(there.get(name), _as_json(manifest.get(name)), name):
             raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
     return True
+
+
+def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
+    """Refuse a folder with files of the names that a run writes and without the manifest of a run.
+
+    They are the user's: opening a journal cuts a torn line, and a finished one keeps no line that it can't read.
+
+    Args:
+        folder: Where a run is to be written.
+        predictions: The sha256 of those that are judged again: they come into a folder before its manifest does.
+
+    Raises:
+        RunFolderError: If there is such a file, or the manifest is not one of a run.
+    """
+    if os.path.lexists(folder / MANIFEST):
+        read_manifest(folder)
+        return
+    for name in (*_WRITTEN, _LOCK):
+        path = folder / name
+        if not os.path.lexists(path) or (path.is_file() and _is_of_a_start(path, predictions)):
+            continue
+        raise RunFolderError(f"{path}: no run wrote it ({MANIFEST} is missing); move it, or choose another out=")
+
+
+def _is_of_a_start(path: Path, predictions: str | None) -> bool:
+    """Tell whether a file is what a run leaves that was ended before it wrote its manifest."""
+    content = path.read_bytes() if path.stat().st_size else b""
+    if path.name == _LOCK:
+        return _LOCKED_BY.startswith(content[: len(_LOCKED_BY)])
+    return not content or (path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

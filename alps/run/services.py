@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from alps.llm.ledger import Ledger
 from alps.prompts import Prompt
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
+from alps.systems.anonymous import Anonymous
+from alps.systems.environment import program_environment
+from alps.systems.resolve import PYTHON
 from alps.tasks import Task, load_tracks
 
 if TYPE_CHECKING:
@@ -76,17 +80,20 @@ def open_services(
     ledger: Ledger,
     folder: Path | None,
     wording: Mapping[str, Prompt] | None = None,
+    *,
+    id_key: str = "",
 ) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
 
-    `wording` holds, by their names, the rubrics that an LLM judge is told in other words.
+    `wording` holds, by their names, the rubrics that an LLM judge is told in other words. `id_key` makes the ids that
+    programs and classes are shown.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     if local and embedded:
-        return Services(_local(settings, tasks, folder), embedded_judge(settings.judge), None)
+        return Services(_local(settings, tasks, folder, id_key), embedded_judge(settings.judge), None)
     cache, budget = _open_cache(), _budget(settings, tasks, ledger)
 
     clients: dict[tuple[str | None, str], Client] = {}  # one an endpoint, as each keeps to `concurrency` alone
@@ -96,7 +103,7 @@ def open_services(
         return clients.setdefault(endpoint, _client(settings, ledger, cache, budget))
 
     systems = (
-        _local(settings, tasks, folder)
+        _local(settings, tasks, folder, id_key)
         if local
         else _llm_systems(settings, tasks, client(settings.api_base, settings.model))
     )
@@ -145,6 +152,8 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
         _check_llm("model", settings.model, settings.api_base, known)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
+    elif generate:
+        program_environment(settings.passed)
     if generate and settings.scoring != "alps" and settings.extras != "none":
         raise UsageError(f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out")
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
@@ -153,8 +162,13 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
     check_judge(settings)
 
 
-def _local(settings: RunSettings, tasks: Sequence[Task], folder: Path | None) -> tuple[tuple[System, ...], ...]:
-    systems = resolve_systems(settings.model, tasks, timeout=settings.timeout, folder=folder)
+def _local(
+    settings: RunSettings, tasks: Sequence[Task], folder: Path | None, id_key: str
+) -> tuple[tuple[System, ...], ...]:
+    systems = resolve_systems(settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed)
+    if settings.model.startswith((PROGRAM, PYTHON)):
+        paired = zip(systems, tasks, strict=True)
+        systems = tuple(Anonymous(system, track=task.track, key=id_key) for system, task in paired)
     return tuple((system,) * settings.repeats for system in systems)
 
 
@@ -197,6 +211,7 @@ def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Pr
             api_base=settings.judge_api_base,
             sampling=settings.judge_sampling(),
             repeat=repeat,
+            seed=settings.seed,
             wording=wording,
         )
         for repeat in range(settings.judge_repeats)
@@ -245,9 +260,18 @@ def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
-    from alps.llm.provider import check_model
+    from alps.llm.provider import check_model, endpoint_from_environment
 
     try:
         check_model(name, api_base=api_base)
     except UsageError as error:
         raise UsageError(f"{key}={name}: {error}{guess}") from error
+    if api_base is None and (elsewhere := endpoint_from_environment(name)) is not None:
+        variable, host = elsewhere
+        _say_once(f"{name} is asked at {host}, as {variable} says")
+
+
+@cache
+def _say_once(line: str) -> None:
+    """Say something on stderr, however often it is checked before a run begins."""
+    click.echo(f"alps: {line}", err=True)

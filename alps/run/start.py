@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 import json
+import os
+import random
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,14 +26,25 @@ from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
-from alps.run.manifest import CONFIG, MANIFEST, build_manifest, claim, read_manifest, write_config, write_json
+from alps.run.manifest import (
+    CONFIG,
+    MANIFEST,
+    build_manifest,
+    claim,
+    read_manifest,
+    refuse_other_files,
+    write_config,
+    write_json,
+)
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
-from alps.run.source import Data, open_data
+from alps.run.source import Data, TrackData, open_data
 from alps.run.summary import summarise_run, summarise_track
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.tasks import JudgingOptions, Task
+from alps.tasks.registry import PYTHON, allow_modules
+from alps.tasks.unimported import RECORDED, recorded
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -57,7 +70,10 @@ class _Predictions:
     def place(self, folder: Path) -> None:
         """Write them into `folder` in one atomic step."""
         temporary = folder / f"{PREDICTIONS}.tmp"
-        temporary.write_bytes(self.lines)
+        with temporary.open("wb") as file:
+            file.write(self.lines)
+            file.flush()
+            os.fsync(file.fileno())  # part of them without a manifest would be taken for somebody's file
         temporary.replace(folder / PREDICTIONS)
 
 
@@ -67,6 +83,7 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
+    allow_modules(settings.task)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     _check_calibration(settings, data)
@@ -91,6 +108,8 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
     then = read_manifest(source)
     kept = {name: value for name, value in then["settings"].items() if not _goes_without_saying(name, value)}
     settings = parse_settings({**kept, **judging}, RunSettings)
+    if wording is not None:  # wordings are compared with each other, and not with baselines
+        settings = settings.model_copy(update={"baseline_records": 0})
     data = open_data(settings)
     _check_predicted(source, then["data"], data)
     if _described(then["data"], data) != _described(data.description, data):
@@ -115,6 +134,7 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
+    allow_modules(settings.task)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
@@ -125,9 +145,8 @@ def dry_run(settings: RunSettings) -> list[Stage]:
         services = open_services(settings, data.tasks, ledger, None)
         options = JudgingOptions(extras=settings.extras == "judge")
         try:
-            stages = estimate(
-                _track_plans(data, services), services, options=options, predictions=predictions, verdicts=verdicts
-            )
+            plans = _track_plans(settings, data, services)
+            stages = estimate(plans, services, options=options, predictions=predictions, verdicts=verdicts)
         finally:
             asyncio.run(services.aclose())
             ledger.close()
@@ -215,16 +234,19 @@ def _carry_out(
 
     `told` stands above the settings that repeat the run.
     """
+    refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     with claimed_folder(folder) as ledger:
         if predictions is None:
-            services = open_services(settings, data.tasks, ledger, folder)
+            services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
         plan, chosen = asyncio.run(running)
-        found = {track.task.track: summarise_track(plan, track, seed=settings.seed) for track in plan.tracks}
+        found = {track.task.track: summarise_track(plan, track) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
+            if PYTHON in settings.task:  # it must be shown later without importing its code
+                found[track.task.track][RECORDED] = recorded(track.task)
         summary = summarise_run(
             model=redact(settings.model),
             judge=services.judge,
@@ -267,12 +289,13 @@ async def _run(
         )
         _claim(folder, manifest, judged)
         write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
-        journals = Journals.open(folder)
+        floor_judge = judge if judge.comparable else LexicalJudge()
+        journals = Journals.open(folder, baselines=floor_judge.comparable)
         plan = Plan(
-            tracks=_track_plans(data, services),
+            tracks=_track_plans(settings, data, services),
             judge=judge,
             options=JudgingOptions(extras=settings.extras == "judge"),
-            floor_judge=LexicalJudge(),
+            floor_judge=floor_judge,
             journals=journals,
             workers=2 * settings.concurrency,
         )
@@ -285,11 +308,24 @@ async def _run(
     return plan, chosen
 
 
-def _track_plans(data: Data, services: Services) -> tuple[TrackPlan, ...]:
+def _track_plans(settings: RunSettings, data: Data, services: Services) -> tuple[TrackPlan, ...]:
     return tuple(
-        TrackPlan.of(track.task, track.samples, systems, floor_systems(track.task))
+        TrackPlan.of(
+            track.task,
+            track.samples,
+            systems,
+            floor_systems(track.task),
+            floor_sample=_floor_sample(settings, track),
+            n=track.n,
+        )
         for track, systems in zip(data.tracks, services.systems, strict=True)
     )
+
+
+def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
+    """Draw the records, by position, that floors are judged on where that costs calls; the same for every run."""
+    size = min(settings.baseline_records, track.n)
+    return frozenset(random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size))
 
 
 def _prompts(settings: RunSettings, tasks: Sequence[Task]) -> list[Prompt]:
@@ -304,7 +340,7 @@ def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
 def _claim(folder: Path, manifest: Mapping[str, Any], judged: _Predictions | None) -> None:
     """Claim the folder, and bring finished predictions into it.
 
-    What lies in a folder that nobody has claimed is of no run: it is replaced before the manifest vouches for it.
+    They come first: without them the manifest would vouch for a run that can't be judged.
     """
     if judged is not None and not (folder / MANIFEST).exists():
         judged.place(folder)

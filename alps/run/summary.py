@@ -8,15 +8,14 @@ from alps.llm.ledger import Totals
 from alps.prompts import Prompt
 from alps.run.board import Board
 from alps.run.engine import Outcome, Plan, TrackPlan
-from alps.stats.bootstrap import Estimate
 from alps.systems.retriever import Retriever
 from alps.tasks import Metric, Task
 
 
-def summarise_track(plan: Plan, track: TrackPlan, *, seed: int) -> dict[str, Any]:
+def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, outcome, board = track.task, track.outcome, track.outcome.board
-    scores = {metric.name: _score(outcome, plan.judge, metric, seed) for metric in _shown(plan, task, board)}
+    scores = {metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)}
     repeats = {}
     if len(track.systems) > 1:
         lead = leading_metric(task, plan.judge)
@@ -41,7 +40,7 @@ def summarise_track(plan: Plan, track: TrackPlan, *, seed: int) -> dict[str, Any
         "counts": board.totals(),
         "notes": dict(sorted(outcome.notes.items(), key=lambda item: (-item[1], item[0]))[:20]),
         "errors": {kind: error for kind, (_, error) in sorted(outcome.errors.items())},
-        "floors": {name: _floor(plan, track, name, seed) for name in outcome.floors},
+        "floors": {name: _floor(plan, track, name) for name in outcome.floors},
     }
 
 
@@ -115,18 +114,18 @@ def _speed(track: TrackPlan) -> dict[str, Any]:
     return {"seconds_per_query": system.seconds / system.queries}
 
 
-def _score(outcome: Outcome, judge: Judge, metric: Metric, seed: int) -> dict[str, Any]:
+def _score(outcome: Outcome, judge: Judge, metric: Metric) -> dict[str, Any]:
     if reason := _beyond(metric, judge):
         return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
-    estimate = outcome.board.estimate(metric, seed=seed)
-    row = _estimate(estimate)
+    estimate = outcome.board.estimate(metric)
+    row = estimate.row
     bounds = outcome.board.bounds(metric, estimate)
     if outcome.board.unscored and bounds is not None:
         row["worst_case"], row["best_case"] = bounds
     return row
 
 
-def _floor(plan: Plan, track: TrackPlan, name: str, seed: int) -> dict[str, Any]:
+def _floor(plan: Plan, track: TrackPlan, name: str) -> dict[str, Any]:
     """Return a floor's scores, and how far the run is above it on the records that both have."""
     board, floor, judge = track.outcome.board, track.outcome.floors[name], plan.floor_judge
     lead = leading_metric(track.task, judge)
@@ -135,14 +134,10 @@ def _floor(plan: Plan, track: TrackPlan, name: str, seed: int) -> dict[str, Any]
     row: dict[str, Any] = {
         "judge": judge.name,
         "lead": lead.name,
-        "scores": {metric.name: _estimate(floor.estimate(metric, seed=seed)) for metric in shown},
+        "scores": {metric.name: floor.estimate(metric).row for metric in shown},
     }
-    same_judge = plan.judge.fingerprint == judge.fingerprint
+    same_judge = plan.judge.fingerprint == judge.fingerprint  # unless only recorded verdicts are at hand
     unjudged = not lead.relations and track.task.name in ("retrieval", "utilization")
     if same_judge or unjudged or not floor.total("predicted"):  # an empty answer is judged alike by all
-        row["above"] = _estimate(board.difference(floor, lead, seed=seed))
+        row["above"] = board.difference(floor, lead).row
     return row
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}

@@ -6,7 +6,7 @@ None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Literal, get_args
@@ -137,9 +137,6 @@ def leave_one_out(
     people: Floats,
     judge: Floats | None = None,
     clusters: Sequence[Hashable] | None = None,
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
 ) -> LeaveOneOut:
     """Measure people, and a judge, against the most frequent label of all people but one.
 
@@ -152,8 +149,6 @@ def leave_one_out(
         people: Shape (items, annotators).
         judge: Shape (items,).
         clusters: What each item belongs to; without, each item stands alone.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
 
     Raises:
         ValueError: If shapes don't fit.
@@ -163,7 +158,7 @@ def leave_one_out(
     given = _given(people, values)
     rest = _modes(given.sum(axis=1)[:, None, :] - given)
     compared = (rest.sum(axis=-1) > 0) & ~np.isnan(people)
-    estimate = partial(_share, clusters=clusters, seed=seed, draws=draws)
+    estimate = partial(_share, clusters=clusters)
     credit, counted = (given * rest).sum(axis=-1), compared.astype(np.float64)
     alone = tuple(estimate(credit[:, one] * counted[:, one], counted[:, one]) for one in range(people.shape[1]))
     everyone = estimate((credit * counted).sum(axis=1), counted.sum(axis=1))
@@ -174,16 +169,12 @@ def leave_one_out(
     return LeaveOneOut(alone, everyone, estimate(credit.sum(axis=1), heard.sum(axis=1)))
 
 
-def self_agreement(
-    labels: Floats, clusters: Sequence[Hashable] | None = None, *, seed: int = 0, draws: int = DRAWS
-) -> Estimate:
+def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
     """Estimate how often two draws of one judge (or two people) agree on an item: the mean over items with two labels.
 
     Args:
         labels: Shape (items, draws).
         clusters: What each item belongs to; without, each item stands alone.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
 
     Raises:
         ValueError: If labels have another shape, or lengths differ.
@@ -192,7 +183,7 @@ def self_agreement(
     counts = _given(labels, _values(labels)).sum(axis=1)
     many = counts.sum(axis=1)
     agreed = np.nan_to_num(ratio((counts * (counts - 1)).sum(axis=1), many * (many - 1)))
-    return _share(agreed, (many >= 2).astype(np.float64), clusters, seed=seed, draws=draws)
+    return _share(agreed, (many >= 2).astype(np.float64), clusters)
 
 
 @dataclass(frozen=True)
@@ -208,9 +199,6 @@ def alignment(
     people: Floats,
     judge: Floats,
     clusters: Sequence[Hashable] | None = None,
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
 ) -> Alignment:
     """Estimate on which share of the items a judge is fully, partially and not aligned with its annotators.
 
@@ -220,8 +208,6 @@ def alignment(
         people: Shape (items, annotators).
         judge: Shape (items,).
         clusters: What each item belongs to; without, each item stands alone.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
 
     Raises:
         ValueError: If shapes don't fit.
@@ -231,7 +217,7 @@ def alignment(
     same = (people == judge[:, None]).sum(axis=1)
     counted = ((labels >= 2) & ~np.isnan(judge)).astype(np.float64)
     kinds = (same == labels, (same > 0) & (same < labels), same == 0)
-    return Alignment(*(_share(kind * counted, counted, clusters, seed=seed, draws=draws) for kind in kinds))
+    return Alignment(*(_share(kind * counted, counted, clusters) for kind in kinds))
 
 
 def fleiss(counts: Floats) -> float | None:
@@ -370,8 +356,8 @@ def _modes(counts: Floats) -> Floats:
     return np.nan_to_num(ratio(top, top.sum(axis=-1, keepdims=True)))
 
 
-def _share(credit: Floats, counted: Floats, clusters: Sequence[Hashable] | None, *, seed: int, draws: int) -> Estimate:
+def _share(credit: Floats, counted: Floats, clusters: Sequence[Hashable] | None) -> Estimate:
     """Estimate credit over what was counted, with `n` as the latter's number; items stand alone without clusters."""
     groups = range(len(credit)) if clusters is None else clusters
-    found = clustered_ratio(credit, counted, groups, seed=seed, draws=draws)
-    return Estimate(found.value, found.low, found.high, int(counted.sum()))
+    found = clustered_ratio(credit, counted, groups)
+    return replace(found, n=int(counted.sum()))

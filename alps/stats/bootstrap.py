@@ -1,34 +1,47 @@
-"""Percentile bootstrap that resamples clusters: records of one session are not independent."""
+"""Figures over records of which those of one session are not independent.
+
+Means and ratios have an interval of their own (`alps.stats.bounded`); other figures, such as kappa, have percentiles of
+a bootstrap that resamples clusters.
+"""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from alps.stats.bounded import bounded_interval, lacking, moments_of, student_interval
 
 Floats = NDArray[np.float64]
 Clusters = Sequence[Hashable] | NDArray[np.int64]
 """What each record belongs to: names of any kind, or numbers, which take less memory."""
 Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
-_CHUNK, _GATHERED = 2_000_000, 200_000
-_KEPT_BYTES = 32_000_000
-_last_kept: dict[tuple[int, int, int], NDArray[Any]] = {}
+UNIT = (0.0, 1.0)
+"""Between which most scores lie."""
+_CHUNK, _ROUNDING = 2_000_000, 1e-9
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A figure with its 95 % interval.
 
-    `value` is None where nothing was scored; `low` and `high` are None where fewer than two clusters are left to
-    resample. `n` counts records.
+    `value` is None where nothing was scored. `low` and `high` are None where there is no interval that holds what it
+    promises; `reason` then says why. `n` counts records.
     """
 
     value: float | None
     low: float | None
     high: float | None
     n: int
+    reason: str | None = field(default=None, compare=False)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The figure as files have it: the reason stands only where there is no interval."""
+        row = {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
+        return row if self.reason is None else {**row, "reason": self.reason}
 
 
 def clustered_ratio(
@@ -36,22 +49,21 @@ def clustered_ratio(
     denominators: Floats,
     clusters: Clusters,
     *,
-    seed: int = 0,
-    draws: int = DRAWS,
+    bounds: tuple[float, float] | None = UNIT,
+    difference: bool = False,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate sum(numerators) / sum(denominators) with an interval over resampled clusters.
+    """Estimate sum(numerators) / sum(denominators) with an interval for records that come in clusters.
 
-    With denominators of one this is a mean. Clusters are drawn with replacement, as many as there are (Efron and
-    Tibshirani, «An Introduction to the Bootstrap», 1993, §8.3; percentile interval §13.3). The draws depend on `seed`
-    and on the clusters in their order alone, so that two figures over the same records are paired.
+    With denominators of one this is a mean. The interval is `bounded_interval`; without bounds, Student's between
+    clusters.
 
     Args:
         numerators: Shape (records,).
         denominators: Shape (records,), not negative.
         clusters: What each record belongs to.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
+        bounds: Of the values that the ratio may have; None where it has none.
+        difference: Whether the numerators are differences, which are 0 where two systems agree.
         level: Of the interval, in (0, 1).
 
     Raises:
@@ -63,77 +75,64 @@ def clustered_ratio(
     total = float(denominators.sum()) if count else 0.0
     if total == 0:
         return Estimate(None, None, None, count)
-    value = float(numerators.sum()) / total
-    index = cluster_index(clusters)
-    if not index.any():  # a single cluster
-        return Estimate(value, None, None, count)
-    sums: Floats = np.bincount(index, weights=numerators).astype(np.float64)
-    weights: Floats = np.bincount(index, weights=denominators).astype(np.float64)
-    drawn = _resample(sums, weights, seed=seed, draws=draws)
-    if not len(drawn):
-        return Estimate(value, None, None, count)
-    tail = 100 * (1 - level) / 2
-    low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Estimate(value, float(low), float(high), count)
+    moments = moments_of(numerators, denominators, cluster_index(clusters), difference=difference)
+    value = float(moments.value)
+    if reason := lacking(int(moments.clusters), int((denominators > 0).sum()), moments):
+        return Estimate(value, None, None, count, reason)
+    if bounds is not None and _within(numerators, denominators, bounds):
+        low, high = bounded_interval(moments, *bounds, level=level)
+        return Estimate(value, float(low), float(high), count)
+    if (interval := student_interval(moments, level=level)) is None:
+        return Estimate(value, None, None, count, "all values agree, and nothing bounds them")
+    return Estimate(value, *interval, count)
 
 
 def clustered_mean(
-    values: Floats, clusters: Clusters, *, seed: int = 0, draws: int = DRAWS, level: float = 0.95
+    values: Floats,
+    clusters: Clusters,
+    *,
+    bounds: tuple[float, float] | None = UNIT,
+    difference: bool = False,
+    level: float = 0.95,
 ) -> Estimate:
-    """Estimate the mean of `values` over records, with an interval over resampled clusters.
+    """Estimate the mean of `values` over records; see `clustered_ratio`.
 
     Raises:
         ValueError: If the lengths differ.
     """
-    return clustered_ratio(values, np.ones(len(values)), clusters, seed=seed, draws=draws, level=level)
+    return clustered_ratio(values, np.ones(len(values)), clusters, bounds=bounds, difference=difference, level=level)
 
 
-def _resample(sums: Floats, weights: Floats, *, seed: int, draws: int) -> Floats:
-    """Return the ratio of `draws` resamples; resamples without weight are left out."""
-    weighs_all = bool(weights.min() > 0)
-    if weighs_all and not sums.any():
-        return np.zeros(draws)
-    weight = float(weights[0])
-    alike = weighs_all and weight.is_integer() and bool((weights == weight).all())  # adds up exactly in any order
-    parts = []
-    for chosen in _chosen(len(sums), seed=seed, draws=draws):
-        above = sums[chosen].sum(axis=1)
-        below = np.full(len(above), weight * len(sums)) if alike else weights[chosen].sum(axis=1)
-        parts.append(above[below > 0] / below[below > 0])
-    return np.concatenate(parts)
+def clustered_difference(
+    first: Floats,
+    second: Floats,
+    clusters: Clusters,
+    *,
+    bounds: tuple[float, float] | None = UNIT,
+    level: float = 0.95,
+) -> Estimate:
+    """Estimate how far the first is ahead of the second on the same records; see `clustered_ratio`.
+
+    Args:
+        first: Values of the one; shape (records,).
+        second: Values of the other on the same records.
+        clusters: What each record belongs to.
+        bounds: Of the values of both; None where they have none.
+        level: Of the interval, in (0, 1).
+
+    Raises:
+        ValueError: If the lengths differ.
+    """
+    widest = None if bounds is None else bounds[1] - bounds[0]
+    apart = None if widest is None else (-widest, widest)
+    return clustered_mean(first - second, clusters, bounds=apart, difference=True, level=level)
 
 
-def _chosen(clusters: int, *, seed: int, draws: int) -> Iterator[NDArray[Any]]:
-    """Yield which clusters each resample takes, shape (some draws, clusters), until there are `draws`."""
-    per_chunk = max(1, _GATHERED // clusters)
-    small = np.min_scalar_type(clusters)
-    if draws * clusters * small.itemsize <= _KEPT_BYTES:
-        kept = _kept(clusters, seed, draws)
-        yield from (kept[start : start + per_chunk] for start in range(0, draws, per_chunk))
-        return
-    generator = np.random.Generator(np.random.PCG64(seed))
-    for start in range(0, draws, per_chunk):
-        yield generator.integers(0, clusters, size=(min(per_chunk, draws - start), clusters))
-
-
-def _kept(clusters: int, seed: int, draws: int) -> NDArray[Any]:
-    """Return the same as one array of small integers: all figures of a table are resampled alike."""
-    asked = clusters, seed, draws
-    if asked not in _last_kept:
-        _last_kept.clear()  # before the next is made: two at once would be most of a summary's memory
-        _last_kept[asked] = _draw(clusters, seed, draws)
-    return _last_kept[asked]
-
-
-def _draw(clusters: int, seed: int, draws: int) -> NDArray[Any]:
-    kept = np.empty((draws, clusters), dtype=np.min_scalar_type(clusters))
-    generator = np.random.Generator(np.random.PCG64(seed))
-    per_chunk = max(1, _GATHERED // clusters)
-    for start in range(0, draws, per_chunk):
-        kept[start : start + per_chunk] = generator.integers(
-            0, clusters, size=(min(per_chunk, draws - start), clusters)
-        )
-    return kept
+def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
+    """Tell whether every value lies in its bounds: that of somebody's own metric may not, after a paid run."""
+    slack = _ROUNDING * (abs(bounds[0]) + abs(bounds[1])) * denominators
+    lowest, highest = (bound * denominators for bound in bounds)
+    return bool((numerators >= lowest - slack).all() and (numerators <= highest + slack).all())
 
 
 def cluster_index(clusters: Clusters) -> NDArray[np.int64]:
@@ -162,7 +161,7 @@ def cluster_sums(features: Floats, clusters: Sequence[Hashable]) -> Floats:
 def resampled_sums(sums: Floats, *, seed: int = 0, draws: int = DRAWS) -> Floats:
     """Return what `draws` resamples of the clusters add up to; shape (draws, features).
 
-    The clusters drawn are those that `clustered_ratio` draws with the same seed, so that the figures are paired.
+    The same seed draws the same clusters, so that figures are paired.
 
     Args:
         sums: Shape (clusters, features), at least one cluster.

@@ -10,7 +10,16 @@ from statistics import NormalDist
 
 import numpy as np
 
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, cluster_sums, clustered_statistics, ratio
+from alps.stats.bootstrap import (
+    DRAWS,
+    Estimate,
+    Floats,
+    Statistic,
+    cluster_sums,
+    clustered_ratio,
+    clustered_statistics,
+    ratio,
+)
 
 SMALL = 40
 _CELLS = ((True, True), (True, False), (False, True), (False, False))  # tp, fn, fp, tn: people, then the judge
@@ -221,25 +230,24 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
 
 
 def clustered_rates(
-    people: Sequence[bool | None],
-    judge: Sequence[bool | None],
-    clusters: Sequence[Hashable],
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
-    level: float = 0.95,
+    people: Sequence[bool | None], judge: Sequence[bool | None], clusters: Sequence[Hashable], *, level: float = 0.95
 ) -> dict[str, Estimate]:
-    """Estimate the rates of `Confusion.rates` with intervals over resampled clusters; the unparsed are left out.
+    """Estimate the rates of `Confusion.rates` for items that come in clusters; the unparsed are left out.
 
     Raises:
         ValueError: If the lengths differ.
     """
-    table = confusion(people, judge)
-    features = _cell_features(people, judge)
-    statistics = [_rate_of(above, below) for above, below in RATES.values()]
-    found = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws, level=level)
-    trials = {name: estimate.n for name, estimate in table.rates(level=level).items()}
-    return {name: replace(estimate, n=trials[name]) for name, estimate in zip(RATES, found, strict=True)}
+    cells = _cell_features(people, judge)
+    if len(cells) != len(clusters):
+        raise ValueError(f"lengths differ: {len(cells)}, {len(clusters)}")
+    parts = {name: cells @ np.stack(_weights(*of_cells)).T for name, of_cells in RATES.items()}
+    return {name: _rate(part, clusters, level) for name, part in parts.items()}
+
+
+def _rate(part: Floats, clusters: Sequence[Hashable], level: float) -> Estimate:
+    """Estimate a rate from what each item adds above and below; shape (items, 2)."""
+    estimate = clustered_ratio(part[:, 0], part[:, 1], clusters, level=level)
+    return replace(estimate, n=int(part[:, 1].sum()))
 
 
 def clustered_indices(
@@ -340,12 +348,12 @@ def _mean_of(weights: Floats) -> Statistic:
     return lambda sums: ratio(sums @ weights, sums.sum(axis=-1))
 
 
-def _rate_of(above: str, below: str) -> Statistic:
-    """Return a rate as a function of sums over the cells tp, fn, fp, tn; shape (…, 4)."""
+def _weights(above: str, below: str) -> tuple[Floats, Floats]:
+    """Return which of the cells tp, fn, fp, tn count above, and which below."""
     top, base = (
         np.array([float(cell in names.split()) for cell in ("tp", "fn", "fp", "tn")]) for names in (above, below)
     )
-    return lambda sums: ratio(sums @ top, sums @ base)
+    return top, base
 
 
 def _check(successes: float, trials: float) -> None:

@@ -4,15 +4,15 @@ Scores are paired by place: the same record at the same place on both sides, fin
 None, never NaN.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from math import sqrt
 from string import ascii_lowercase
 
 import numpy as np
 
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_mean
+from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference
 from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
@@ -66,7 +66,7 @@ def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
 
 @dataclass(frozen=True)
 class Difference:
-    """First less second: the mean difference with its bootstrap interval, and a two-sided p.
+    """First less second: the mean difference with its interval, and a two-sided p.
 
     `detectable` is the true difference that a sample of this size and spread finds significant in 80 % of cases. `p`
     and `detectable` are None with fewer than two clusters.
@@ -82,22 +82,19 @@ def paired_difference(
     second: Floats,
     clusters: Sequence[Hashable] | None = None,
     *,
-    seed: int = 0,
-    draws: int = DRAWS,
+    bounds: tuple[float, float] | None = UNIT,
     level: float = 0.95,
 ) -> Difference:
     """Compare two systems on the same records.
 
-    The interval resamples clusters. `p` is that of a t test whose variance is one between clusters, so that it is not
-    limited by the number of draws when Holm's correction multiplies it; where all clusters differ by exactly as much,
-    that of the sign test.
+    `p` is that of a t test whose variance is one between clusters; where all clusters differ by exactly as much, that
+    of the sign test.
 
     Args:
         first: Scores of the one; shape (records,), finite.
         second: Scores of the other on the same records.
         clusters: What each record belongs to; without, each stands alone.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
+        bounds: Of the scores; None where they have none.
         level: Of the interval, and 1 - level the significance that `detectable` refers to.
 
     Raises:
@@ -109,7 +106,7 @@ def paired_difference(
     ahead = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not np.isfinite(ahead).all():
         raise ValueError("scores must be finite: compare only records that both sides have a score for")
-    estimate = clustered_mean(ahead, groups, seed=seed, draws=draws, level=level)
+    estimate = clustered_difference(first, second, groups, bounds=bounds, level=level)
     detectable = detectable_difference(ahead, groups, significance=1 - level)
     return Difference(estimate, _p(ahead, groups), detectable)
 
@@ -247,43 +244,3 @@ class Ranked:
     name: str
     estimate: Estimate
     letters: tuple[str, ...]
-
-
-def tie_classes(
-    scores: Mapping[str, Floats],
-    clusters: Sequence[Hashable] | None = None,
-    *,
-    significance: float = 0.05,
-    seed: int = 0,
-    draws: int = DRAWS,
-) -> tuple[Ranked, ...]:
-    """Rank systems on the same records by their means, and say which are not told apart.
-
-    Every pair is tested as in `paired_difference`, with Holm's correction over the pairs. Sharing a letter is absence
-    of evidence, not equality. Pairs that can't be tested share one.
-
-    Args:
-        scores: By name: shape (records,), finite, the same records in the same order.
-        clusters: What each record belongs to; without, each stands alone.
-        significance: Over all pairs, in (0, 1).
-        seed: Of the intervals.
-        draws: Resamples, ≥ 1.
-
-    Raises:
-        ValueError: If lengths differ or a score is not finite.
-    """
-    lengths = {len(values) for values in scores.values()}
-    if len(lengths) > 1 or (clusters is not None and lengths and lengths != {len(clusters)}):
-        raise ValueError(f"lengths differ: {', '.join(f'{name} {len(values)}' for name, values in scores.items())}")
-    if not all(np.isfinite(values).all() for values in scores.values()):
-        raise ValueError("scores must be finite: rank only on records that all systems have a score for")
-    records = lengths.pop() if lengths else 0
-    groups = range(records) if clusters is None else clusters
-    means = {name: clustered_mean(values, groups, seed=seed, draws=draws) for name, values in scores.items()}
-    names = sorted(scores, key=lambda name: (-(means[name].value or 0.0), name))
-    pairs = list(combinations(range(len(names)), 2)) if records else []
-    ps = [_p(scores[names[one]] - scores[names[other]], groups) for one, other in pairs]
-    corrected = holm([1.0 if p is None else p for p in ps])
-    different = [pair for pair, p in zip(pairs, corrected, strict=True) if p <= significance]
-    letters = shared_letters(len(names), different)
-    return tuple(Ranked(name, means[name], own) for name, own in zip(names, letters, strict=True))

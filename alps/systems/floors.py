@@ -7,6 +7,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.schema import ExtractionSample, Memory, RetrievalSample, UpdateSample, UtilizationSample
+from alps.similarity import similarity
 from alps.systems.rules import find_statements
 
 _WITHHELD = "model=oracle: needs gold, and this split withholds it"
@@ -45,6 +46,25 @@ def oracle(sample: ExtractionSample) -> dict[str, Any]:
 def no_op(sample: UpdateSample) -> dict[str, Any]:
     """Answer with the old memories, as they were."""
     return {"memory_items": [{**memory.model_dump(), "action": None, "replaces": None} for memory in sample.memory]}
+
+
+def positional(sample: UpdateSample) -> dict[str, Any]:
+    """Add the user's third and second turn from the end, and drop the old memory most like what they say.
+
+    In the AlpsBench authors' public records each update has one addition, told in one of these two turns in 609 of
+    638 records that quote it, and one modification: a rule that reads nothing finds them.
+    """
+    turns = [turn.text for turn in sample.new_dialogue if turn.role == "user"]
+    told = [" ".join(text.split())[:300] for text in turns[-3:-1]]
+    likeness = {
+        memory.memory_id: max((similarity(memory.value, text) for text in told), default=0.0)
+        for memory in sample.memory
+    }
+    dropped = max(likeness, key=lambda name: likeness[name], default=None)
+    kept = [memory.model_dump() for memory in sample.memory if memory.memory_id != dropped]
+    fields = Memory.model_validate(_fixed("x")["memory_items"][0]).model_dump()
+    added = [{**fields, "memory_id": f"m_new_{n}", "value": text} for n, text in enumerate(told, start=1) if text]
+    return {"memory_items": [{**item, "action": None, "replaces": None} for item in (*kept, *added)]}
 
 
 def oracle_update(sample: UpdateSample) -> dict[str, Any]:
@@ -128,6 +148,6 @@ def _fixed(*values: str) -> dict[str, Any]:
             preference_attitude=None,
             updated_at=None,
         )
-        for number, (value, (kind, label)) in enumerate(zip(values, dress, strict=True), start=1)
+        for number, (value, (kind, label)) in enumerate(zip(values, dress, strict=False), start=1)
     ]
     return {"memory_items": [item.model_dump() for item in items]}

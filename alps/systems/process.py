@@ -1,25 +1,30 @@
 """A child process that is spoken to in lines, and the rows that are under way in it.
 
-The process can't block us, flood us, or leave anything behind.
+The process can't block us, flood us, or leave anything behind. Between it and us stands a keeper (`keeper.py`), which
+ends it with everything that it started, also where we are killed.
 """
 
 import asyncio
+import errno
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from alps.llm.secrets import redact
+from alps.llm.secrets import masked, redact
 from alps.schema import Prediction
 from alps.tasks import Task
 
+KEEPER = str(Path(__file__).with_name("keeper.py"))
 STDERR_KEPT = 64 << 10
 LONGEST_LINE = 16 << 20
 GRACE = 2.0
 
+_SWEEPING = 6.0  # seconds; a little longer than the keeper looks for what is left
 _CHUNK = 64 << 10
 _GARBAGE_LINES, _GARBAGE_LENGTH = 20, 20_000
 
@@ -44,6 +49,7 @@ class LineProcess:
     _listener: asyncio.Task[None]
     _drain: asyncio.Task[None]
     _exit: asyncio.Task[int]
+    _program: int
 
     def __init__(self) -> None:
         self.written = self.consumed = 0
@@ -51,17 +57,20 @@ class LineProcess:
         self.stderr = b""
         self._stopped = False
         self._resources = ExitStack()
+        self._lifeline = self._resources.enter_context(ExitStack())
 
     @classmethod
-    async def start(cls, words: Sequence[str], *, hear: Hear, ended: Callable[[], None]) -> "LineProcess":
-        """Start a process in a group of its own; `hear` gets its lines, `ended` is called when no more can come.
+    async def start(
+        cls, words: Sequence[str], environment: Mapping[str, str], *, hear: Hear, ended: Callable[[], None]
+    ) -> "LineProcess":
+        """Start a process in a session of its own; `hear` gets its lines, `ended` is called when no more can come.
 
         Raises:
             OSError: If it can't be started.
         """
         process = cls()
         try:
-            await process._open(words)
+            await process._open(words, environment)
         except BaseException:
             process._resources.close()
             raise
@@ -87,7 +96,7 @@ class LineProcess:
         self._stdin.close()
 
     async def end(self, patience: float) -> None:
-        """Close its input, wait for `patience` seconds, terminate, kill: nothing of its group stays behind.
+        """Close its input, wait for `patience` seconds, terminate, kill: nothing that it started stays behind.
 
         What it wrote before its end is still heard.
         """
@@ -95,13 +104,15 @@ class LineProcess:
             self.close_input()
             if patience and not await self._gone(patience):
                 self._stopped = True
-                self._signal(signal.SIGTERM)
+                self._tell_keeper(signal.SIGTERM)
                 await self._gone(GRACE / 2)
         finally:
             self.consumed = self._read_by_it()
-            self._signal(signal.SIGKILL)
+            self._lifeline.close()  # at this the keeper kills all of them
             try:
-                await self._gone(GRACE)
+                if not await self._gone(_SWEEPING):
+                    self._kill_group()
+                    await self._gone(GRACE)
                 await asyncio.wait({self._listener, self._drain}, timeout=GRACE)
             finally:
                 await self._release()
@@ -115,10 +126,10 @@ class LineProcess:
 
     def last_words(self) -> str:
         """Return the last line that it wrote to stderr, redacted; empty where there is none."""
-        lines = redact(self.stderr.decode(errors="replace")).splitlines()
+        lines = redact(masked(self.stderr.decode(errors="replace"))).splitlines()
         return next((" ".join(line.split())[:300] for line in reversed(lines) if line.strip()), "")
 
-    async def _open(self, words: Sequence[str]) -> None:
+    async def _open(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         with ExitStack() as theirs:
             self._stdin_read, stdin_write = os.pipe()
             self._resources.callback(os.close, self._stdin_read)
@@ -127,14 +138,23 @@ class LineProcess:
             self._resources.callback(self._drop_stdin)
             self._stdout, stdout = await _output_pipe(self._resources, theirs)
             self._stderr, stderr = await _output_pipe(self._resources, theirs)
+            told, status = await _output_pipe(self._resources, theirs)
+            lifeline = _lifeline(self._lifeline, theirs)
             self._process = await asyncio.create_subprocess_exec(
-                *words,
+                *(sys.executable, "-I", "-S", KEEPER, str(lifeline), str(status), *words),
                 stdin=self._stdin_read,
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
-                env={"PYTHONUNBUFFERED": "1", **os.environ},  # else what a Python program prints stays in its buffer
+                pass_fds=(lifeline, status),
+                env=environment,
             )
+        try:
+            self._program = await _started(told)
+        except BaseException:
+            self._lifeline.close()
+            await self._process.wait()
+            raise
 
     async def _listen(self, hear: Hear) -> None:
         async for line, whole in _lines(self._stdout):
@@ -155,9 +175,15 @@ class LineProcess:
         if self._stdin.get_write_buffer_size() or not self._stdin.is_closing():  # else it is closed, or about to be
             self._stdin.abort()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _tell_keeper(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def _kill_group(self) -> None:
+        """Kill a program whose keeper does not end, as one that was stopped."""
+        self._tell_keeper(signal.SIGKILL)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self._program, signal.SIGKILL)
 
     def _read_by_it(self) -> int:
         import fcntl
@@ -262,7 +288,7 @@ class Life:
         """Count a line that is no answer, and keep it if there are few."""
         self.unexplained += 1
         if len(self.garbage) < _GARBAGE_LINES:
-            self.garbage.append(redact(text[:_GARBAGE_LENGTH]))
+            self.garbage.append(redact(masked(text[: 2 * _GARBAGE_LENGTH]))[:_GARBAGE_LENGTH])
 
     def answered(self, row: Row) -> None:
         """Take `row` off, and pass over the rows that were sent before it."""
@@ -313,6 +339,27 @@ async def _output_pipe(ours: ExitStack, theirs: ExitStack) -> tuple[asyncio.Stre
     )
     ours.callback(transport.close)
     return stream, writing
+
+
+def _lifeline(ours: ExitStack, theirs: ExitStack) -> int:
+    """Open the pipe whose end tells the keeper that we are gone; return its reading end."""
+    reading, writing = os.pipe()
+    theirs.callback(os.close, reading)
+    ours.callback(os.close, writing)
+    return reading
+
+
+async def _started(told: asyncio.StreamReader) -> int:
+    """Return the process id of the program, as its keeper tells it.
+
+    Raises:
+        OSError: If it could not be started.
+    """
+    text = await told.read()
+    number = int(text or -errno.ECHILD)
+    if number < 0:
+        raise OSError(-number, os.strerror(-number))
+    return number
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, bool]]:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
-from alps.llm.secrets import redact
+from alps.llm.secrets import keep_secret, masked, redact
 from alps.llm.types import EmptyAnswer, Read
 from alps.schema import Outcome, Prediction
 from alps.systems.base import OnTask
+from alps.systems.environment import program_environment
 from alps.systems.process import GRACE, STDERR_KEPT, Life, LineProcess, Row, tail
 from alps.tasks import Task
 
@@ -45,9 +46,10 @@ class ProgramSystem:
         timeout: Seconds for an answer, from when the program is free for the row.
         stderr_path: Where the end of its stderr is kept; None for nowhere.
         in_flight: How many rows may be under way at once.
+        env: Variables of the environment that it gets beside those that every program needs.
 
     Raises:
-        UsageError: If there is no such program.
+        UsageError: If there is no such program, or one of the variables is not set.
     """
 
     def __init__(
@@ -58,12 +60,15 @@ class ProgramSystem:
         timeout: float,
         stderr_path: Path | None,
         in_flight: int = 4,
+        env: Sequence[str] = (),
     ) -> None:
         shown = redact(command)
         self._key = f"model=program:{shown}"
         self._words = _split(command, self._key)
         self.name = f"program:{Path(self._words[0]).name}"
         self.settings: Mapping[str, Any] = {"command": shown, "timeout": timeout}
+        self._environment = program_environment(env)
+        keep_secret(env)
         self._task, self._timeout = task, timeout
         self._stderr_path, self._stderr, self._in_flight = stderr_path, b"", in_flight
         self._waiting: list[Row] = []
@@ -142,7 +147,8 @@ class ProgramSystem:
     async def _live(self) -> None:
         life = Life()
         try:
-            life.process = await LineProcess.start(self._words, hear=partial(self._hear, life), ended=self._wake.set)
+            hear = partial(self._hear, life)
+            life.process = await LineProcess.start(self._words, self._environment, hear=hear, ended=self._wake.set)
         except OSError as error:
             raise UsageError(f"{self._key}: can't be started: {error.strerror or error}") from error
         patience = 0.0
@@ -221,7 +227,7 @@ class ProgramSystem:
         """Take a JSON object as an answer; tell whether it is one."""
         given = node.get("benchmark_id")
         name = life.only if given is None else str(given)
-        read = await _off_loop(text, _read, life.asked[name].task, node) if name in life.asked else None
+        read = await _off_loop(text, _read, life.asked[name], node) if name in life.asked else None
         row = life.asked.get(name)  # may have been given up meanwhile
         if row is None or read is None:
             if given is not None:
@@ -235,12 +241,13 @@ class ProgramSystem:
     def _answer(self, life: Life, row: Row, read: Read[Any] | ValueError, text: str, note: tuple[str, ...]) -> None:
         life.answered(row)
         self._prove()
+        raw = redact(masked(text, row.line.decode))
         if isinstance(read, Read):
             value = row.task.to_prediction(read.value)
-            self._settle(row, outcome="ok", prediction=value, raw=redact(text), notes=(*read.notes, *note))
+            self._settle(row, outcome="ok", prediction=value, raw=raw, notes=(*read.notes, *note))
         else:
             outcome: Outcome = "empty" if isinstance(read, EmptyAnswer) else "invalid"
-            self._settle(row, outcome=outcome, raw=redact(text), error=redact(str(read)))
+            self._settle(row, outcome=outcome, raw=raw, error=redact(str(read)))
 
     def _give_up(self, life: Life, row: Row, error: str, *, outcome: Outcome | None = None) -> None:
         """End a row without an answer: unparsable where garbage stands in its place, else empty."""
@@ -312,14 +319,15 @@ class ProgramSystem:
     def _keep_stderr(self, heard: bytes) -> None:
         self._stderr = tail(self._stderr + heard)
         if self._stderr_path is not None and self._stderr:
-            text = redact(self._stderr.decode(errors="replace"))
+            text = redact(masked(self._stderr.decode(errors="replace")))
             with suppress(OSError):
                 self._stderr_path.write_bytes(text.encode()[-STDERR_KEPT:])
 
 
-def _read(task: Task, node: dict[str, Any]) -> Read[Any] | ValueError:
+def _read(row: Row, node: dict[str, Any]) -> Read[Any] | ValueError:
     try:
-        read: Read[Any] = task.answer.read({k: v for k, v in node.items() if k != "benchmark_id"})
+        answer = masked({k: v for k, v in node.items() if k != "benchmark_id"}, row.line.decode)
+        read: Read[Any] = row.task.answer.read(answer)
     except EmptyAnswer as error:
         return error
     except (ValueError, RecursionError) as error:

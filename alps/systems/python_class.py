@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
-from alps.llm.secrets import redact
+from alps.llm.secrets import masked, redact
 from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
 from alps.systems.base import OnTask
@@ -147,7 +147,8 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
         return said.model_copy(update={"track": task.track, "prediction": None, "error": error_text})
     raw = said.raw if said is not None else None
     try:
-        node = _plain(result if said is None else said.prediction)
+        plain = _plain(result if said is None else said.prediction)
+        node = masked(plain, lambda: json.dumps(task.input_row(sample), ensure_ascii=False))
         raw = raw or _as_text(node)
         given = node.pop("benchmark_id", None) if isinstance(node, dict) else None
         if given is not None and str(given) != sample.benchmark_id:

@@ -18,7 +18,7 @@ FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
         "floor/content-free": floors.content_free,
         "floor/content-free-fluent": floors.content_free_fluent,
     },
-    "update": {"floor/no-op": floors.no_op},
+    "update": {"floor/no-op": floors.no_op, "floor/positional": floors.positional},
     "retrieval": {"floor/random": floors.random_candidate, "floor/lowest-unique-id": floors.lowest_unique_id},
     "utilization": {"floor/generic": floors.generic, "floor/parrot": floors.parrot},
 }
@@ -63,7 +63,9 @@ def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     return known or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
 
 
-def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Path | None = None) -> System:
+def resolve_system(
+    model: str, task: Task, *, timeout: float = 120.0, folder: Path | None = None, env: Sequence[str] = ()
+) -> System:
     """Return the system that `model` names, unless it is an LLM.
 
     Args:
@@ -71,6 +73,7 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
         task: What it is asked.
         timeout: Seconds that a program or a class may take for one sample.
         folder: Where a program's stderr is kept; None for nowhere.
+        env: Variables of the environment that a program gets, too.
 
     Raises:
         UsageError: If there is none by that name.
@@ -84,7 +87,7 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
 
         stderr = folder / "program.stderr.log" if folder is not None else None
         command = model.removeprefix(PROGRAM)
-        return ProgramSystem(command, task=task, timeout=timeout, stderr_path=stderr)
+        return ProgramSystem(command, task=task, timeout=timeout, stderr_path=stderr, env=env)
     if model.startswith(PYTHON):
         from alps.systems.python_class import PythonSystem
 
@@ -105,7 +108,12 @@ def resolve_system(model: str, task: Task, *, timeout: float = 120.0, folder: Pa
 
 
 def resolve_systems(
-    model: str, tasks: Sequence[Task], *, timeout: float = 120.0, folder: Path | None = None
+    model: str,
+    tasks: Sequence[Task],
+    *,
+    timeout: float = 120.0,
+    folder: Path | None = None,
+    env: Sequence[str] = (),
 ) -> tuple[System, ...]:
     """Return the system that `model` names, once for every track; a program or an object is the same for all of them.
 
@@ -114,5 +122,5 @@ def resolve_systems(
     """
     if not model.startswith((PROGRAM, PYTHON)):
         return tuple(resolve_system(model, task, timeout=timeout, folder=folder) for task in tasks)
-    first: Any = resolve_system(model, tasks[0], timeout=timeout, folder=folder)
+    first: Any = resolve_system(model, tasks[0], timeout=timeout, folder=folder, env=env)
     return (first, *(first.on(task) for task in tasks[1:]))

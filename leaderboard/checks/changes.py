@@ -24,9 +24,18 @@ _MEND = "leave everything outside your submission's folder as it was"
 
 
 def check_changes(
-    folder: Path, findings: Findings, *, base: str | None, changed: Iterable[str] | None, reviewed: bool
+    folder: Path,
+    findings: Findings,
+    *,
+    base: str | None,
+    changed: Iterable[str] | None,
+    reviewed: bool,
+    continues: str | None = None,
 ) -> bool:
     """Check that nothing outside `folder` changed, and no review went; return whether anything in it may have changed.
+
+    A submission that is in the base already is somebody's: nothing in a checkout tells who sends the change, so that a
+    maintainer has to.
 
     Without `base` and `changed` there is no change to speak of.
 
@@ -37,14 +46,19 @@ def check_changes(
             in.
         changed: Instead of that, the files that changed, as paths in the repository.
         reviewed: Whether a review may change.
+        continues: The submission whose submitter sends the change, as a maintainer knows.
     """
     if base is None and changed is None:
         findings.unchecked.append("changes outside the folder: give base=REF, base=DIR or changed=FILE")
         return False
-    own, names = (SUBMISSIONS / folder.resolve().name).as_posix(), changed
-    if names is None and base is not None and Path(base).is_dir():
-        own, names = folder.resolve().name, _between(Path(base), folder.resolve().parent)
-    elif names is None and base is not None:
+    slug = folder.resolve().name
+    own, names, there = (SUBMISSIONS / slug).as_posix(), changed, False
+    if names is not None:
+        findings.unchecked.append("whether the submission is a new one: give base=REF or base=DIR")
+    elif base is not None and Path(base).is_dir():
+        own, names = slug, _between(Path(base), folder.resolve().parent)
+        there = os.path.lexists(Path(base) / slug)
+    elif base is not None:
         root = _root(folder.resolve().parent)
         if root is None:
             findings.unchecked.append(
@@ -53,6 +67,7 @@ def check_changes(
             return True
         try:
             own, names = folder.resolve().relative_to(root).as_posix(), _of_git(root, base)
+            there = bool(_git(root, "ls-tree", "-z", "--name-only", base, "--", own))
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             mend = "fetch the base, with its history"
             findings.serious("changes", "the change", f"can't be seen: {shown(str(error), 160)}", mend)
@@ -62,6 +77,11 @@ def check_changes(
     if outside := [shown(name) for name in listed if name not in set(inside)]:
         what = f"{len(outside):,} files outside the submission's folder changed: {some_of(outside)}"
         findings.serious("changes", "the change", what, _MEND)
+    touched = [name for name in inside if not (reviewed and name == f"{own}/{REVIEW}")]
+    if there and touched and continues != slug:
+        what = f"{some_of(shown(name) for name in touched)}: of a submission that is in the base already"
+        mend = f"only who submitted it may change it: a maintainer who knows that says continues={shown(slug)}"
+        findings.serious("changes", "the change", what, mend)
     taken_away = f"{own}/{REVIEW}" in inside and not os.path.lexists(folder / REVIEW)
     if taken_away and not reviewed:
         findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")

@@ -1,6 +1,7 @@
 """What a track says it is about: the data, the conditions, and the judge, whose fingerprint must fit its parts."""
 
 from alps.judges.base import fingerprint_id
+from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.submission import RunCard, Submission, Track
@@ -26,6 +27,11 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
     """Hold what a track's card says of its task and its judge against what follows from the rest of the card."""
     judge = judge_of(track, run)
     kind = str(run.judge.get("judge"))
+    parts = {part: value for part, value in run.judge.items() if part != "id"}
+    if isinstance(judge, LexicalJudge) and parts != judge.fingerprint:
+        what = f"goes by the name of {judge.name}, and its fingerprint is not that of this version"
+        mend = "run it again with this version, or with a judge of another name"
+        findings.serious("identity", f"runs.{track.run}.judge", what, mend)
     expected = {
         "conditions": dict(task.conditions),
         "comparable": judge.comparable,
@@ -40,7 +46,7 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
         what = f"{shown(track.judge)}, but its fingerprint is of {shown(kind)}"
         findings.serious("identity", f"tracks.{name}.judge", what, _AGAIN)
     told = run.settings.get("judge")
-    if isinstance(told, str) and kind not in ("recorded", told):
+    if isinstance(told, str) and told != kind and not (kind == "recorded" and told.startswith("recorded:")):
         what = f"{shown(told)}, but its fingerprint is of {shown(kind)}"
         findings.serious("identity", f"runs.{track.run}.settings.judge", what, _AGAIN)
 

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
 from alps.leaderboard.figures import scale, whisker
+from alps.leaderboard.history import histories
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import NOTHING, Place, bounds, computed, figure
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title
@@ -34,6 +35,7 @@ class ScoreRow:
     rank: Markup
     n: Place
     unscored: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,11 @@ def write_systems(renderer: Renderer) -> None:
     """Write the page of every system, and the list of them."""
     content = renderer.content
     renderer.write("systems.html", "systems.html", systems=content.systems)
-    versions: dict[tuple[str, str | None], list[System]] = {}
-    for system in sorted(content.systems, key=lambda one: (one.card.submitted, one.slug)):
-        versions.setdefault((system.card.name, system.card.org), []).append(system)
+    ordered = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug))
+    reviews = {system.slug: system.entry.review for system in ordered}
+    joined = histories({slug: review.continues if review else None for slug, review in reviews.items()})
     for system in content.systems:
-        others = versions[system.card.name, system.card.org]
+        others = [other for other in ordered if other.slug in joined[system.slug]]
         renderer.write(
             f"systems/{system.slug}.html",
             "system.html",
@@ -145,6 +147,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
         rank=rank,
         n=score["n"],
         unscored=str(score["unscored"].value or ""),
+        reason=str(score["reason"].value or ""),
     )
 
 

@@ -1,0 +1,83 @@
+"""Ids that tell a system nothing: those of a data set name tasks, abilities and sessions."""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+from alps.schema import Memory, Prediction
+from alps.systems.base import System
+
+_DIGITS = 24
+
+
+def alias(key: str, kind: str, name: str) -> str:
+    """Return what stands for an id: a keyed hash of it, so the same in every run on the same data with the same seed.
+
+    The key is a hash of the data: who can compute it has the data, and knows a record by its dialogue anyway.
+    """
+    return hmac.digest(key.encode(), f"{kind}\x00{name}".encode(), "sha256").hex()[:_DIGITS]
+
+
+class Anonymous:
+    """A system that is shown samples under aliases; its answers come back under the ids of the data.
+
+    The track stands in the alias, too: the same record in two tracks is two records to a system.
+    """
+
+    def __init__(self, system: System, *, track: str, key: str) -> None:
+        self._system, self._track, self._key = system, track, key
+        self.name, self.settings = system.name, system.settings
+
+    @property
+    def system(self) -> Any:
+        """What answers for every track, to be closed once."""
+        return getattr(self._system, "system", self._system)
+
+    async def predict(self, sample: Any) -> Prediction:
+        """Ask the system about `sample`."""
+        shown, names = self._disguised(sample)
+        answer = await self._system.predict(shown)
+        kept = {"prediction": answer.prediction, "raw": answer.raw, "notes": answer.notes, "error": answer.error}
+        return answer.model_copy(update={**_named(kept, names), "benchmark_id": sample.benchmark_id})
+
+    def _disguised(self, sample: Any) -> tuple[Any, dict[str, str]]:
+        """Return the sample as the system is shown it, and the ids of the data by their aliases."""
+        record = alias(self._key, self._track, sample.benchmark_id)
+        sessions = {sample.session_id, *(_sessions_of(sample))}
+        aliases = {name: alias(self._key, "session", name) for name in sessions}
+        changes: dict[str, Any] = {"benchmark_id": record, "session_id": aliases[sample.session_id]}
+        if memory := _memory_of(sample):
+            changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
+        shown = replace(sample, **changes) if is_dataclass(sample) else sample.model_copy(update=changes)
+        return shown, {record: sample.benchmark_id, **{other: name for name, other in aliases.items()}}
+
+
+def _sessions_of(sample: Any) -> set[str]:
+    """Return the sessions that the evidence of given memories names."""
+    sources = (item.evidence.session_id for item in _memory_of(sample) if item.evidence is not None)
+    return {name for name in sources if name}
+
+
+def _memory_of(sample: Any) -> tuple[Memory, ...]:
+    """Return the memories that a sample of update gives; a task of the user's own may call other things so."""
+    given = getattr(sample, "memory", ())
+    return given if isinstance(given, tuple) and all(isinstance(item, Memory) for item in given) else ()
+
+
+def _elsewhere(memory: Memory, aliases: Mapping[str, str]) -> Memory:
+    if memory.evidence is None or not memory.evidence.session_id:
+        return memory
+    evidence = memory.evidence.model_copy(update={"session_id": aliases[memory.evidence.session_id]})
+    return memory.model_copy(update={"evidence": evidence})
+
+
+def _named(node: Any, names: Mapping[str, str]) -> Any:
+    """Put the ids of the data back in every text; an alias is long enough to be nothing else."""
+    if isinstance(node, str):
+        for other, name in names.items():
+            node = node.replace(other, name)
+        return node
+    if isinstance(node, dict):
+        return {key: _named(value, names) for key, value in node.items()}
+    return type(node)(_named(value, names) for value in node) if isinstance(node, list | tuple) else node

@@ -1,0 +1,236 @@
+"""A verdict on two lists of memories: what a judge is asked, and which of the pairs it names may match.
+
+A prediction that is `narrower` than a gold memory adds detail to it. Whether the user bore that detail out is asked
+in a second question, against the dialogue: detail that was made up does not match.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from alps.judges.base import Judge, match_memories, match_row, question
+from alps.judges.matching import (
+    POLICIES,
+    Item,
+    Match,
+    Pair,
+    assign,
+    bundles_named,
+    gold_items,
+    left_over,
+    pairs_from_rows,
+    predicted_items,
+)
+from alps.judges.rubric import rubric
+from alps.judges.screening import Screening
+from alps.judges.support import SUPPORTS, Dialogue
+from alps.llm.types import Request
+from alps.schema import Memory
+from alps.similarity import features
+from alps.text import fold
+
+RUBRICS = (rubric("matching"), rubric("support"))
+
+_PUNCTUATION = ".,;:!?()[]{}«»“”\"'…–—-"
+
+
+@dataclass(frozen=True)
+class Relations:
+    """What a verdict comes to.
+
+    Attributes:
+        pairs: The relations that count: `narrower` only where nothing speaks against it.
+        unsupported: Pairs named `narrower` whose added detail the dialogue does not bear out.
+        screening: What was set aside before the judge was asked.
+        support: What the dialogue says of predictions, by their positions.
+        extras_checked: Whether that was asked of the predictions that match nothing, too.
+        unchecked: Whether it was to be asked, and the judge failed.
+    """
+
+    pairs: tuple[Pair, ...]
+    unsupported: tuple[Pair, ...]
+    screening: Screening
+    support: Mapping[int, str]
+    extras_checked: bool = False
+    unchecked: bool = False
+
+    @property
+    def bundles(self) -> list[int]:
+        """The positions of the predictions that state several facts."""
+        return sorted({pair.predicted for pair in self.pairs if pair.relation == "bundle"})
+
+    def support_counts(self, extras: Sequence[int]) -> dict[str, float]:
+        """Count what the dialogue says of the predictions at `extras`, which match nothing."""
+        if self.unchecked:
+            return {"unchecked": 1}
+        if not self.extras_checked:
+            return {}
+        counts = Counter(self.support.get(position) for position in extras)
+        of_each: dict[str, float] = {name: counts[name] for name in SUPPORTS}
+        return {**of_each, "extras": sum(of_each.values())}
+
+
+async def relate(
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory],
+    dialogue: Dialogue,
+    *,
+    judge: Judge,
+    about: str,
+    extras: bool = False,
+) -> dict[str, Any]:
+    """Return the verdict row: the relations, and what the dialogue says of added detail.
+
+    With `extras`, the predictions that are the same as no gold memory are checked against the dialogue, too. A judge
+    that does not read dialogues is not asked; a check that fails fails the verdict if a match hangs on it.
+    """
+    judged = await match_memories(gold, predicted, judge=judge, about=about)
+    if judge.supports:
+        judged = replace(judged, pairs=_with_detail_named(judged.pairs, gold, predicted, dialogue))
+    verdict = match_row(judged, judge, RUBRICS)
+    if not judge.supports or judged.outcome != "ok":
+        return verdict
+    asked = question(gold, predicted)
+    pairs = bundles_named(judged.pairs, gold)
+    detailed = {pair.predicted for pair in pairs if pair.relation == "narrower"}
+    checked = sorted(detailed | (_not_the_same(asked.screening, judged.pairs) if extras else set()))
+    support: dict[str, Any] = {"outcome": "ok", "items": [], "error": None, "raw": None}
+    if checked:
+        items = [asked.predicted[position] for position in checked]
+        support = (await judge.support(dialogue, items, about=about)).row()
+    verdict["support"] = {**support, "extras": extras}
+    if detailed and support["outcome"] != "ok":
+        verdict |= {"outcome": support["outcome"], "error": support["error"]}
+    return verdict
+
+
+def relate_requests(
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory] | None,
+    dialogue: Dialogue,
+    *,
+    judge: Judge,
+    about: str,
+    extras: bool = False,
+) -> list[Request[Any]]:
+    """Return the calls that `relate` makes; the gold stands in for predictions that do not exist yet (None)."""
+    if predicted is None:
+        shown = predicted_items(gold)
+        calls = list(judge.match_requests(gold_items(gold), shown, about=about)) if gold else []
+        return [*calls, *_support_requests(judge, dialogue, shown, about)]
+    asked = question(gold, predicted)
+    calls = [] if asked.empty else list(judge.match_requests(*asked.asked, about=about))
+    if calls or (extras and asked.asked[1]):
+        calls += _support_requests(judge, dialogue, asked.asked[1], about)
+    return calls
+
+
+def _with_detail_named(
+    pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
+) -> tuple[Pair, ...]:
+    """Return `pairs` with `narrower` in place of `same` where the prediction has a name or number of its own.
+
+    One word more is easily taken for the same; a name or number that neither the gold memory nor the user has said is
+    detail, and is checked as such.
+    """
+    said = " ".join(turn.text for turn in dialogue if turn.role == "user")
+    named = []
+    for pair in pairs:
+        memory, answer = gold[pair.gold], predicted[pair.predicted]
+        quote = memory.evidence.text if memory.evidence else ""
+        known = f"{memory.value} {quote} {said}"
+        is_detail = pair.relation == "same" and _adds_name_or_number(answer.value, known)
+        named.append(replace(pair, relation="narrower") if is_detail else pair)
+    return tuple(named)
+
+
+def _adds_name_or_number(value: str, known: str) -> bool:
+    """Tell whether `value` has a number, or a capitalised word after its first, that `known` does not have."""
+    if features(value).numbers - features(known).numbers:
+        return True
+    words = [word.strip(_PUNCTUATION) for word in value.split()[1:]]
+    names = [fold(word) for word in words if word[:1].isupper()]
+    folded = fold(known)
+    return any(name not in folded for name in names)
+
+
+def _support_requests(judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str) -> list[Request[Any]]:
+    """Return the calls of the check against the dialogue, which may turn out not to be needed."""
+    if not judge.supports or not items:
+        return []
+    return [replace(call, certain=False) for call in judge.support_requests(dialogue, items, about=about)]
+
+
+def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
+    """Return the predictions that were asked about and are `same` as no gold memory in the best matching."""
+    matched = {match.predicted for match in assign(pairs, "strict")}
+    return {position for position in screening.asked if position not in matched}
+
+
+def relations_of(
+    verdict: Mapping[str, Any] | None,
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory],
+    judge: Judge,
+) -> Relations:
+    """Read a verdict row; None stands for a failed prediction, of which nothing is known.
+
+    Under a judge that reads dialogues `narrower` counts only where the dialogue was found to support the prediction.
+    """
+    screening = question(gold, predicted).screening
+    if verdict is None:
+        return Relations((), (), screening, {})
+    support_row = verdict.get("support") or {}
+    support = {int(item["id"][1:]) - 1: item["support"] for item in support_row.get("items", ())}
+    pairs = bundles_named(pairs_from_rows(verdict["pairs"]), gold)
+    unsupported: list[Pair] = []
+    if judge.supports:
+        unsupported = [
+            pair for pair in pairs if pair.relation == "narrower" and support.get(pair.predicted) != "supported"
+        ]
+    usable = set(screening.asked) | {pair.predicted for pair in screening.identical}
+    return Relations(
+        tuple(pair for pair in pairs if pair not in unsupported and pair.predicted in usable),
+        tuple(unsupported),
+        screening,
+        support,
+        extras_checked=bool(support_row.get("extras")),
+        unchecked=support_row.get("outcome", "ok") != "ok",
+    )
+
+
+def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, Any]:
+    """Return, for the row of scores, the predictions that could not match, each with the reason."""
+    screening = relations.screening
+    rows = [{"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]} for n in screening.too_long]
+    rows += [
+        {"id": f"p{copy + 1}", "reason": f"repeats p{original + 1}", "value": predicted[copy].value}
+        for copy, original in sorted(screening.copies.items())
+    ]
+    rows += [{"id": f"p{n + 1}", "reason": "bundle", "value": predicted[n].value} for n in relations.bundles]
+    rows += [
+        {"id": f"p{n + 1}", "reason": "unsupported detail", "value": predicted[n].value}
+        for n in sorted({pair.predicted for pair in relations.unsupported})
+    ]
+    return {"set_aside": rows} if rows else {}
+
+
+def relation_counts(relations: Relations, matches: Sequence[Match], judge: Judge) -> dict[str, float]:
+    """Count matches by relation, where `judge` tells them apart, and the predictions that could not match."""
+    counts: dict[str, float] = {
+        "bundles": len(relations.bundles),
+        "unsupported_detail": len({pair.predicted for pair in relations.unsupported}),
+        "invalid_items": len(relations.screening.too_long),
+        "repeated_items": len(relations.screening.copies),
+    }
+    counts = {name: count for name, count in counts.items() if count}
+    if "narrower" in judge.relations:
+        by_relation = Counter(match.relation for match in matches)
+        counts |= {f"matched_{name}": by_relation[name] for name in POLICIES["lenient"]}
+    return counts
+
+
+def counted_extras(predicted: int, relations: Relations, matched: Sequence[int]) -> list[int]:
+    """Return the positions of the predictions that count and match nothing."""
+    return left_over(predicted, [*matched, *relations.screening.copies])

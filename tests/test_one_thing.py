@@ -1,0 +1,303 @@
+"""A memory says one thing: what states more, makes detail up, repeats itself or is no memory matches nothing."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from alps.judges.base import Embedded
+from alps.judges.lexical import LexicalJudge
+from alps.judges.llm import LlmJudge, payload_text
+from alps.judges.matching import RELATIONS, Item, Judgement, Pair, gold_items, predicted_items
+from alps.judges.screening import LONGEST_VALUE, screen
+from alps.judges.support import SupportJudgement
+from alps.llm.types import Request
+from alps.schema import Memory, Outcome, Prediction, Turn
+from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored
+from alps.tasks.extraction import TASK as EXTRACTION
+from alps.tasks.update import TASK as UPDATE
+from tests.builders import extraction_sample, heard, memories, memory
+from tests.endtoend import extraction, rows, run, task1
+from tests.loopback import Answer, serve
+from tests.visitors import is_judging, memory_items, values_of, visitor, write_visitors
+
+DOG = "Has a four-year-old beagle named Pip"
+
+
+class Reader(Embedded):
+    """A judge that reads dialogues: it says the relations and supports it was given, by id, or fails to check."""
+
+    name = "reader"
+    comparable = True
+    supports = True
+    relations = frozenset(RELATIONS)
+
+    def __init__(
+        self,
+        *pairs: tuple[str, str, str],
+        support: Mapping[str, str] | None = None,
+        checks: Outcome = "ok",
+    ) -> None:
+        self.fingerprint = {"judge": "reader"}
+        self._pairs, self._support, self._checks = pairs, support or {}, checks
+        self.checked: list[list[str]] = []
+
+    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+        rows_by_id = {item.id: place for place, item in enumerate(gold)}
+        columns = {item.id: place for place, item in enumerate(predicted)}
+        shown = [(g, p, r) for g, p, r in self._pairs if g in rows_by_id and p in columns]
+        return Judgement("ok", tuple(Pair(rows_by_id[g], columns[p], r, "named") for g, p, r in shown))  # type: ignore[arg-type]
+
+    async def support(self, dialogue: object, items: Sequence[Item], *, about: str) -> SupportJudgement:
+        self.checked.append([item.id for item in items])
+        if self._checks != "ok":
+            return SupportJudgement(self._checks, {}, error="no answer")
+        said = {item.id: (self._support.get(item.id, "unsupported"), "as told") for item in items}
+        return SupportJudgement("ok", said)  # type: ignore[arg-type]
+
+
+def score(
+    gold: Sequence[Memory],
+    predicted: Sequence[Memory],
+    judge: Embedded,
+    options: JudgingOptions = JUST_THE_SCORE,
+) -> Scored:
+    sample, prediction = extraction_sample(gold), heard(*predicted)
+    verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, options))
+    assert verdict["outcome"] == "ok"
+    return EXTRACTION.score(sample, prediction, json.loads(json.dumps(verdict)), judge)
+
+
+def reasons(scored: Scored) -> dict[str, str]:
+    return {item["id"]: item["reason"] for item in scored.details.get("set_aside", ())}
+
+
+def test_a_bundle_matches_nothing_under_any_policy():
+    judge = Reader(("g1", "p1", "bundle"), ("g2", "p1", "bundle"))
+    scored = score(memories("Owns a dog", "Works nights"), memories("Has a dog and works nights"), judge)
+    assert (scored.scores["f1"], scored.scores["f1_strict"]) == (0, 0)
+    assert (scored.counts["bundles"], reasons(scored)) == (1, {"p1": "bundle"})
+
+
+def test_what_a_judge_calls_narrower_than_unrelated_gold_is_a_bundle():
+    judge = Reader(("g1", "p1", "narrower"), ("g2", "p1", "narrower"), support={"p1": "supported"})
+    scored = score(memories("Owns a dog", "Works nights"), memories("Everything the user said"), judge)
+    assert (scored.scores["f1"], scored.counts["bundles"]) == (0, 1)
+
+
+def test_gold_that_tells_one_matter_twice_makes_no_bundle_of_what_implies_both():
+    judge = Reader(("g1", "p1", "narrower"), ("g2", "p1", "narrower"), support={"p1": "supported"})
+    scored = score(memories("Owns a dog", "The dog is a beagle"), [memory(DOG)], judge)
+    assert (scored.counts["matched"], "bundles" in scored.counts) == (1, False)
+
+
+@pytest.mark.parametrize(("support", "f1"), [("supported", 1.0), ("unsupported", 0.0), ("not_about_user", 0.0)])
+def test_added_detail_matches_only_where_the_dialogue_bears_it_out(support, f1):
+    judge = Reader(("g1", "p1", "narrower"), support={"p1": support})
+    scored = score(memories("Owns a dog"), [memory(DOG)], judge)
+    assert scored.scores["f1"] == f1
+    assert judge.checked == [["p1"]]
+    assert reasons(scored) == ({} if f1 else {"p1": "unsupported detail"})
+    assert scored.counts["matched_narrower"] == f1
+
+
+def test_what_says_the_same_is_not_checked():
+    judge = Reader(("g1", "p1", "same"))
+    assert score(memories("Owns a dog"), memories("Has a dog"), judge).scores["f1"] == 1
+    assert judge.checked == []
+
+
+@pytest.mark.parametrize(
+    ("value", "relation"),
+    [
+        pytest.param("Has a dog in Trondheim", "narrower", id="a name"),
+        pytest.param("Has had a dog for 7 years", "narrower", id="a number"),
+        pytest.param("Keeps a dog", "same", id="another word"),
+        pytest.param("Has a dog called Pip", "same", id="a name that the user said"),
+    ],
+)
+def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_the_same(value, relation):
+    judge = Reader(("g1", "p1", "same"))
+    dialogue = [{"role": "user", "text": "My dog is called Pip."}]
+    sample = extraction_sample(memories("Owns a dog")).model_copy(update={"dialogue": (Turn(**dialogue[0]),)})
+    verdict = asyncio.run(EXTRACTION.judge(sample, heard(memory(value)), judge, JUST_THE_SCORE))
+    assert [pair["relation"] for pair in verdict["pairs"]] == [relation]
+    scored = EXTRACTION.score(sample, heard(memory(value)), verdict, judge)
+    assert scored.scores["f1"] == (relation == "same")
+
+
+def test_with_extras_added_detail_and_extras_are_checked_in_one_question():
+    judge = Reader(("g1", "p1", "narrower"), ("g2", "p2", "same"), support={"p1": "supported", "p3": "supported"})
+    gold, predicted = memories("Owns a dog", "Lives in Porto"), memories(DOG, "Resides in Porto", "Sings")
+    scored = score(gold, predicted, judge, JudgingOptions(extras=True))
+    assert judge.checked == [["p1", "p3"]]
+    assert {name: scored.counts[name] for name in ("extras", "supported", "checked")} == {
+        "extras": 1,
+        "supported": 1,
+        "checked": 3,
+    }
+
+
+@pytest.mark.parametrize(("relation", "outcome"), [("narrower", "transport"), ("same", "ok")])
+def test_a_check_that_a_match_hangs_on_fails_the_judgement_where_it_fails(relation, outcome):
+    judge = Reader(("g1", "p1", relation), checks="transport")
+    sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory("Has a brown dog"))
+    verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, JUST_THE_SCORE))
+    assert verdict["outcome"] == outcome
+
+
+def test_no_verdict_on_added_detail_is_no_match():
+    judge = Reader(("g1", "p1", "narrower"), support={"p1": "supported"})
+    sample, prediction = extraction_sample(memories("Owns a dog")), heard(memory(DOG))
+    verdict = asyncio.run(EXTRACTION.judge(sample, prediction, judge, JUST_THE_SCORE))
+    without = {name: value for name, value in verdict.items() if name != "support"}
+    assert EXTRACTION.score(sample, prediction, verdict, judge).scores["f1"] == 1
+    assert EXTRACTION.score(sample, prediction, without, judge).scores["f1"] == 0
+
+
+def test_update_checks_added_detail_against_both_dialogues():
+    seen: list[str] = []
+
+    class Listening(Reader):
+        async def support(self, dialogue, items, *, about):  # type: ignore[no-untyped-def]
+            seen.extend(turn.text for turn in dialogue)
+            return await super().support(dialogue, items, about=about)
+
+    sample = UPDATE.read_sample(
+        {
+            "benchmark_id": "b1",
+            "input": {
+                "memory": [],
+                "old_dialogue": [{"role": "user", "text": "old"}],
+                "new_dialogue": [{"role": "user", "text": "new"}],
+            },
+        },
+        {"gold": {"answer": [memory("Owns a dog").model_dump()]}},
+    )
+    item = {**memory(DOG).model_dump(), "action": None, "replaces": None}
+    prediction = Prediction(benchmark_id="b1", track="task2", outcome="ok", prediction={"memory_items": [item]})
+    judge = Listening(("g1", "p1", "narrower"))
+    verdict = asyncio.run(UPDATE.judge(sample, prediction, judge, JUST_THE_SCORE))
+    assert seen == ["old", "new"]
+    assert UPDATE.score(sample, prediction, verdict, judge).scores["f1_changed"] == 0
+
+
+def test_a_value_far_longer_than_any_memory_is_an_invalid_item_that_counts():
+    gold = memories("Owns a dog")
+    scored = score(gold, [memory("Owns a dog"), memory("a dog " * 400)], Reader(("g1", "p2", "same")))
+    assert scored.scores["precision"] == 0.5
+    assert (scored.counts["invalid_items"], reasons(scored)) == (1, {"p2": "too long"})
+
+
+@pytest.mark.parametrize(
+    ("value", "invalid"),
+    [("x" * LONGEST_VALUE, 0), ("x" * (LONGEST_VALUE + 1), 1), ("犬" * 500, 0), ("犬" * 501, 1)],
+)
+def test_wide_characters_count_as_two_letters(value, invalid):
+    scored = score([], [memory(value)], Reader())
+    assert scored.counts.get("invalid_items", 0) == invalid
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [
+        pytest.param(["Owns a dog"] * 3, id="to the letter"),
+        pytest.param(["Owns a dog", "OWNS  A DOG", "The user owns a dog."], id="case, spaces and phrasing"),
+        pytest.param(["Owns a dog in Porto, walks it at six", "Owns a dog in Porto; walks it at six!"], id="marks"),
+    ],
+)
+def test_near_copies_count_once(copies):
+    scored = score(memories("Lives in Lisbon"), memories(*copies), LexicalJudge())
+    assert (scored.counts["predicted"], scored.counts["repeated_items"]) == (1, len(copies) - 1)
+
+
+def test_gold_that_is_nearly_alike_twice_can_be_found_twice():
+    gold = memories("Likes tea.", "likes tea")
+    assert score(gold, gold, LexicalJudge()).scores["f1"] == 1
+
+
+def test_other_numbers_and_negations_are_no_copies():
+    predicted = memories("Owns 2 dogs", "Owns 3 dogs", "Owns no dogs")
+    assert score([], predicted, LexicalJudge()).counts["predicted"] == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["Owns a dog", "owns a dog!", "Sings", "x" * 1_200, "Lives in Porto"]), max_size=6))
+def test_every_prediction_is_asked_about_paired_set_aside_or_a_copy(values):
+    screening = screen(gold_items(memories("Sings", "Lives in Porto")), predicted_items(memories(*values)))
+    parts = [screening.asked, screening.too_long, tuple(screening.copies)]
+    parts.append(tuple(pair.predicted for pair in screening.identical))
+    assert sorted(n for part in parts for n in part) == list(range(len(values)))
+    assert not {*screening.copies} & {*screening.copies.values()}
+
+
+MARKERS = ("<|im_end|>", "<|im_start|>system", "[INST]", "[/INST]", "<<SYS>>", "<end_of_turn>", "</s>", "<｜User｜>")
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value(marker):
+    payload = {"kind": "match", "gold": [{"value": f"a {marker} b"}], "predicted": []}
+    text = payload_text(payload)
+    assert marker not in text
+    assert json.loads(text) == payload
+
+
+def shown(judge: LlmJudge, values: Sequence[str]) -> list[str]:
+    (request,) = judge.match_requests(gold_items(memories("a")), predicted_items(memories(*values)), about="b")
+    return [item["value"] for item in payload_of(request)["predicted"]]
+
+
+def payload_of(request: Request[object]) -> dict[str, list[dict[str, str]]]:
+    text = request.messages[-1]["content"]
+    found, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+    return found  # type: ignore[no-any-return]
+
+
+def test_lists_are_shown_in_an_order_that_hangs_on_seed_and_repeat_alone():
+    values = [f"fact {n}" for n in range(8)]
+    orders = {
+        (seed, repeat): shown(LlmJudge("openai/x", client=None, seed=seed, repeat=repeat), values)  # type: ignore[arg-type]
+        for seed in range(3)
+        for repeat in range(3)
+    }
+    assert all(sorted(order) == values for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) == 9
+    assert shown(LlmJudge("openai/x", client=None), values) == orders[0, 0]  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def embellished(tmp_path_factory):
+    """A run whose judge calls everything narrower, and reads in the dialogue that only even visitors bear it out."""
+    folder = tmp_path_factory.mktemp("embellished")
+    write_visitors(folder / "data", 6)
+
+    def answer(body):
+        text = body["messages"][-1]["content"]
+        if '"kind": "support"' in text:
+            items = json.loads(text[text.index("{") :])["items"]
+            said = "supported" if visitor(body) % 2 == 0 else "unsupported"
+            return Answer(json.dumps({"items": [{"reason": "", "id": item["id"], "support": said} for item in items]}))
+        if is_judging(body):
+            payload = json.loads(text[text.index("{") :])
+            gold, predicted = payload["gold"][0]["id"], payload["predicted"][0]["id"]
+            pair = {"reason": "", "gold": gold, "predicted": predicted, "relation": "narrower"}
+            return Answer(json.dumps({"pairs": [pair]}))
+        return Answer(json.dumps({"memory_items": memory_items(values_of(visitor(body))[0])}))
+
+    with serve(answer) as server:
+        finished = run(folder, *extraction(server.url, "out=out", "baseline_records=0"), OPENAI_API_KEY="none")
+    assert finished.returncode == 0, finished.stderr
+    return folder, finished
+
+
+def test_a_run_checks_added_detail_and_prints_the_shares_by_relation(embellished):
+    folder, finished = embellished
+    counts = task1(folder / "out")["counts"]
+    assert (counts["matched_narrower"], counts["matched_same"], counts["unsupported_detail"]) == (3, 0, 3)
+    assert "3 matches: 0% same, 100% narrower (adds supported detail)." in finished.stdout
+    assert "3 add detail that the dialogue does not support" in " ".join(finished.stdout.split())
+    aside = [row["set_aside"] for row in rows(folder / "out" / "scores.jsonl") if "set_aside" in row]
+    assert [item["reason"] for part in aside for item in part] == ["unsupported detail"] * 3

@@ -1,0 +1,143 @@
+"""A site is built into folders that hold other things, too: nothing goes that no build wrote."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from alps.leaderboard.pack import pack
+from tests.endtoend import one_line, run
+from tests.submissions import SLUG, WHO, make_run
+
+MINE = {
+    "CNAME": "example.org",
+    "README.md": "mine",
+    "data/notes.csv": "my,notes",
+    "systems/mine.html": "<p>mine",
+    "assets/logo.svg": "<svg/>",
+    ".github/workflows/publish.yml": "on: push",
+    "drafts/deep/page.html": "a draft",
+}
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=n@", *words],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packed")
+    return pack([make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG).folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, packed: Path) -> Path:
+    """A folder with `submissions`, and the checkout `public` that a site is published from."""
+    shutil.copytree(packed, tmp_path / "submissions" / SLUG)
+    (tmp_path / "public").mkdir()
+    git(tmp_path / "public", "init", "--quiet")
+    write(tmp_path / "public", MINE)
+    git(tmp_path / "public", "add", "--all")
+    git(tmp_path / "public", "commit", "--quiet", "--message=mine")
+    return tmp_path
+
+
+def build(place: Path, out: str = "public") -> str:
+    finished = run(place, "leaderboard", "build", "submissions=submissions", f"out={out}")
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def test_what_no_build_wrote_stays_and_what_one_wrote_goes(place: Path) -> None:
+    public = place / "public"
+    history = git(public, "log", "--format=%H")
+    build(place)
+    first = files_of(public)
+    assert f"systems/{SLUG}.html" in first
+    write(public, {"data/later.csv": "added,later", "robots.txt": "User-agent: *"})
+    shutil.rmtree(place / "submissions" / SLUG)
+    assert "left there" not in build(place)
+    after = files_of(public)
+    assert f"systems/{SLUG}.html" not in after
+    assert not (public / "records" / "task1").exists(), "folders that are empty now go, too"
+    assert {name: after[name].decode() for name in MINE} == MINE
+    assert (after["data/later.csv"], after["robots.txt"]) == (b"added,later", b"User-agent: *")
+    assert git(public, "log", "--format=%H") == history
+    assert git(public, "fsck", "--strict") == ""
+    listed = json.loads(after[".alps-site.json"])
+    assert not set(listed) & {*MINE, "data/later.csv", "robots.txt"}
+    assert not list(place.glob(".alps-site*"))
+
+
+def test_the_same_submissions_give_the_same_bytes_beside_other_files(place: Path) -> None:
+    build(place)
+    build(place, "site")
+    assert {**files_of(place / "site"), **files_of(place / "public")} == files_of(place / "public")
+
+
+def test_a_stale_file_that_somebody_changed_stays_and_is_named(place: Path) -> None:
+    build(place)
+    write(place / "public", {f"systems/{SLUG}.html": "my words"})
+    shutil.rmtree(place / "submissions" / SLUG)
+    assert f"left there, changed since it was built: systems/{SLUG}.html" in build(place)
+    assert (place / "public" / "systems" / f"{SLUG}.html").read_text() == "my words"
+
+
+@pytest.mark.parametrize("name", ["index.html", "records", "data/boards.json", f"systems/{SLUG}.html/page"])
+def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: str) -> None:
+    write(place / "public", {name: "mine"})
+    before = files_of(place / "public")
+    told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=public"))
+    assert "no build of a site wrote it" in told
+    assert files_of(place / "public") == before
+
+
+def test_a_link_in_a_site_leads_no_build_elsewhere(place: Path) -> None:
+    build(place)
+    elsewhere = place / "elsewhere"
+    shutil.move(place / "public" / "systems", elsewhere)
+    (place / "public" / "systems").symlink_to(elsewhere)
+    before = files_of(elsewhere)
+    shutil.rmtree(place / "submissions" / SLUG)
+    finished = run(place, "leaderboard", "build", "submissions=submissions", "out=public")
+    assert "Traceback" not in finished.stderr
+    assert files_of(elsewhere) == before
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", ".git/config", "/etc/hostname", "data/../../outside.txt"])
+def test_a_list_that_no_build_wrote_removes_nothing(place: Path, name: str) -> None:
+    write(place, {"outside.txt": "mine"})
+    build(place)
+    path = place / "public" / ".alps-site.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: "0" * 64}), encoding="utf-8")
+    before = files_of(place / "public")
+    told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=public"))
+    assert ".alps-site.json: names what no build writes" in told
+    assert files_of(place / "public") == before
+    assert (place / "outside.txt").read_text() == "mine"
+
+
+def test_folders_beside_a_site_are_nobodys_scratch(place: Path) -> None:
+    write(place, {".site.unfinished/thesis.txt": "mine", ".public.unfinished/thesis.txt": "mine"})
+    for out in ("site", "public"):
+        build(place, out)
+        assert (place / f".{out}.unfinished" / "thesis.txt").read_text() == "mine"
