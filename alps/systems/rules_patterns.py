@@ -153,7 +153,7 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         "Prefers the assistant not to ",
     ),
     (rf"(?:{_I}(?:need|want)|i(?:'d| would) like) (?!you\b|to\b|the following){_NO_THING}", GOAL, 0.50, "Wants "),
-    (rf"{_AM}(?=(?:[a-z]+ing|[a-z]+ed) \w){_TALKING}", GENERAL, 0.50, ""),
+    (rf"(?:{_AM}|we(?:'re| are) )(?=(?:[a-z]+ing|[a-z]+ed) \w){_TALKING}", GENERAL, 0.50, ""),
     (r"(?:i|we) (?:was|were|have been|had been) (?=[a-z]+(?:ing|ed|orn) \w)", PAST, 0.50, ""),
     (rf"{_HAVE}(?=[a-z]+(?:ed|t|n|d|k|e) \w){_TALK}", PAST, 0.50, ""),
     (rf"{_I}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
@@ -242,7 +242,7 @@ REQUEST = re.compile(
     r"(?:(?:tell|give|show|teach|recommend|suggest|explain|describe|write|make|create|generate|find|list|provide"
     r"|analy[sz]e|compare|summari[sz]e|discuss|get|draft|design|plan|help)\b"
     r"(?: (?:me|us|about|more|some|an?|the|out|of|on|how|what|to|for|all|is|are|with)\b)*"
-    r"|how (?:do|can|could|would|should|does|did|is|are|to|much|many)\b(?: (?:i|you|we|one|make|get)\b)?"
+    r"|how (?:\w+ )?(?:do|can|could|would|should|does|did|is|are|to)\b(?: (?:i|you|we|one|make|get)\b)?"
     r"|what(?:'s| is| are| was| were| do| does| did| about| if| would| should)?\b(?: (?:the|some|an?|your|best)\b)*"
     r"|why (?:is|are|do|does|did)\b|who (?:is|are|was|were)\b|where (?:is|are|can|do)\b"
     r"|(?:which|is|are|do|does|did|should|am)\b)\s*",
