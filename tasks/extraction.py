@@ -82,9 +82,7 @@ def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
     )
 
 
-def messages(
-    sample: ExtractionSample, prompt: Prompt = PROMPT
-) -> tuple[Mapping[str, str], ...]:
+def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping[str, str], ...]:
     """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
     labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
     turns = [{"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)]

@@ -70,10 +70,7 @@ def test_an_answer_in_six_fields_is_read_whole(asked):
 
 def test_the_manifest_tells_the_prompts_apart(asked):
     folder, _ = asked
-    manifests = {
-        words: json.loads((folder / words / "manifest.json").read_text())
-        for words in ("recall", "precision")
-    }
+    manifests = {words: json.loads((folder / words / "manifest.json").read_text()) for words in ("recall", "precision")}
     assert manifests["recall"]["settings"]["prompt"] == "recall"
     assert set(manifests["recall"]["prompts"]) == {"extraction/recall-1"}
     assert set(manifests["precision"]["prompts"]) == {"extraction/1"}

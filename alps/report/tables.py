@@ -115,9 +115,7 @@ def _scores(
     return table
 
 
-def _floors_on(
-    metric: Metric, found: Mapping[str, Any], *, judge: str
-) -> list[tuple[str, str, str, str]]:
+def _floors_on(metric: Metric, found: Mapping[str, Any], *, judge: str) -> list[tuple[str, str, str, str]]:
     """Return what each trivial baseline scores on a metric, to stand right below the run's score.
 
     Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
