@@ -111,6 +111,23 @@ class MemoryList(Record):
     memory_items: tuple[Memory, ...]
 
 
+class BriefMemory(Record):
+    """One memory in the six fields that the recall-minded extraction prompt asks for."""
+
+    type: Literal["direct", "indirect"]
+    label: str
+    label_suggestion: str | None
+    value: Annotated[str, Field(min_length=1)]
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    evidence_text: str
+
+
+class BriefMemoryList(Record):
+    """What a system answers in extraction under `prompt=recall`."""
+
+    memory_items: tuple[BriefMemory, ...]
+
+
 Action = Literal["retain", "add", "modify", "delete"]
 
 

@@ -150,6 +150,9 @@ class RunSettings(JudgeSettings):
     condition: Annotated[
         Literal["history", "gold_memory"], Field(description="gold_memory: show the true memories, too (utilization)")
     ] = "history"
+    prompt: Annotated[
+        Literal["precision", "recall"], Field(description="recall: ask for every memory, in six fields (extraction)")
+    ] = "precision"
     window: Annotated[
         int | None, Field(ge=100, description="tokens of history at most: the oldest turns go (utilization)")
     ] = None

@@ -30,7 +30,7 @@ from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
 _PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason")
-_CHOICES = ("task", "distractors", "ability", "condition", "window", "seed", "repeats", "scoring", "extras")
+_CHOICES = ("task", "distractors", "ability", "condition", "window", "prompt", "seed", "repeats", "scoring", "extras")
 """Settings of a run that say which records it is about, how often each is answered, and how it is scored."""
 
 

@@ -78,6 +78,6 @@ def _settings_of(name: str, track: Track, *, data: str, split: str | None, seed:
         number = int(place.removeprefix("ability"))
         values["ability"] = next(ability.name for ability in ABILITIES if ability.number == number)
     settings = parse_settings({**values, **track.conditions}, RunSettings)
-    if set(track.conditions) - {"condition", "window", "scoring"}:
+    if set(track.conditions) - {"condition", "window", "prompt", "scoring"}:
         raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(track.conditions))}")
     return settings

@@ -34,7 +34,8 @@ class Metric:
     per-record counts (micro). It needs a judge that tells `relations` apart, one that can say what a dialogue supports
     where `support` is set, one that rates answers by a rubric where `rates` is set, and a system that ranks where
     `ranking` is. `optional` metrics are left out where no record has them. Its values lie in [lowest, highest]. Where
-    it is the mean of a judge's marks, `rubrics` names what it is the mean of, as people label it.
+    it is the mean of a judge's marks, `rubrics` names what it is the mean of, as people label it. Where trivial
+    baselines score high on it, `with_floors` has theirs printed right below it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Metric:
     lowest: float = 0.0
     highest: float = 1.0
     rubrics: tuple[str, ...] = ()
+    with_floors: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class TaskOptions:
         condition: What utilization shows: the `history`, or the true memories with it (`gold_memory`).
         scoring: `alps`, or `authors-v1` for comparison with published figures.
         window: The most tokens of history that utilization shows; None for all of it.
+        prompt: What extraction asks a model for: `precision`, or `recall`.
     """
 
     distractors: str = "100"
@@ -80,6 +83,7 @@ class TaskOptions:
     condition: str = "history"
     scoring: str = "alps"
     window: int | None = None
+    prompt: str = "precision"
 
 
 DEFAULTS = TaskOptions()

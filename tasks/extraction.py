@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -18,11 +20,12 @@ from alps.judges.relate import (
     set_aside,
 )
 from alps.llm.types import AnswerType, Read, Request
-from alps.prompts import load_prompt
+from alps.prompts import Prompt, load_prompt
 from alps.rejection import is_rejected
 from alps.schema import (
     CANONICAL_LABELS,
     UNMAPPED,
+    BriefMemoryList,
     ExtractionSample,
     Memory,
     MemoryList,
@@ -33,6 +36,7 @@ from alps.schema import (
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
+RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
 
 _STRICT = frozenset({"narrower"})
 _UNANNOTATED: dict[str, Any] = {"support": True, "optional": True}
@@ -78,12 +82,12 @@ def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
     )
 
 
-def messages(sample: ExtractionSample) -> tuple[Mapping[str, str], ...]:
+def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping[str, str], ...]:
     """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
     labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
     turns = [{"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)]
     return (
-        {"role": "system", "content": PROMPT.text.replace("{labels}", labels)},
+        {"role": "system", "content": prompt.text.replace("{labels}", labels)},
         {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
     )
 
@@ -275,6 +279,15 @@ TASK = Task(
 )
 
 
+_RECALL = replace(
+    TASK,
+    prompt=RECALL_PROMPT,
+    messages=partial(messages, prompt=RECALL_PROMPT),
+    answer=AnswerType(schema=BriefMemoryList, read=read_answer, partial=True),
+    conditions={"prompt": "recall"},
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
-    """Return the one track of extraction."""
-    return (TASK,)
+    """Return the one track of extraction, asked in the words that `options` choose."""
+    return (_RECALL if options.prompt == "recall" else TASK,)

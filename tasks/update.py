@@ -68,7 +68,7 @@ METRICS = (
     Metric("f1_changed", "F1 of changed memories (macro)", headline=True),
     Metric("precision_changed", "precision, changed memories"),
     Metric("recall_changed", "recall, changed memories"),
-    Metric("f1", "F1 of the whole list (macro)"),
+    Metric("f1", "F1 of the whole list (macro)", with_floors=True),
     Metric("precision", "precision, whole list"),
     Metric("recall", "recall, whole list"),
     Metric("action_accuracy", "action accuracy"),

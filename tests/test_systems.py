@@ -150,7 +150,7 @@ def test_the_rules_report_a_subject_that_comes_back_in_several_questions():
     asked = [f"What did Byzantine law say about {topic}?" for topic in ("marriage", "slavery", "taxes", "inheritance")]
     items = predict("rules", extraction_sample(None, *asked)).prediction["memory_items"]
     assert [(item["label"], item["type"]) for item in items] == [("Thoughts/Curiosity", "indirect")]
-    assert "byzantine" in items[0]["value"]
+    assert "Byzantine law" in items[0]["value"]
 
 
 def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():

@@ -25,6 +25,7 @@ _CONDITIONS = {
     "ability": "ability {}",
     "condition": "{}",
     "window": "window {}",
+    "prompt": "prompt {}",
     "scoring": "{}",
     "repeats": "{} repeats",
 }

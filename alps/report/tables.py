@@ -115,7 +115,26 @@ def _scores(
             has = "worst_case" in score
             row.append(f"{number(score['worst_case'])}–{number(score['best_case'])}" if has else "")
         table.add_row(*row, style="bold" if metric.headline else "")
+        for floor_row in _floors_on(metric, found, judge=summary["judge"]):
+            table.add_row(*floor_row, style="dim")
     return table
+
+
+def _floors_on(metric: Metric, found: Mapping[str, Any], *, judge: str) -> list[tuple[str, str, str, str]]:
+    """Return what each trivial baseline scores on a metric, to stand right below the run's score.
+
+    Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
+    without the .8 of returning the old list unchanged.
+    """
+    if not metric.with_floors:
+        return []
+    rows = []
+    for name, floor in found["floors"].items():
+        score = floor["scores"].get(metric.name)
+        if score is not None:
+            title = name if floor["judge"] == judge else f"{name}, {floor['judge']}"
+            rows.append((f"  {title}", number(score["value"]), interval(score), str(score["n"])))
+    return rows
 
 
 def conditions(found: Mapping[str, Any]) -> str:
@@ -123,6 +142,7 @@ def conditions(found: Mapping[str, Any]) -> str:
     said = [str(found["condition"])] if "condition" in found else []
     said += [str(found["scoring"])] if "scoring" in found else []
     said += [f"window {found['window']:,}"] if "window" in found else []
+    said += [f"prompt {found['prompt']}"] if "prompt" in found else []
     return f" ({', '.join(said)})" if said else ""
 
 

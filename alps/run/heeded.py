@@ -10,7 +10,7 @@ from alps.systems import PROGRAM, is_local
 from alps.tasks import load_tracks
 from alps.tasks.registry import allow_modules
 
-OF_THE_MODEL = ("api_base", *SAMPLING)
+OF_THE_MODEL = ("api_base", "prompt", *SAMPLING)
 OF_THE_JUDGE = (
     "judge_api_base",
     "judge_temperature",

@@ -21,6 +21,7 @@ HEEDED_BY = {
     "ability": "utilization",
     "condition": "utilization",
     "window": "utilization",
+    "prompt": "extraction",
     "extras": "extraction",
 }
 """The settings that mean something to one task alone."""
@@ -73,6 +74,7 @@ def options_of(settings: RunSettings) -> TaskOptions:
         condition=settings.condition,
         scoring=settings.scoring,
         window=settings.window,
+        prompt=settings.prompt,
     )
 
 

@@ -9,6 +9,8 @@ from alps.systems.rules import extract, find_statements
 
 _ON_THE_SAME_MATTER = 0.35
 """From this similarity up, and under the same label, a new statement replaces the old memory."""
+_SURE = 0.65
+"""A weaker statement adds nothing to a list that stands: most of them match no gold memory."""
 
 
 def update(sample: UpdateSample) -> dict[str, Any]:
@@ -20,6 +22,8 @@ def update(sample: UpdateSample) -> dict[str, Any]:
     changed: list[UpdatedMemory] = []
     for number, item in enumerate(extract(dialogue)["memory_items"], start=1):
         found = Memory.model_validate(item)
+        if found.confidence is None or found.confidence < _SURE:
+            continue
         near = max(kept.values(), key=lambda memory: similarity(memory.value, found.value), default=None)
         likeness = similarity(near.value, found.value) if near is not None else 0.0
         if near is None or likeness < _ON_THE_SAME_MATTER or near.label != found.label:

@@ -1,19 +1,33 @@
 """Find what users say about themselves, by pattern, without a model or a network.
 
-The extractor is the honest lower bound of the suite: it reads user turns only, cuts them into clauses, and keeps the
-clauses that open like a statement about the speaker («I live in …», «我喜欢…», «mi esposa …»). English clauses become
-telegraphic third person; other languages are kept as the user wrote them. A topic that comes back in several questions
-is reported as a curiosity.
+The extractor is the honest lower bound of the suite: it reads user turns only, cuts them into
+clauses, and keeps the clauses that open like a statement about the speaker («I live in …»,
+«我喜欢…», «mi esposa …»). English clauses become telegraphic third person; other languages are kept
+as the user wrote them, but for relatives and pets, which have one English value whatever they are
+called. One request of the dialogue, the one that shares most with the others, is reported as a
+curiosity.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 from alps.schema import Evidence, ExtractionSample, Memory
-from alps.systems.rules_patterns import BY_SCRIPT, CURIOSITY, TOPICS
+from alps.systems.rules_patterns import (
+    ANSWER_LANGUAGE,
+    BY_SCRIPT,
+    CURIOSITY,
+    INTERACTION,
+    MINE,
+    NAMED_OWN,
+    OWN,
+    RELATIVE_VALUES,
+    RELATIVES,
+    REQUEST,
+    TOPICS,
+    VERB,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +51,8 @@ class Statement:
     quote: str
 
 
-_LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE, _TIMES = 1_500, 500, 300, 120, 3
+_LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE = 1_500, 500, 300, 120
+_FEWEST, _MOST = 4, 9
 _FOREIGN = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「[^「」]{10,}」|^>[^\n]*",
     re.DOTALL | re.MULTILINE,
@@ -47,7 +62,8 @@ _SUBJECT = r"(?:i|i'\w+|im|my|we|you|can|could|please|what|how|why|is|are|do|wou
 _CLAUSE_END = re.compile(
     rf"\s*[,:(،;]\s*(?=(?:(?:and|but|so|because|since|also) )?{_SUBJECT}"
     r"|(?:y|e|et|und|pero|mais|aber|mas|ma|но|а|что|как)\b)"
-    rf"|\s+(?:and|but|so|because|since|which|while|though|if)\s+(?={_SUBJECT})|\s[-–—]+\s|[，：（]",
+    rf"|\s+(?:and|but|so|because|since|which|while|though|if)\s+(?={_SUBJECT})"
+    r"|\s+(?:that|how|as|where|when)\s+(?=i\b|i'|my\b|we\b)|\s[-–—]+\s|[，：（]",
     re.IGNORECASE,
 )
 _OPENING = re.compile(
@@ -58,7 +74,7 @@ _OPENING = re.compile(
 # An afterthought makes a value longer than a memory is.
 _TAIL = re.compile(
     r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché|потому что|но)\b.*"
-    r"|[(;].*|(?<=.{60}),.*|[\s.,;:!?-]+$)",
+    r"|[(;].*|(?<=.{30}),(?! (?:and|or)\b).*|[\s.,;:!?-]+$)",
     re.IGNORECASE | re.DOTALL,
 )
 # Stories, scripts and personas speak in the first person, too.
@@ -69,13 +85,15 @@ _FICTION = re.compile(
     re.IGNORECASE,
 )
 _ROLE_PLAY = re.compile(r"\brole-?\s?play|\bpretend (?:to be|you|i|we) |juego de rol|角色扮演|ролев", re.IGNORECASE)
-_VAGUE = re.compile(
-    r"(?:(?:to )?\w+ )?(?:it|this|that|these|those|them|you|your|him|her|his)\b|(?:lo|el|la) que\b",
+_SAME_SUBJECT = re.compile(
+    r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own|play|study|studied"
+    r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(
-    r"[?？؟]|^\W*(?:what|how|why|when|where|who|which|is|are|can|could|does|do|qué|cómo|comment|wie|was|como|что|как)\b"
-    r"|什么|如何|怎|吗",
+_PERSONAL = re.compile(r"\b(?:i|you|your|it|this|that|these|those|them|she|he|her|him|they|above|me)\b", re.IGNORECASE)
+_SEVERAL = re.compile(r"\d|\w+s\b|children\b|(?:two|three|four) ", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"(?:(?:to )?\w+ )?(?:it|this|that|these|those|them|you|your|him)\b|(?:lo|el|la) que\b",
     re.IGNORECASE,
 )
 _PERSON = {
@@ -141,7 +159,7 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         Statements, the surest first, in dialogue order among equals, without near-duplicates.
     """
     found: list[Statement] = []
-    questions: list[tuple[int, str]] = []
+    requests: list[tuple[int, str]] = []
     for index, (role, text) in enumerate(turns):
         if role != "user":
             continue
@@ -149,10 +167,12 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         if _ROLE_PLAY.search(masked):
             break  # whatever follows may be said by the character
         sentences = list(_pieces(masked, _SENTENCE_END, 0, len(masked)))
-        questions += [(index, text[i:j]) for i, j in sentences if _QUESTION.search(masked[i:j])]
+        requests += [(index, text[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
         if not _FICTION.search(masked):
             found += (s for i, j in sentences for s in _sentence_statements(index, text, masked, i, j))
-    found += _curiosities(questions)
+            found += _own(index, text, masked)
+            found += _fixed(index, text, masked)
+    found += _curiosity(requests)
     found.sort(key=lambda statement: -statement.confidence)
     return _distinct(found)[:limit]
 
@@ -181,8 +201,41 @@ def _sentence_statements(index: int, text: str, masked: str, start: int, end: in
         begin = opening.end() if opening else left
         if right - begin > _LONGEST_CLAUSE:
             continue
-        if found := _statement(index, text[begin:right], masked[begin:right]):
-            yield found
+        # «I have a degree and spent three years abroad» states two things of one subject.
+        parts = [(begin, right)]
+        if masked[begin : begin + 2].lower() in ("i ", "i'"):
+            parts = list(_pieces(masked, _SAME_SUBJECT, begin, right))
+        for first, last in parts:
+            subject = "I " if first > parts[0][0] else ""
+            if found := _statement(index, text[first:last], subject + masked[first:last]):
+                yield found
+
+
+def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
+    """Yield the people, animals and things that a turn calls the user's own: «my wife and two sons»."""
+    if "my " not in masked and "My " not in masked:
+        return
+    for match in (*OWN.finditer(masked), *NAMED_OWN.finditer(masked)):
+        named = text[match.start(1) : match.end(1)].replace(" my ", " ")
+        value = f"Has {named}" if _SEVERAL.match(named) else f"Has a {named}"
+        quote = text[match.start() : match.end()]
+        yield Statement(value, _member(MINE, match[1]), "direct", 0.65, index, quote)
+
+
+def _fixed(index: int, text: str, masked: str) -> Iterator[Statement]:
+    """Yield what a turn says in words that have one English value, such as «mi hermana» and «我姐姐»."""
+    for match in RELATIVES.finditer(masked):
+        value, label = RELATIVE_VALUES[match.lastgroup or ""]
+        yield Statement(value, label, "direct", 0.65, index, text[match.start() : match.end()])
+    for match in ANSWER_LANGUAGE.finditer(masked):
+        value = f"Prefers answers in {match.lastgroup}"
+        yield Statement(value, INTERACTION, "direct", 0.65, index, text[match.start() : match.end()])
+
+
+def _member(label: str, clause: str) -> str:
+    """Return the label of a group that the words of a clause choose."""
+    topics = TOPICS.get(label, ())
+    return next((member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label)
 
 
 def _statement(index: int, quote: str, clause: str) -> Statement | None:
@@ -196,12 +249,32 @@ def _statement(index: int, quote: str, clause: str) -> Statement | None:
             return None
         value = _TAIL.sub("", quote)
         if language == "en":
-            value = lead + _FIRST_PERSON.sub(lambda person: _PERSON[person[0].lower()], rest)
+            rest = _FIRST_PERSON.sub(lambda person: _PERSON[person[0].lower()], rest)
+            value = _third_person(rest) if lead == VERB else lead + rest
         value = (value[:1].upper() + value[1:_LONGEST_VALUE]).rstrip()
-        topics = TOPICS.get(label, ())
-        member = next((member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label)
-        return Statement(value, member, "direct", confidence, index, quote)
+        return Statement(value, _member(label, clause), "direct", confidence, index, quote)
     return None
+
+
+_PAST_FORMS = """
+    became began bought broke brought built came chose did drove fell felt found flew gave got grew
+    had heard held kept knew left lost made met moved paid ran said saw sent slept spent spoke
+    stood taught took was went won wore wrote
+"""
+_PAST = frozenset(_PAST_FORMS.split())
+
+
+def _third_person(clause: str) -> str:
+    """Put the verb that a clause begins with into the third person, unless it is a past form."""
+    verb, space, rest = clause.partition(" ")
+    folded = verb.lower()
+    if folded in _PAST or folded.endswith("ed"):
+        return clause
+    if folded.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{verb}es{space}{rest}"
+    if folded.endswith("y") and folded[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies{space}{rest}"
+    return f"{verb}s{space}{rest}"
 
 
 def _content(text: str) -> list[str]:
@@ -218,20 +291,21 @@ def _distinct(statements: Sequence[Statement]) -> list[Statement]:
     return [statement for statement, _ in kept]
 
 
-def _curiosities(questions: Sequence[tuple[int, str]]) -> list[Statement]:
-    """Report what comes back in the questions of several turns, the most frequent phrases first."""
-    asked: dict[str, dict[int, str]] = {}
-    for index, quote in questions:
-        words = _content(quote[:_LONGEST_CLAUSE])
-        pairs = [("" if len(a) == 1 else " ").join((a, b)) for a, b in pairwise(words)]
-        for phrase in (*pairs, *(word for word in words if len(word) > _TIMES)):
-            asked.setdefault(phrase, {})[index] = quote
-    chosen: list[str] = []
-    for phrase in sorted(asked, key=lambda phrase: (-len(asked[phrase]), -len(phrase))):
-        enough = len(asked[phrase]) >= (_TIMES - 1 if chosen else _TIMES)
-        if enough and not set(_content(phrase)) & set(_content(" ".join(chosen))):
-            chosen.append(phrase)
-    if len(_content(" ".join(chosen))) < _TIMES - 1:
-        return []  # a single word is too general to be a memory
-    index, quote = next(iter(asked[chosen[0]].items()))
-    return [Statement(f"Curious about {', '.join(chosen[:4])}", CURIOSITY, "indirect", 0.65, index, quote)]
+def _curiosity(requests: Sequence[tuple[int, str]]) -> list[Statement]:
+    """Report the request whose words the other turns ask about most, worded as the user worded it."""
+    turns_with: dict[str, set[int]] = {}
+    for index, quote in requests:
+        for word in _content(quote):
+            turns_with.setdefault(word, set()).add(index)
+    best, chosen = -1.0, []
+    for index, quote in requests:
+        opening = REQUEST.match(quote)
+        subject = _TAIL.sub("", quote[opening.end() :]) if opening else ""
+        words = set(_content(subject))
+        if not _FEWEST <= len(words) <= _MOST or _PERSONAL.search(subject):
+            continue
+        shared = sum(len(turns_with.get(word, ())) for word in words) / len(words)
+        if shared > best:
+            value = f"Curious about {subject[:_LONGEST_VALUE]}"
+            best, chosen = shared, [Statement(value, CURIOSITY, "indirect", 0.5, index, quote)]
+    return chosen

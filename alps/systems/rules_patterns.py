@@ -16,8 +16,10 @@ GOAL = "Thoughts/Goals/Short_Term"
 CURIOSITY = "Thoughts/Curiosity"
 INTERACTION = "Preferences/Interaction_Preferences"
 FORGET = "Constraints_and_Boundaries/Do_Not_Remember"
+# What a lead says of a row: the value begins with the verb of the clause, in the third person.
+VERB = "<verb>"
 # No labels: the topic of the clause chooses one (see TOPICS).
-TASTE, MINE = "taste", "mine"
+TASTE, MINE, GENERAL = "taste", "mine", "general"
 
 
 _JOBS = (
@@ -25,9 +27,9 @@ _JOBS = (
     r"|driver|chef|accountant|consultant|scientist|researcher|freelancer|entrepreneur|analyst|journalist|director"
     r"|photographer|therapist|owner|founder|translator|technician|editor|electrician|professor)\b"
 )
-_PARTNERS = r"(?:wife|husband|girlfriend|boyfriend|fianc[eé]e?|partner)\b"
+_PARTNERS = r"(?:wife|husband|spouse|girlfriend|boyfriend|fianc[eé]e?|partner)\b"
 _FAMILY = (
-    r"(?:sons?|daughters?|kids?|child|children|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
+    r"(?:sons?|daughters?|kids?|child|children|childrens|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
     r"|grandpa|grand(?:mother|father|parents)|uncle|aunt|cousin|nephew|niece)(?:-in-law)?\b"
 )
 _KIN = rf"(?:{_PARTNERS}|{_FAMILY}|(?:best )?friends?\b|boss\b|coworkers?\b|colleagues?\b|roommate\b)"
@@ -38,9 +40,10 @@ _PETS, _CARS = (
 _THINGS = rf"(?:{_PETS}|{_CARS}|(?:house|apartment|garden|laptop|phone|camera|guitar|piano|bike|business|shop)\b)"
 _MOODS = r"(?:sad|depressed|anxious|lonely|stressed|afraid|scared|worried|tired|happy|excited|overwhelmed|upset)"
 _ILLS = r"(?:asthma|diabetes|adhd|autism|anxiety|depression|cancer|arthritis|insomnia|migraines?|epilepsy)\b"
+# Adverbs before a verb; never given back, so that none of them is taken for the verb.
 _OFTEN = (
-    r"(?:(?:really|also|just|currently|usually|often|actually|now|still|personally|mostly|mainly|recently|generally"
-    r"|always|absolutely|truly|strongly|permanently|do) )*"
+    r"(?:(?:also|just|often|now|still|always|do|even|once again|sometimes|too"
+    r"|(?!(?:re|ap|sup|im|com|multi)ply\b|rely\b|fly\b)\w+ly) )*+"
 )
 _I, _AM, _HAVE = rf"i {_OFTEN}", rf"i(?: a|')?m {_OFTEN}", rf"i(?: ha|')ve {_OFTEN}"
 # «I want to know», «I have a question» open a request and say nothing about the user.
@@ -49,6 +52,24 @@ _NO_TASK = (
 )
 _NO_THING = r"(?!(?:\w+ )?(?:question|problem|issue|task|list|text|doubt|look|code|table|file|few|lot|error|idea)s?\b)"
 _DO_NOT = r"(?:please )?(?:don'?t|do not|never) "
+# Verbs and adjectives that steer a conversation and say nothing lasting about who is speaking.
+_TALK = (
+    r"(?!(?:ask|say|said|mean|meant|think|thought|guess|see|saw|get|got|know|knew|understand|understood|hope|wonder"
+    r"|wish|thank|appreciate|believe|tell|told|send|sent|paste|upload|provide|attach|show|give|gave|copy|try|tried"
+    r"|need|want|wanted|do|did|does|will|would|can|could|can't|cannot|should|must|may|might|am|was|were|are|have"
+    r"|had|has|don't|didn't|won't|wouldn't|couldn't|shouldn't|haven't|wasn't|aren't|not|never|just|only|added"
+    r"|changed|removed|noticed|forgot|feel like|swear|bet|promise|suppose|assume|agree|repeat)\b)"
+)
+_NO_TALK = (
+    r"(?!(?:[\w'-]+ ){0,3}?(?:questions?|problems?|issues?|tasks?|texts?|codes?|prompts?|requests?|point|messages?"
+    r"|name|bad|apologies|input|output|errors?|instructions?|character)\b)"
+)
+_TALKING = (
+    r"(?!(?:sorry|sure|not|asking|talking|referring|wondering|thinking|telling|saying|giving|sending|getting"
+    r"|seeing|having|trying|going|looking|confused|done|ready|back|here|there|fine|ok|okay|good|glad|happy|afraid"
+    r"|your|my|the|a|an|you|so|very|too|all|just|only|also|in|on|at|to|of|about|doing|able|aware|really|right"
+    r"|wrong|bored|tired|just|curious|testing|kidding|joking|supposed|assuming)\b)"
+)
 
 # Opening of a clause, label, confidence, lead: the value reads lead + what follows the opening (lookaheads keep a
 # word in it). The first match wins, so special rows stand above general ones.
@@ -91,13 +112,19 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     (rf"{_I}(?=(?:bought|adopted|own|run) (?:an?|my|two) )", MINE, 0.80, ""),
     (rf"{_I}have an? {_NO_THING}", MINE, 0.65, "Has a "),
     (rf"(?:{_I}use|{_AM}using|{_HAVE}been using) ", MINE, 0.80, "Uses "),
-    (rf"my (?={_KIN} (?!said|told|asked)|{_THINGS} (?:is|has|was|keeps|needs)\b)", MINE, 0.80, ""),
+    (rf"my (?={_KIN} (?:is|has|was|works|lives|loves|likes|keeps|needs|wants|speaks|plays) )", MINE, 0.65, ""),
+    (rf"my (?={_THINGS} (?:is|has|was|keeps|needs) )", MINE, 0.65, ""),
     (rf"(?:{_AM}planning|we(?:'re| are) planning|{_I}plan) (?=to |on )", GOAL, 0.95, "Plans "),
     (rf"{_AM}(?:going to |gonna )(?!give|ask|send|show|tell|provide)", "Plans/Schedule", 0.65, "Plans to "),
     (r"i(?:'ll| will) be (?=(?:on|in|at|away|starting|moving) )", "Plans/Schedule", 0.80, "Will be "),
     (r"my (?:\w+ )?(?:dream|goal|ambition) is to ", "Thoughts/Goals/Long_Term", 0.95, "Wants to "),
     (rf"{_AM}(?=(?:working on|building|developing|preparing|starting|looking for) )", GOAL, 0.80, ""),
-    (rf"(?:{_I}want to|i wanna|i'd like to|{_AM}(?:trying|hoping) to) {_NO_TASK}", GOAL, 0.50, "Wants to "),
+    (
+        rf"(?:{_I}(?:want|wish|hope|aim|intend|aspire) to|i wanna|i(?:'d| would) (?:like|love) to|{_AM}(?:trying|hoping) to) {_NO_TASK}",
+        GOAL,
+        0.50,
+        "Wants to ",
+    ),
     (rf"(?:{_I}|{_HAVE})(?=(?:used to|once|worked|studied|played|lost|quit|won|visited) )", PAST, 0.80, ""),
     (
         rf"{_I}(?=(?:eat|drink|play|go to|commute|speak|teach|run|watch|read|collect|drive|cook|train) \w)",
@@ -125,7 +152,101 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         0.65,
         "Prefers the assistant not to ",
     ),
-    (rf".*?\bmy (?={_KIN}|{_THINGS})", MINE, 0.50, "Has a "),
+    (rf"(?:{_I}(?:need|want)|i(?:'d| would) like) (?!you\b|to\b|the following){_NO_THING}", GOAL, 0.50, "Wants "),
+    (rf"(?:{_AM}|we(?:'re| are) )(?=(?:[a-z]+ing|[a-z]+ed) \w){_TALKING}", GENERAL, 0.50, ""),
+    (r"(?:i|we) (?:was|were|have been|had been) (?=[a-z]+(?:ing|ed|orn) \w)", PAST, 0.50, ""),
+    (rf"{_HAVE}(?=[a-z]+(?:ed|t|n|d|k|e) \w){_TALK}", PAST, 0.50, ""),
+    (rf"{_I}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
+    (rf"we {_OFTEN}{_TALK}(?=[a-z]+ \w)", GENERAL, 0.50, VERB),
+    (rf"(?:{_I}|we )have (?=an? {_NO_THING}|\w+ \w){_TALK}", MINE, 0.50, "Has "),
+    (rf"my (?=[\w' -]{{3,40}} (?:is|are|was|were) ){_NO_TALK}", GENERAL, 0.50, ""),
+)
+# What is the user's own, wherever a sentence names it; the value is «Has a» with the words themselves.
+_OF_ONE = rf"(?:(?:\d+|two|three|four|older|younger|little|big|late|ex) )?(?:{_KIN}|{_PETS}|{_CARS})"
+OWN = re.compile(
+    rf"\bmy ({_OF_ONE}(?: and (?:my |\d+ |two |three |four )?{_OF_ONE})*)",
+    re.IGNORECASE,
+)
+# «my Corolla», «my ThinkPad X1»: what is called by a name with a capital is a thing of the user's.
+NAMED_OWN = re.compile(r"\b[Mm]y ((?:[A-Z][a-z][\w-]*|[A-Z]{2,}\w* ?\d[\w-]*)(?: (?:[A-Z]\w*|\d[\w-]*)){0,3})")
+
+# «my» in the languages below; Arabic and Hebrew put it at the end of the word itself.
+_MY = (
+    r"(?:\b(?:my|mis?|minha|meus?|i miei|mi[ao]|m[ao]n?|mes|mein(?:e[mnr]?)?) |\bмо\w{1,3} "
+    r"|我(?:的|家的?|养了?)?(?:一[只条])?|私の|(?=[\u0590-\u06ff]))"
+)
+# Gold values are English whatever the dialogue's language is, so these have one value in all.
+_RELATIVES: tuple[tuple[str, str, str], ...] = (
+    ("Has a wife", "Social_Relationships/Partners",
+     r"(?:esposa|mujer|mulher|moglie|femme|frau)\b|жен[аоуы]\b|老婆|妻|太太|媳妇|زوجتي|אשתי"),
+    ("Has a husband", "Social_Relationships/Partners",
+     r"(?:esposo|marido|marito|mari|mann)\b|муж|老公|丈夫|زوجي|בעלי"),
+    ("Has a girlfriend", "Social_Relationships/Partners",
+     r"(?:novia|namorada|ragazza|copine|freundin)\b|девушк|女朋?友|彼女"),
+    ("Has a boyfriend", "Social_Relationships/Partners",
+     r"(?:novio|namorado|ragazzo|copain)\b|парень|男朋?友|彼氏"),
+    ("Has a son", "Social_Relationships/Family",
+     r"(?:hijo|filho|figlio|fils|sohn)\b|сын|儿子|息子|ابني"),
+    ("Has a daughter", "Social_Relationships/Family",
+     r"(?:hija|filha|figlia|fille|tochter)\b|доч|女儿|娘|ابنتي"),
+    ("Has children", "Social_Relationships/Family",
+     r"(?:kids|hijos|filhos|figli|enfants|kinder)\b|дет[иея]|孩子|小孩|子供|أطفالي"),
+    ("Has a brother", "Social_Relationships/Family",
+     r"(?:hermano|irmão|fratello|frère|bruder)\b|брат|哥|弟|兄|أخي\b"),
+    ("Has a sister", "Social_Relationships/Family",
+     r"(?:hermana|irmã|sorella|sœur|schwester)\b|сестр|姐|妹|姉|أختي"),
+    ("Has a mother", "Social_Relationships/Family",
+     r"(?:mom|mum|mommy|madre|mamá|mãe|mère|mutter)\b|мам|妈|母|أمي\b"),
+    ("Has a father", "Social_Relationships/Family",
+     r"(?:dad|daddy|padre|papá|pai|père|vater)\b|пап|отец|отц|爸|父|أبي\b"),
+    ("Has a grandmother", "Social_Relationships/Family",
+     r"(?:grandma|granny|abuela|avó|nonna|grand-mère|oma|großmutter)\b|бабушк|奶奶|外婆|姥姥|جدتي"),
+    ("Has a dog", "Possessions/Pet",
+     r"(?:perr[oa]|cachorro|cane|chien|hund)\b|собак|狗|犬|كلبي"),
+    ("Has a cat", "Possessions/Pet",
+     r"(?:gat[oa]|gatto|chat|katze)\b|ко[тш]к?\w\b|猫|قطتي"),
+    ("Owns a car", "Possessions/Car",
+     r"(?:coche|carro|macchina|voiture)\b|машин|汽车|车|سيارتي"),
+)  # fmt: skip
+RELATIVES = re.compile(
+    _MY + "(?:" + "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES)) + ")",
+    re.IGNORECASE,
+)
+RELATIVE_VALUES = {f"r{n}": (value, label) for n, (value, label, _) in enumerate(_RELATIVES)}
+
+_LANGUAGES = {
+    "Arabic": r"arabic|العربية|بالعربي",
+    "Chinese": r"chinese|中文",
+    "English": r"english|英[文语]",
+    "French": r"french|français|法语",
+    "German": r"german|deutsch|德语",
+    "Italian": r"italian",
+    "Japanese": r"japanese|日[本]?语",
+    "Korean": r"korean|韩语",
+    "Portuguese": r"portuguese|português",
+    "Russian": r"russian|俄语",
+    "Spanish": r"spanish|español|西班牙语",
+    "Turkish": r"turkish|türkçe",
+}
+_IN = "|".join(f"(?P<{name}>{words})" for name, words in _LANGUAGES.items())
+ANSWER_LANGUAGE = re.compile(
+    rf"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte|réponds)"
+    rf"(?: \w+){{0,3}} (?:in|en|auf|em) |[用以])(?:{_IN})(?:\b|回答|回复)",
+    re.IGNORECASE,
+)
+# What makes a request of a subject: «can you tell me about», «what are some», «how do I».
+REQUEST = re.compile(
+    r"(?:(?:please|ok|okay|so|and|now|also|hi|hello|hey|thanks|then|but|great|yes|no)[\s,!.]+)*"
+    r"(?:(?:(?:can|could|would|will) (?:you|u|i|we)|i (?:want|need|would like|'d like)(?: you)?(?: to)?|pls|please"
+    r"|help me(?: to| with)?)\s+)*"
+    r"(?:(?:tell|give|show|teach|recommend|suggest|explain|describe|write|make|create|generate|find|list|provide"
+    r"|analy[sz]e|compare|summari[sz]e|discuss|get|draft|design|plan|help)\b"
+    r"(?: (?:me|us|about|more|some|an?|the|out|of|on|how|what|to|for|all|is|are|with)\b)*"
+    r"|how (?:\w+ )?(?:do|can|could|would|should|does|did|is|are|to)\b(?: (?:i|you|we|one|make|get)\b)?"
+    r"|what(?:'s| is| are| was| were| do| does| did| about| if| would| should)?\b(?: (?:the|some|an?|your|best)\b)*"
+    r"|why (?:is|are|do|does|did)\b|who (?:is|are|was|were)\b|where (?:is|are|can|do)\b"
+    r"|(?:which|is|are|do|does|did|should|am)\b)\s*",
+    re.IGNORECASE,
 )
 # Other languages keep the whole clause as the value.
 OTHERS: tuple[tuple[str, str, str, float], ...] = (
@@ -292,6 +413,7 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (r"", "Preferences/Entertainment"),
     ),
+    GENERAL: ((r"", "UNMAPPED"),),
     MINE: (
         (
             rf"\b(?:{_PETS}|perr|gat[oa]|cachorr|cane|chien|chat|hund|katze|соба|кош|кот)|[狗猫]|كلب|قط|כלב|חתול",

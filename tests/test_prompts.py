@@ -1,0 +1,142 @@
+"""`prompt=recall|precision`: what extraction asks a model, and what a run asked so is compared with."""
+
+import json
+
+import pytest
+
+from tests.endtoend import rows, summary
+from tests.loopback import Answer, serve
+from tests.tracks import MODEL, alps_here
+
+SIX = {"type", "label", "label_suggestion", "value", "confidence", "evidence_text"}
+ITEM = {
+    "type": "direct",
+    "label": "Possessions/Pet",
+    "label_suggestion": None,
+    "value": "Owns a cat",
+    "confidence": 0.95,
+    "evidence_text": "my cat",
+}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A run under each prompt, with the requests that it made."""
+    folder = tmp_path_factory.mktemp("asked")
+    requests = {}
+    patch = pytest.MonkeyPatch()
+    patch.setenv("OPENAI_API_KEY", "none")
+    for words in ("recall", "precision"):
+        with serve(lambda body: Answer(json.dumps({"memory_items": [ITEM]}))) as server:
+            ran = alps_here(
+                "run", "task=extraction", f"model={MODEL}", f"api_base={server.url}", "limit=2",
+                f"prompt={words}", f"out={folder / words}",
+            )  # fmt: skip
+            assert ran.code == 0, ran
+            requests[words] = (server.requests, ran.out)
+    patch.undo()
+    return folder, requests
+
+
+def fields_of(request):
+    schema = request["response_format"]["json_schema"]["schema"]
+    definitions = [d for d in schema["$defs"].values() if "value" in d["properties"]]
+    return set(definitions[0]["properties"])
+
+
+def system_text(request):
+    return request["messages"][0]["content"]
+
+
+def test_the_recall_prompt_asks_for_six_fields_in_words_of_its_own(asked):
+    _, requests = asked
+    (recall, _), (precision, _) = requests["recall"], requests["precision"]
+    assert fields_of(recall[0]) == SIX
+    assert len(fields_of(precision[0])) == 12
+    assert system_text(recall[0]) != system_text(precision[0])
+    named = {line.split("`")[1] for line in system_text(recall[0]).splitlines() if line.startswith("- `")}
+    assert named == SIX
+    assert "Preferences/Food" in system_text(recall[0])
+
+
+def test_an_answer_in_six_fields_is_read_whole(asked):
+    folder, _ = asked
+    first = rows(folder / "recall" / "predictions.jsonl")[0]
+    item = first["prediction"]["memory_items"][0]
+    assert item["value"] == "Owns a cat"
+    assert item["evidence"]["text"] == "my cat"
+    assert not first["notes"]
+
+
+def test_the_manifest_tells_the_prompts_apart(asked):
+    folder, _ = asked
+    manifests = {words: json.loads((folder / words / "manifest.json").read_text()) for words in ("recall", "precision")}
+    assert manifests["recall"]["settings"]["prompt"] == "recall"
+    assert set(manifests["recall"]["prompts"]) == {"extraction/recall-1"}
+    assert set(manifests["precision"]["prompts"]) == {"extraction/1"}
+
+
+def test_a_folder_of_one_prompt_is_not_resumed_under_the_other(asked, monkeypatch):
+    folder, _ = asked
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    ran = alps_here(
+        "run", "task=extraction", f"model={MODEL}", "limit=2", "api_base=http://127.0.0.1:9/v1",
+        "prompt=precision", f"out={folder / 'recall'}",
+    )  # fmt: skip
+    assert "settings.prompt" in ran.one_line
+
+
+def test_the_prompt_stands_wherever_scores_are_shown(asked):
+    folder, requests = asked
+    assert "on task1 (prompt recall)" in requests["recall"][1]
+    assert "prompt" not in requests["precision"][1]
+    assert summary(folder / "recall")["tracks"]["task1"]["prompt"] == "recall"
+    assert "prompt recall" in alps_here("ls", folder).out
+    compared = alps_here("compare", folder / "recall", folder / "precision")
+    said = " ".join(compared.out.split())
+    assert "Run under different conditions: A prompt=recall, B as usual" in said
+
+
+def test_a_run_judged_again_keeps_its_condition(asked, tmp_path):
+    folder, _ = asked
+    ran = alps_here("score", folder / "recall", f"out={tmp_path / 'again'}")
+    assert ran.code == 0, ran
+    assert "on task1 (prompt recall)" in ran.out
+
+
+def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    counted = {}
+    for words in ("recall", "precision"):
+        ran = alps_here(
+            "run", "task=extraction", f"model={MODEL}", "dry_run=yes", "limit=2",
+            f"prompt={words}", f"out={tmp_path / words}",
+        )  # fmt: skip
+        assert ran.code == 0, ran
+        counted[words] = next(line for line in ran.out.splitlines() if "generate" in line)
+    assert counted["recall"] != counted["precision"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(
+            ("task=update", f"model={MODEL}", "prompt=recall"),
+            "prompt=recall: only extraction heeds it",
+            id="another task",
+        ),
+        pytest.param(
+            ("task=extraction", "model=rules", "prompt=recall"),
+            "prompt=recall would change nothing: model=rules is no litellm model",
+            id="a system that is asked in no words",
+        ),
+        pytest.param(
+            ("task=extraction", f"model={MODEL}", "prompt=both"),
+            "prompt=both: it takes 'precision' or 'recall'",
+            id="no such prompt",
+        ),
+    ],
+)
+def test_a_prompt_that_would_change_nothing_is_refused(words, told, tmp_path):
+    assert told in alps_here("run", *words, f"out={tmp_path / 'out'}").one_line
+    assert not (tmp_path / "out").exists()
