@@ -1,13 +1,21 @@
-"""Simulate how often the intervals of corrected scores hold the truth: python bench/coverage.py.
+"""Simulate how often printed intervals hold the truth, and how often equal runs differ: python bench/coverage.py.
 
     python bench/coverage.py [draws=N] [out=FILE] [write=yes]
 
-Prints, for each setting and method, how often a 95 % interval covers the true rate, with the standard error of the
-simulation; the same among the intervals given; their mean width; how often the method gives none, which counts as a
-miss; and how often a value or bound is outside [0, 1]. Methods that runs don't use stand beside ours, marked `x`: the
-judge's rate as it is, a bootstrap of the labels alone, and PPI++ with the normal interval of its authors. A second
-table does the same where items come in clusters. Exits 1 where one of our methods covers independent items less often
-than the bounds say; `out` writes the figures as JSON, and `write=yes` the section of docs/benchmarks.md.
+First what runs print: rates of .5 to .99, F1 resampled from recorded models (beside the checkout, or beside what
+`ALPS_SAMPLE` names), values with a mass at 0 or 1, marks of 1 to 5, ratios of sums and paired differences, on 8 to 300
+records, alone and in 5 to 40 sessions whose records correlate by 0 to .7. Prints how many 95 % intervals hold the
+truth, on average and in the worst setting, and how wide those of rates are beside Clopper and Pearson's at the
+effective number of records; then in how many tables of three equal runs `alps compare` would print a bold p.
+
+Then corrected scores: for each setting and method, how often a 95 % interval covers the true rate, with the standard
+error of the simulation; the same among the intervals given; their mean width; how often the method gives none, which
+counts as a miss; and how often a value or bound is outside [0, 1]. Methods that runs don't use stand beside ours,
+marked `x`: the judge's rate as it is, a bootstrap of the labels alone, and PPI++ with the normal interval of its
+authors. A second table does the same where items come in clusters.
+
+Exits 1 where one of our methods covers less often than the bounds say, is wider, or equal runs are told apart more
+often; `out` writes the figures as JSON, and `write=yes` the section of docs/benchmarks.md.
 """
 
 import json
@@ -23,6 +31,18 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from document import Bound, Section, write_section
 from numpy.typing import NDArray
+from printed import (
+    FALSE_ALARMS,
+    LEAST,
+    MEAN,
+    OURS,
+    WIDEST,
+    Alarm,
+    Layout,
+    Outcome,
+    simulate_printed,
+    simulate_tables,
+)
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
@@ -254,6 +274,79 @@ def show(title: str, table: dict[Setting, dict[str, Figures]]) -> None:
     print()
 
 
+@dataclass(frozen=True)
+class Printed:
+    """What came of the samples of printed figures, and of tables of equal runs."""
+
+    outcomes: Sequence[Outcome]
+    alarms: Sequence[Alarm]
+    notes: Sequence[str]
+
+    def of(self, method: str, **parts: object) -> list[Outcome]:
+        """Return the outcomes of a method; `parts` are fields that they have."""
+        rows = [row for row in self.outcomes if row.method == method]
+        return [row for row in rows if all(getattr(row, name) == part for name, part in parts.items())]
+
+    def bounds(self) -> list[Bound]:
+        """Return what printed intervals and p promise, and what came of it."""
+        rows = self.of(OURS)
+        least, wide = min(rows, key=lambda row: row.covered), self.widths()
+        mean, widest = covered(rows), max(wide, key=lambda layout: wide[layout])
+        ratios, loudest = relative(rows), max(self.alarms, key=lambda alarm: alarm.printed)
+        told = f"{loudest.printed:.3f} (s.e. {loudest.error:.3f}; {loudest.layout})"
+        allowed = loudest.printed <= FALSE_ALARMS
+        return [
+            Bound("scores: covered in the worst setting", f"≥ {LEAST}", f"{least.covered:.3f}", least.covered >= LEAST),
+            Bound("scores: covered on average", f"≥ {MEAN}", f"{mean:.3f}", mean >= MEAN),
+            Bound("rates: width beside the exact one's", f"≤ {WIDEST}", f"{ratios:.2f}", ratios <= WIDEST),
+            Bound(f"the same, {widest}", f"≤ {WIDEST}", f"{wide[widest]:.2f}", wide[widest] <= WIDEST),
+            Bound("tables of equal runs with a bold p", f"≤ {FALSE_ALARMS}", told, allowed),
+        ]
+
+    def widths(self) -> dict[Layout, float]:
+        """Return for each layout how wide rates' intervals are beside the exact one's."""
+        layouts = dict.fromkeys(row.layout for row in self.of(OURS, kind="rate"))
+        return {layout: relative(self.of(OURS, kind="rate", layout=layout)) for layout in layouts}
+
+
+def covered(rows: Sequence[Outcome]) -> float:
+    """Return the mean share of samples that were covered."""
+    return sum(row.covered for row in rows) / len(rows)
+
+
+def relative(rows: Sequence[Outcome]) -> float:
+    """Return the mean width beside Clopper and Pearson's, over the rates among the rows."""
+    ratios = [row.width / row.exact for row in rows if row.exact]
+    return sum(ratios) / len(ratios)
+
+
+def show_printed(found: Printed, draws: int) -> None:
+    """Print in 80 columns how printed intervals did, by kind and by layout, and the tables of equal runs."""
+    print(f"Printed figures, {draws:,} samples a setting\n\n{'':40}covers  lowest  width/exact")
+    for kind in dict.fromkeys(row.kind for row in found.outcomes):
+        for method in dict.fromkeys(row.method for row in found.outcomes if row.kind == kind):
+            rows = found.of(method, kind=kind)
+            wide = f"{relative(rows):.2f}" if rows[0].exact else ""
+            least = min(row.covered for row in rows)
+            print(f"  {f'{kind}, {method}':38}{covered(rows):6.3f}{least:8.3f}{wide:>13}")
+    print("\nOurs by layout; the widest is of one rate and correlation")
+    for layout, width in found.widths().items():
+        rows = found.of(OURS, layout=layout)
+        widest = max(row.width / row.exact for row in rows if row.exact)
+        least = min(rows, key=lambda row: row.covered)
+        print(f"  {layout!s:38}{covered(rows):6.3f}{least.covered:8.3f}{width:13.2f}, widest {widest:.2f}")
+    print("\nLeast covered")
+    for row in sorted(found.of(OURS), key=lambda row: row.covered)[:5]:
+        print(fill(f"{row.covered:.3f}  {row.where}", 80, initial_indent="  ", subsequent_indent="         "))
+    print("\nTables of three equal runs with a bold p: as printed, a family a pair, not corrected")
+    for alarm in found.alarms:
+        print(f"  {alarm.layout!s:38}{alarm.printed:6.3f}{alarm.a_pair_each:8.3f}{alarm.raw:8.3f}")
+    print()
+    for note in found.notes:
+        print(fill(f"{note}.", 80))
+    print()
+
+
 def say(title: str, lines: Sequence[str]) -> None:
     """Print lines under a title, wrapped to 80 columns."""
     print(f"{title}:")
@@ -275,20 +368,31 @@ def bounds(table: dict[Setting, dict[str, Figures]]) -> list[Bound]:
     return found
 
 
-def section(parts: dict[str, dict[Setting, dict[str, Figures]]], draws: int) -> Section:
+def section(parts: dict[str, dict[Setting, dict[str, Figures]]], printed: Printed, draws: int) -> Section:
     """Return the section of the page."""
-    text = f"""How many of the 95 % intervals of corrected scores hold the true rate, over {draws:,} simulated samples
-in each of {len(SETTINGS)} settings of true rate, sensitivity, specificity and sizes. The bounds are for independent
-items. Methods marked x are not used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."""
+    models = len({row.population for row in printed.of(OURS) if row.population.startswith("F1 of ")})
+    text = f"""How many of the 95 % intervals that runs print hold the truth, over {draws:,} simulated samples of each
+setting: rates of .5 to .99, F1 resampled from {models} recorded models, masses at 0 or 1, marks of 1 to 5, ratios of
+sums and differences, on 8 to 300 records, alone and in 5, 11 or 40 sessions whose records correlate by 0, .3 or .7. The
+width is beside that of Clopper and Pearson's interval at the effective number of records. A table of equal runs has
+three runs and four metrics. Then how many intervals of corrected scores hold the true rate, in each of {len(SETTINGS)}
+settings of true rate, sensitivity, specificity and sizes; their bounds are for independent items. Methods marked x are
+not used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."""
     cells = [["items", "method", "on average", "s.e.", "in the worst setting"]]
+    for method in dict.fromkeys(row.method for row in printed.outcomes):
+        for kind in dict.fromkeys(row.kind for row in printed.of(method)):
+            rows = printed.of(method, kind=kind)
+            error = sqrt(sum(row.covered * (1 - row.covered) / row.samples for row in rows)) / len(rows)
+            least = min(row.covered for row in rows)
+            cells.append([f"printed {kind}s", method, f"{covered(rows):.3f}", f"{error:.4f}", f"{least:.3f}"])
     for items, table in parts.items():
         for method in next(iter(table.values())):
             mean, error = average(table, method)
             least = min(rows[method].coverage for rows in table.values())
             cells.append([items, method, f"{mean:.3f}", f"{error:.4f}", f"{least:.3f}"])
-    promised = bounds(parts["independent"])
+    promised = [*printed.bounds(), *bounds(parts["independent"])]
     command = f"python bench/coverage.py draws={draws} write=yes"
-    return Section("coverage", "Coverage of intervals", text, promised, command, cells)
+    return Section("coverage", "Coverage of intervals", text, promised, command, cells, list(printed.notes))
 
 
 def record(table: dict[Setting, dict[str, Figures]]) -> list[dict[str, object]]:
@@ -309,6 +413,9 @@ def main() -> None:
         print(f"coverage: {error}", file=sys.stderr)
         sys.exit(2)
     started = time.perf_counter()
+    outcomes, notes = simulate_printed(words.draws, SEED)
+    printed = Printed(outcomes, simulate_tables(words.draws, SEED), notes)
+    show_printed(printed, words.draws)
     alone, together = (
         {
             setting: simulate(designs, setting, draws=words.draws, seed=[SEED, part, number])
@@ -319,16 +426,21 @@ def main() -> None:
     print(f"How many of {words.draws:,} samples' 95 % intervals hold the true rate; x: not used\n")
     show("Independent items", alone)
     show(f"Items in clusters of {CLUSTER}, correlated by {TOGETHER} in truth and in the judge's errors", together)
+    unkept = [bound.sentence for bound in printed.bounds() if not bound.held]
+    say("Bounds for printed figures", unkept or ["kept"])
     missed, shown = misses(alone), misses(together)
     say(f"Bounds for independent items, {EACH} in each setting and {AVERAGE} on average", missed or ["kept"])
     say("In clusters the same bounds, which decide nothing here, are missed by", shown or ["none"])
     print(f"{time.perf_counter() - started:.0f} s")
     if words.out:
         rows = {"draws": words.draws, "seed": SEED, "independent": record(alone), "clustered": record(together)}
-        Path(words.out).write_text(json.dumps({**rows, "missed": missed}, indent=2) + "\n", encoding="utf-8")
+        rows |= {"printed": [asdict(row) for row in outcomes], "tables": [asdict(row) for row in printed.alarms]}
+        Path(words.out).write_text(
+            json.dumps({**rows, "missed": [*unkept, *missed]}, indent=2) + "\n", encoding="utf-8"
+        )
     if words.write:
-        write_section(section({"independent": alone, "in clusters": together}, words.draws))
-    if missed:
+        write_section(section({"independent": alone, "in clusters": together}, printed, words.draws))
+    if missed or unkept:
         sys.exit(1)
 
 

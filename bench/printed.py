@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,13 +32,14 @@ SIZES, CLUSTERS, WITHIN = (8, 11, 25, 60, 300), (5, 11, 40), (0.0, 0.3, 0.7)
 LEAST, MEAN, WIDEST = 0.90, 0.93, 1.3
 PERCENTILES, WILSON, STUDENT = "x percentiles of a bootstrap", "x Wilson, Kish's effect", "x Student's t"
 OURS = "ours"
-RESAMPLES = 400
+RESAMPLES, COMPARED = 400, 500
+"""Resamples of the bootstrap, and how many samples the methods that are not used are tried on."""
 BOLD, FALSE_ALARMS = 0.05, 0.05
 METRICS, RUNS = 4, 3
 _POOL = 40_000
 
 
-class Design(NamedTuple):
+class Layout(NamedTuple):
     """How many records there are, in how many clusters of about the same size."""
 
     records: int
@@ -60,11 +61,11 @@ class Design(NamedTuple):
         return f"n {self.records}" + ("" if alone else f" in {self.clusters}")
 
 
-def designs() -> Iterator[Design]:
+def layouts() -> Iterator[Layout]:
     """Yield every size, alone and in every number of clusters that is smaller."""
     for size in SIZES:
-        yield from (Design(size, clusters) for clusters in CLUSTERS if clusters < size)
-        yield Design(size, size)
+        yield from (Layout(size, clusters) for clusters in CLUSTERS if clusters < size)
+        yield Layout(size, size)
 
 
 @dataclass(frozen=True)
@@ -86,16 +87,17 @@ class Population:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a method did on samples of one population in one design: the share covered, and the mean width.
+    """How a method did on samples of one population in one layout: the share covered, and the mean width.
 
     `exact` is the mean width of Clopper and Pearson's interval at the effective number of records; of rates alone.
     """
 
     kind: str
     population: str
-    design: Design
+    layout: Layout
     within: float
     method: str
+    samples: int
     covered: float
     width: float
     exact: float | None
@@ -103,8 +105,33 @@ class Outcome:
     @property
     def where(self) -> str:
         """The setting in words."""
-        tied = f", correlation {self.within}" if self.design.records > self.design.clusters else ""
-        return f"{self.population}, {self.design}{tied}"
+        tied = f", correlation {self.within}" if self.layout.records > self.layout.clusters else ""
+        return f"{self.population}, {self.layout}{tied}"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of one population in one layout: their moments, and the sums and weights of clusters, one row a sample.
+
+    `exact` is as in `Outcome`.
+    """
+
+    kind: str
+    name: str
+    layout: Layout
+    within: float
+    truth: float
+    moments: Moments
+    sums: Floats
+    weights: Floats
+    bounds: Bounds = (0.0, 1.0)
+    exact: float | None = None
+
+    def first(self, count: int) -> "Samples":
+        """Return the first of them."""
+        parts = {field.name: getattr(self.moments, field.name) for field in fields(Moments)}
+        moments = Moments(**{name: part[:count] if np.ndim(part) else part for name, part in parts.items()})
+        return replace(self, moments=moments, sums=self.sums[:count], weights=self.weights[:count])
 
 
 def populations(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Population]:
@@ -189,38 +216,41 @@ def simulate_printed(draws: int, seed: int) -> tuple[list[Outcome], list[str]]:
     if folder is None and sample is None:
         notes.append("the AlpsBench sample is not here either (ALPS_SAMPLE): no recorded F1 is resampled")
     outcomes: list[Outcome] = []
-    crowded = [design for design in designs() if reason_of(design)]
-    notes += [f"{reason_of(design)}: no interval is printed, and none simulated" for design in crowded]
-    for number, design in enumerate(design for design in designs() if design not in crowded):
-        tied = WITHIN if design.clusters < design.records else (0.0,)
+    of_values = populations(rows)
+    crowded = [layout for layout in layouts() if reason_of(layout)]
+    notes += [f"{reason_of(layout)}: no interval is printed, and none simulated" for layout in crowded]
+    for number, layout in enumerate(layout for layout in layouts() if layout not in crowded):
+        tied = WITHIN if layout.clusters < layout.records else (0.0,)
         for within in tied:
             generator = np.random.default_rng([seed, number, int(10 * within)])
             for rate in RATES:
-                outcomes += _of_rate(generator, rate, design, within, draws)
-            for population in populations(rows):
-                outcomes += _of_population(generator, population, design, within, draws)
+                outcomes += _of_rate(generator, rate, layout, within, draws)
+            for population in of_values:
+                outcomes += _of_population(generator, population, layout, within, draws)
     return outcomes, notes
 
 
-def reason_of(design: Design) -> str | None:
-    """Return why a design has no interval; None where it has one."""
-    sums = design.sizes.astype(np.float64)
-    moments = Moments(0.5, 1.0, 1.0, design.clusters, design.records, design.records / design.crowding)
-    return lacking(int((sums > 0).sum()), design.records, moments)
+def reason_of(layout: Layout) -> str | None:
+    """Return why a layout has no interval; None where it has one."""
+    sums = layout.sizes.astype(np.float64)
+    moments = Moments(0.5, 1.0, 1.0, layout.clusters, layout.records, layout.records / layout.crowding)
+    return lacking(int((sums > 0).sum()), layout.records, moments)
 
 
 def _of_rate(
-    generator: np.random.Generator, rate: float, design: Design, within: float, draws: int
+    generator: np.random.Generator, rate: float, layout: Layout, within: float, draws: int
 ) -> Iterator[Outcome]:
     """Simulate a rate whose clusters have rates of their own: drawn from a beta law, and from a latent normal one."""
-    exact = exact_width(rate, design.records / (1 + (design.crowding - 1) * within))
+    exact = exact_width(rate, layout.records / (1 + (layout.crowding - 1) * within))
     laws = (("beta", beta_rates), ("latent normal", latent_rates)) if within else (("alone", beta_rates),)
     for law, rates in laws:
-        own = rates(generator, rate, within, (draws, design.clusters))
-        sums = generator.binomial(design.sizes, own).astype(np.float64)
-        value = sums.sum(axis=1) / design.records
-        moments = moments_from(sums, design, value * (1 - value) / design.records)
-        yield from _judge("rate", f"rate {rate} ({law})", moments, sums, design, within, rate, (0.0, 1.0), exact)
+        own = rates(generator, rate, within, (draws, layout.clusters))
+        sums = generator.binomial(layout.sizes, own).astype(np.float64)
+        value = sums.sum(axis=1) / layout.records
+        moments = moments_from(sums, layout, value * (1 - value) / layout.records)
+        weights = np.broadcast_to(layout.sizes.astype(np.float64), sums.shape)
+        setting = "rate", f"rate {rate} ({law})", layout, within, rate
+        yield from _judged(Samples(*setting, moments, sums, weights, exact=exact))
 
 
 def beta_rates(generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]) -> Floats:
@@ -252,12 +282,12 @@ def _latent(rate: float, within: float) -> float:
 
 
 def _of_population(
-    generator: np.random.Generator, population: Population, design: Design, within: float, draws: int
+    generator: np.random.Generator, population: Population, layout: Layout, within: float, draws: int
 ) -> Iterator[Outcome]:
     """Simulate values whose places in the population come from normal ones that correlate by `within` in clusters."""
-    names = np.repeat(np.arange(design.clusters), design.sizes)
-    shared = generator.standard_normal((draws, design.clusters))[:, names]
-    own = generator.standard_normal((draws, design.records))
+    names = np.repeat(np.arange(layout.clusters), layout.sizes)
+    shared = generator.standard_normal((draws, layout.clusters))[:, names]
+    own = generator.standard_normal((draws, layout.records))
     places = (ndtr(np.sqrt(within) * shared + np.sqrt(1 - within) * own) * len(population.values)).astype(np.int64)
     chosen = np.minimum(places, len(population.values) - 1)
     values = population.values[chosen]
@@ -266,61 +296,46 @@ def _of_population(
     values, weights = values[some], weights[some]
     total = weights.sum(axis=1)
     errors = weights * (values - ((values * weights).sum(axis=1) / total)[:, None])
-    starts = np.cumsum([0, *design.sizes[:-1]])
+    starts = np.cumsum([0, *layout.sizes[:-1]])
     sums, of_weights = (np.add.reduceat(part, starts, axis=1) for part in (values * weights, weights))
-    groups = total**2 / np.square(of_weights).sum(axis=1)
     moments = Moments(
         value=(values * weights).sum(axis=1) / total,
         alone=np.square(errors).sum(axis=1) / total**2,
         together=np.square(np.add.reduceat(errors, starts, axis=1)).sum(axis=1) / total**2,
         clusters=(of_weights > 0).sum(axis=1).astype(np.float64),
         records=total**2 / np.square(weights).sum(axis=1),
-        groups=groups,
+        groups=total**2 / np.square(of_weights).sum(axis=1),
         magnitude=np.abs(values).mean(axis=1) if population.kind == "difference" else None,
     )
-    truth, bounds = population.truth, population.bounds
-    given = (moments.clusters >= 2) & np.isfinite(groups)
-    yield from _judge(
-        population.kind, population.name, moments, sums, design, within, truth, bounds, None, of_weights, given
-    )
+    setting = population.kind, population.name, layout, within, population.truth
+    yield from _judged(Samples(*setting, moments, sums, of_weights, population.bounds))
 
 
-def moments_from(sums: Floats, design: Design, alone: Floats) -> Moments:
+def moments_from(sums: Floats, layout: Layout, alone: Floats) -> Moments:
     """Return the moments of samples whose records weigh the same, from the sums of their clusters."""
-    value = sums.sum(axis=1) / design.records
-    errors = sums - value[:, None] * design.sizes
-    groups = design.records / design.crowding
-    together = np.square(errors).sum(axis=1) / design.records**2
-    return Moments(value, alone, together, float(design.clusters), float(design.records), groups)
+    value = sums.sum(axis=1) / layout.records
+    errors = sums - value[:, None] * layout.sizes
+    groups = layout.records / layout.crowding
+    together = np.square(errors).sum(axis=1) / layout.records**2
+    return Moments(value, alone, together, float(layout.clusters), float(layout.records), groups)
 
 
-def _judge(
-    kind: str,
-    name: str,
-    moments: Moments,
-    sums: Floats,
-    design: Design,
-    within: float,
-    truth: float,
-    bounds: Bounds,
-    exact: float | None,
-    weights: Floats | None = None,
-    given: NDArray[np.bool_] | None = None,
-) -> Iterator[Outcome]:
+def _judged(samples: Samples) -> Iterator[Outcome]:
     """Yield how every method did on the same samples."""
-    below = np.broadcast_to(design.sizes.astype(np.float64), sums.shape) if weights is None else weights
-    methods: dict[str, tuple[Floats, Floats]] = {
-        OURS: bounded_interval(moments, *bounds),
-        PERCENTILES: percentiles(sums, below),
-        STUDENT: students(moments),
+    some = samples.first(COMPARED)
+    methods: dict[str, tuple[Samples, tuple[Any, Any]]] = {
+        OURS: (samples, bounded_interval(samples.moments, *samples.bounds)),
+        PERCENTILES: (some, percentiles(some.sums, some.weights)),
+        STUDENT: (some, students(some.moments)),
     }
-    if kind == "rate":
-        methods[WILSON] = kish_wilson(moments)
-    for method, (low, high) in methods.items():
-        kept = slice(None) if given is None else given
-        covered = ((low <= truth + 1e-12) & (truth <= high + 1e-12))[kept].mean()
-        width = float((high - low)[kept].mean())
-        yield Outcome(kind, name, design, within, method, float(covered), width, exact)
+    if samples.kind == "rate":
+        methods[WILSON] = some, kish_wilson(some.moments)
+    for method, (of, (low, high)) in methods.items():
+        given = np.asarray(of.moments.clusters) >= 2  # a ratio may lack weight elsewhere: there is then no interval
+        held = ((low <= samples.truth + 1e-12) & (samples.truth <= high + 1e-12))[given]
+        width, exact = float((high - low)[given].mean()), samples.exact
+        setting = samples.kind, samples.name, samples.layout, samples.within
+        yield Outcome(*setting, method, len(held), float(held.mean()), width, exact)
 
 
 def percentiles(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -376,7 +391,7 @@ def _exact(rate: float, trials: int) -> float:
 class Alarm:
     """In which share of tables of equal runs any p was bold: as printed, and as other families would have it."""
 
-    design: Design
+    layout: Layout
     tables: int
     printed: float
     a_pair_each: float
@@ -391,40 +406,40 @@ class Alarm:
 def simulate_tables(draws: int, seed: int) -> list[Alarm]:
     """Draw tables of three equal runs and four metrics, and count those with a bold p.
 
-    A record is as hard for every run, and each run does by chance better or worse on it; half of the metrics are 0 or 1.
+    A record is as hard for every run, and each does by chance better or worse on it; half of the metrics are 0 or 1.
     """
-    return [_alarms(np.random.default_rng([seed, 99, *design]), design, draws) for design in designs()]
+    return [_alarms(np.random.default_rng([seed, 99, *layout]), layout, draws) for layout in layouts()]
 
 
-def _alarms(generator: np.random.Generator, design: Design, draws: int) -> Alarm:
+def _alarms(generator: np.random.Generator, layout: Layout, draws: int) -> Alarm:
     pairs = [(one, other) for one in range(RUNS) for other in range(one + 1, RUNS)]
     ps = np.empty((draws, len(pairs), METRICS))
-    names = np.repeat(np.arange(design.clusters), design.sizes)
-    starts = np.cumsum([0, *design.sizes[:-1]])
+    names = np.repeat(np.arange(layout.clusters), layout.sizes)
+    starts = np.cumsum([0, *layout.sizes[:-1]])
     for table in range(draws):
-        shape = (RUNS, METRICS, design.records)
-        hard = generator.standard_normal(design.records) + generator.standard_normal(design.clusters)[names]
-        done = generator.standard_normal((RUNS, 1, design.records)) + 0.7 * generator.standard_normal(shape)
-        tied = generator.standard_normal((RUNS, 1, design.clusters))[:, :, names]
+        shape = (RUNS, METRICS, layout.records)
+        hard = generator.standard_normal(layout.records) + generator.standard_normal(layout.clusters)[names]
+        done = generator.standard_normal((RUNS, 1, layout.records)) + 0.7 * generator.standard_normal(shape)
+        tied = generator.standard_normal((RUNS, 1, layout.clusters))[:, :, names]
         scores = ndtr(hard + done + tied - 0.5)
         scores[:, ::2] = scores[:, ::2] > 0.5
         for place, (one, other) in enumerate(pairs):
-            ps[table, place] = _ps(scores[one] - scores[other], starts, design)
+            ps[table, place] = _ps(scores[one] - scores[other], starts, layout)
     flat = ps.reshape(draws, -1)
     whole = np.array([holm_all(row).min() for row in flat])
     each = np.array([min(holm_all(pair).min() for pair in table) for table in ps])
     shares = [float((part <= BOLD).mean()) for part in (whole, each, flat.min(axis=1))]
-    return Alarm(design, draws, *shares)
+    return Alarm(layout, draws, *shares)
 
 
-def _ps(apart: Floats, starts: NDArray[np.int64], design: Design) -> Floats:
+def _ps(apart: Floats, starts: NDArray[np.int64], layout: Layout) -> Floats:
     """Return the p of each metric as `alps compare` takes it: McNemar's where it is exact, else between clusters."""
     means = apart.mean(axis=1)
     sums = np.add.reduceat(apart - means[:, None], starts, axis=1)
-    clusters = design.clusters
-    errors = np.sqrt(clusters / (clusters - 1) * np.square(sums).sum(axis=1)) / design.records
+    clusters = layout.clusters
+    errors = np.sqrt(clusters / (clusters - 1) * np.square(sums).sum(axis=1)) / layout.records
     ps = t_tests(means, errors, np.full(len(means), float(clusters)))
-    if clusters == design.records:
+    if clusters == layout.records:
         wins, losses = (apart[::2] > 0).sum(axis=1), (apart[::2] < 0).sum(axis=1)
         ps[::2] = np.minimum(1.0, 2 * bdtr(np.minimum(wins, losses), wins + losses, 0.5))
     return ps

@@ -16,7 +16,7 @@ Numbers = Floats | float
 
 WITHIN = 0.3
 """The correlation within clusters that is assumed as far as the data don't tell theirs."""
-ASSUMED = 2.0
+ASSUMED = 3.0
 """How many clusters that assumption is worth."""
 UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
 """How many more records of the greatest possible variance are counted, of scores and of differences."""
