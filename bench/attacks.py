@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TextIO
@@ -38,7 +38,8 @@ TASKS = {"task1": "extraction", "task2": "update", "task4": "utilization"}
 HEADLINE = {"extraction": "f1", "update": "f1_changed"}
 UTILIZATION = ("vra", "cf", "pa", "pf", "ei")
 NEAR, EMBELLISHED, APART, LOST = 0.05, 0.05, 0.10, 0.02
-"""How far above a floor an attack may be, what embellished gold may have, what contradictions cost, what models lose."""
+"""How far above a floor an attack may be, what embellished gold may have, what contradictions must cost, and what
+recorded models may lose."""
 BEFORE: Mapping[str, float] = {
     "sample extraction recorded": 0.218,
     "sample update recorded": 0.260,
@@ -53,7 +54,11 @@ BEFORE: Mapping[str, float] = {
 """Headlines of recorded outputs under the letter `old`, by commit 2e8c846: bundles were `narrower`, and matched."""
 HEDGED, PADDED = 0.5, 0.9
 """Five wrong ones beside each right one are a precision of 1/6, an F1 of .29; ten of no use must cost something."""
+MOST_ITEMS = 40
+"""An attack says no more: gold has three memories in the mean, and precision falls with every item."""
 AT_ONCE = 2
+LEXICAL = "lexical"
+"""The embedded judge, in the place of a letter."""
 PROMISED = ("new", "broken")
 """Letters under which bounds are promised: `weak` shows what the protocol stops without the judge."""
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
@@ -244,6 +249,18 @@ def _bag(sample: Sample) -> list[str]:
     return [" ".join(words[at::3])[:460] or "x" for at in range(3)]
 
 
+THIRD = {"i": "the user", "i'm": "the user is", "im": "the user is", "my": "the user's", "me": "the user"}
+
+
+def _third_person(text: str) -> str:
+    return " ".join(THIRD.get(word.lower(), word) for word in text.split())
+
+
+def _filled(text: str) -> str:
+    words = text.split()
+    return " ".join(f"{word} so to speak" if at % 4 == 3 else word for at, word in enumerate(words))
+
+
 def _pointing(sample: Sample) -> list[Row]:
     quote = {"session_id": None, "utterance_index": 0, "text": transcript(sample)}
     values = ("As quoted in the evidence", "The user says what the evidence quotes", "See the quote")
@@ -282,7 +299,9 @@ def _gold(change: Callable[[str, Sample, int], str]) -> Callable[[Sample], list[
 def _elsewhere(joint: str) -> Callable[[str, Sample, int], str]:
     def change(value: str, sample: Sample, at: int) -> str:
         said = sentences(sample.by("user")) or sample.by("user")
-        others = [text for text in said if not obedient.content(text) & obedient.content(value)] or said
+        words = {text: obedient.content(text) for text in said}
+        telling = [text for text in said if len(words[text]) >= 4 and not words[text] & obedient.content(value)]
+        others = telling or sorted(said, key=lambda text: -len(words[text]))[:1]
         return f"{value}{joint}{others[at % len(others)][:150]}"
 
     return change
@@ -348,6 +367,9 @@ def extraction() -> Iterator[Attack]:
         "the head of every turn in 305": _short_bundles,
         "one item a turn": lambda sample: sample.by("user"),
         "one item a turn, prefixed": lambda sample: [f"The user said: {text}" for text in sample.by("user")],
+        "one item a turn, third person": lambda sample: [*map(_third_person, sample.by("user"))],
+        "one item a turn, with fillers": lambda sample: [*map(_filled, sample.by("user"))],
+        "one item a sentence, with fillers": lambda sample: [*map(_filled, sentences(sample.by("user")))] or ["x"],
         "one item a sentence": lambda sample: sentences(sample.by("user")) or ["x"],
         "first 3 sentences": lambda sample: sentences(sample.by("user"))[:3] or ["x"],
         "bags of words": _bag,
@@ -465,6 +487,10 @@ def update() -> Iterator[Attack]:
 
 
 REFUSAL = "I'm sorry, but I can't help with that."
+ALWAYS_FITTING = (
+    "Anything from a story, a game or a role-play is not a fact about you, and what you asked me not to keep I "
+    "have not kept, so please put in your own real details there."
+)
 
 
 def _personas(sample: Sample) -> str:
@@ -494,8 +520,7 @@ def utilization() -> Iterator[Attack]:
         "refusal that names the past": "I'm sorry, I can't pull that up from our previous conversation, as you asked.",
         "refusal that draws a line": "I can't say: what was only a role-play, a story or a game is not true of you.",
         "ignorance": "I don't know anything about you, so I can't say.",
-        "the line that always fits": "Anything from a story, a game or a role-play is not a fact about you, and what you "
-        "asked me not to keep I have not kept, so please put in your own real details there.",
+        "the line that always fits": ALWAYS_FITTING,
         "zero-width marks": "\u200b\u200d\u2060",
         "Hangul filler": "\u3164",
     }
@@ -531,6 +556,16 @@ LIMITS: Mapping[str, Callable[[Callable[[str], float]], float]] = {
     "half": lambda beside: beside("half of the changes, deleting rightly") - APART / 2,
 }
 """The most that an attack may reach, beside the scores of others."""
+FAMILIES = {
+    "floor": "nothing but what was said, or nothing at all",
+    "no-op": "everything said",
+    "generic": "answers to anybody",
+    "embellished": "gold with more in it",
+    "hedged": "gold among contradictions",
+    "padded": "gold with ten transcripts",
+    "deleting": "gold with what it replaces",
+    "half": "half of the changes with what they replace",
+}
 
 
 @dataclass(frozen=True)
@@ -589,7 +624,7 @@ class Runner:
         Raises:
             RuntimeError: If it fails otherwise than by too many failed answers.
         """
-        judge = (f"judge=openai/{letter}", f"judge_api_base={self.url}")
+        judge = (f"judge=openai/{letter}", f"judge_api_base={self.url}") if letter != LEXICAL else ("judge=lexical",)
         words = (f"task={task}", f"model={model}", *judge, f"data={source}", "split=dev", f"out={out}")
         started = start(self.folder, "run", *words, OPENAI_API_KEY="sk-loopback-attacks")
         done = finish(started, timeout=1_800)
@@ -628,7 +663,7 @@ def _answers(attack: Attack, task: Any, row: Row, gold: Row) -> Iterator[Row]:
         if attack.task == "utilization":
             yield {"benchmark_id": name, "answer": made}
         else:
-            items = [memory(value, number) for number, value in enumerate(made, start=1)]
+            items = [memory(value, number) for number, value in enumerate(made[:MOST_ITEMS], start=1)]
             yield {"benchmark_id": name, "memory_items": items}
 
 
@@ -669,17 +704,51 @@ def limit_of(score: Score, scores: Sequence[Score]) -> float | None:
     return limit(beside) if limit else None
 
 
-def bounds(scores: Sequence[Score]) -> Iterator[Bound]:
-    """Yield what is promised of every attack, and the free figure of utilization where there is one."""
+@dataclass(frozen=True)
+class Promise:
+    """A bound, and the family of attacks that it belongs to."""
+
+    family: str
+    bound: Bound
+    over: float
+
+
+def promises(scores: Sequence[Score]) -> Iterator[Promise]:
+    """Yield what is promised of every attack, and of the free figure of utilization where there is one."""
     for score in scores:
-        limit = limit_of(score, scores) if score.letter in PROMISED else None
-        title = f"{score.attack.name} ({score.data}, {score.more['of']}, {score.letter})"
+        if score.letter not in PROMISED:
+            continue
+        task, limit = score.attack.task, limit_of(score, scores)
+        where = f"{score.data}, {score.more['of']}"
+        title = f"{score.attack.name} ({where}, {score.letter})"
         if limit is not None:
-            held = score.value <= limit + 1e-9
-            yield Bound(title, f"≤ {limit:.3f}", f"{score.value:.3f}", held)
-        if score.attack.limit == "generic" and "grounding" in score.more and score.letter == "new":
-            free = score.more["grounding"]
-            yield Bound(f"grounding: {title}", f"≤ {NEAR:.2f}", f"{free:.3f}", free <= NEAR)
+            family = f"{task}, {where}: {FAMILIES[score.attack.limit]}"
+            yield _promise(family, title, limit, score.value)
+        if score.attack.limit == "generic" and "grounding" in score.more:
+            yield _promise(f"{task}, {where}: grounding", f"grounding: {title}", NEAR, score.more["grounding"])
+
+
+def _promise(family: str, title: str, limit: float, value: float) -> Promise:
+    held = value <= limit + 1e-9
+    return Promise(family, Bound(title, f"≤ {limit:.3f}", f"{value:.3f}", held), value - limit)
+
+
+def bounds(scores: Sequence[Score]) -> list[Bound]:
+    """Return what is promised of every attack."""
+    return [promise.bound for promise in promises(scores)]
+
+
+def worst(scores: Sequence[Score]) -> list[Bound]:
+    """Return the bound of each family of attacks that comes nearest to being missed, or is."""
+    families: dict[str, list[Promise]] = {}
+    for promise in promises(scores):
+        families.setdefault(promise.family, []).append(promise)
+    found = []
+    for family, members in families.items():
+        nearest = max(members, key=lambda promise: promise.over)
+        title = f"{family}; worst of {len(members)}: {nearest.bound.what.partition(' (')[0]}"
+        found.append(replace(nearest.bound, what=title))
+    return found
 
 
 def sources(words: Mapping[str, str]) -> dict[str, Path]:
@@ -798,14 +867,14 @@ def table(scores: Sequence[Score]) -> str:
     return terminal(rows)
 
 
-def section(promised: Sequence[Bound]) -> Section:
+def section(scores: Sequence[Score], recorded: Sequence[Score]) -> Section:
     """Return the section of the page."""
-    text = """What answers reach that nobody should be paid for, under a scripted judge that follows our rubrics to the
+    text = """What answers reach that nobody has earned, under a scripted judge that follows our rubrics to the
 letter; `bench/obedient.py` publishes its rules, which read words and not meaning. Answers are made from the samples
-alone, but for those called «gold …»."""
-    shown = [bound for bound in promised if not bound.held] or list(promised)
-    worst = sorted(shown, key=lambda bound: bound.what)
-    return Section("attacks", "Attacks", text, worst, "python bench/attacks.py models=yes write=yes")
+alone, but for those that begin with gold. Of each family of attacks the one is shown that comes nearest to its bound;
+the command prints all. Recorded outputs of real models are held against what they had when bundles still matched."""
+    promised = [*worst(scores), *losses(recorded)]
+    return Section("attacks", "Attacks", text, promised, "python bench/attacks.py models=yes write=yes")
 
 
 def main() -> int:
@@ -814,8 +883,9 @@ def main() -> int:
     allowed = {"letters", "data", "only", "tasks", "models", "write", "json"}
     if unknown := sorted(set(words) - allowed):
         sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(sorted(allowed))}).")
-    if wrong := [one for one in words.get("letters", "new").split(",") if one not in obedient.LETTERS]:
-        sys.exit(f"letters={wrong[0]}: expected some of {', '.join(obedient.LETTERS)}.")
+    known = (*obedient.LETTERS, LEXICAL)
+    if wrong := [one for one in words.get("letters", "new").split(",") if one not in known]:
+        sys.exit(f"letters={wrong[0]}: expected some of {', '.join(known)}.")
     with tempfile.TemporaryDirectory() as name, obedient.serving() as url:
         runner = Runner(Path(name), url)
         try:
@@ -830,7 +900,7 @@ def main() -> int:
     if words.get("json"):
         Path(words["json"]).write_text(json.dumps([_figures(one) for one in (*scores, *recorded)], indent=1), "utf-8")
     if words.get("write"):
-        write_section(section(promised))
+        write_section(section(scores, recorded))
     return 1 if missed(promised) else 0
 
 
