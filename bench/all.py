@@ -39,6 +39,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
     "soak": ("samples=300",),
+    "attacks": ("data=samples", "letters=new"),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot."""
 

@@ -16,7 +16,7 @@ DOCUMENT = Path(os.environ.get(PAGE) or Path(__file__).resolve().parent.parent /
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
     *("soak", "crashes", "fuzz"),
-    *("retrieval", "coverage", "calibrate", "leaderboard"),
+    *("retrieval", "coverage", "calibrate", "leaderboard", "attacks"),
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
 PREFACE = """# Benchmarks
