@@ -8,7 +8,7 @@ import click
 from alps import __version__
 from alps.completion import COMPARE, COMPLETE_VAR, OWN_TASK, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
 from alps.errors import BudgetError, TooManyFailuresError
-from alps.guard import encode_all, guarded
+from alps.guard import close_streams, encode_all, guarded, open_streams
 from alps.typed import allow_typed
 
 
@@ -443,5 +443,6 @@ def _show(finished: Any) -> None:
 
 def main() -> NoReturn:
     """Run the command; errors the user can mend are one line on stderr, without a traceback."""
+    open_streams()
     encode_all()
-    sys.exit(guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR)))
+    sys.exit(close_streams(guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR))))

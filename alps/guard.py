@@ -3,12 +3,14 @@
 import codecs
 import errno
 import io
+import os
 import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -20,6 +22,57 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
 """What stands for signs of ours where the encoding of the terminal has none of them, one for one: tables keep shape."""
+
+
+class _Unread(io.FileIO):
+    """A stream whose reader may go away, as `head` does: what is written then is dropped, and the command goes on."""
+
+    def write(self, data: Any, /) -> int | None:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
+
+
+def open_streams() -> None:
+    """Give the command standard streams that it can print to, whatever it was started with.
+
+    In the place of a closed one the null device is opened: the next file, a journal say, would get its number, and with
+    it all that is printed. A pipe that nobody reads any more breaks no run off.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number: this one
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+        elif isinstance(stream, io.TextIOWrapper) and _number_of(stream) == number:
+            stream.flush()
+            raw = io.BufferedWriter(_Unread(number, "w", closefd=False))
+            kept = {name: getattr(stream, name) for name in ("encoding", "errors", "line_buffering", "write_through")}
+            setattr(sys, name, io.TextIOWrapper(raw, **kept))
+
+
+def _number_of(stream: io.TextIOWrapper) -> int | None:
+    try:
+        return stream.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+def close_streams(code: int) -> int:
+    """Print what is still to be printed, and return the exit code: another one where there is no room for it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else it fails again at the very end
+            code = _complain(f"what was to be printed could not be ({error.strerror})", code or 2)
+    return code
 
 
 def encode_all() -> None:
@@ -103,7 +156,8 @@ def _ended_alike(received: list[int]) -> Iterator[None]:
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"alps: {_one_line(message)}", err=True)
+    with suppress(OSError):
+        click.echo(f"alps: {_one_line(message)}", err=True)
     return code
 
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from alps.folders import user_folder
 from alps.judges.asking import rubric_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.calibration_file import CalibrationRow, RubricRow, read_calibration_row
@@ -93,19 +94,17 @@ def _expired(expires: str | None, today: date) -> str | None:
     return f"it expired on {last.isoformat()}" if last < today else None
 
 
-def user_folder() -> Path:
+def own_calibrations() -> Path:
     """Return where the user's own calibrations lie."""
     if chosen := os.environ.get("ALPS_CALIBRATIONS"):
         return Path(chosen).expanduser()
-    from platformdirs import user_data_path
-
-    return user_data_path("alps") / "calibrations"
+    return (user_folder("data") or Path(os.devnull)) / "calibrations"
 
 
 def calibration_files() -> list[Path]:
     """Return the calibrations of the user's folder, then those of the package, each in the order of their paths."""
     shipped = Path(str(files("alps.judges"))) / "calibrations"
-    return [path for folder in (user_folder(), shipped) for path in _files(folder)]
+    return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -120,7 +119,8 @@ def read_calibration(path: Path) -> Calibration:
 
 
 def _files(folder: Path) -> Iterable[Path]:
-    return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")}) if folder.is_dir() else ()
+    readable = os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
+    return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")}) if readable else ()
 
 
 def _rubric_hash(judge: Judge, name: str) -> str | None:

@@ -20,7 +20,7 @@ class Gates:
     """What a judge must reach; every one of them can be set.
 
     Attributes:
-        items: Labelled items of each class, below which a pass is a pass within limits.
+        items: Labelled items of each class, below which a judge passes with caveats only.
         rate: What sensitivity and specificity must reach; where only their intervals begin below, the judge is limited.
         below_people: How far the judge's kappa may be below that of people with each other.
         omega: The share of annotators whom the judge can replace, which stands in for the former.

@@ -77,5 +77,5 @@ def _own_name() -> str:
 
 def _own_folders() -> list[str]:
     """Return the home and the present folder where they name somebody; a folder at the top of the disk does not."""
-    own = {str(Path.home()), os.environ.get("HOME", ""), str(Path.cwd())}
+    own = {os.path.expanduser("~"), os.environ.get("HOME", ""), str(Path.cwd())}  # "~" itself where there is no home
     return sorted(folder for folder in own if folder.count(os.sep) > 1)

@@ -45,7 +45,7 @@ def make_run(folder, ability=1, silent=(), **fields):
     word = {1: "pa", 2: "pf", 5: "ei"}[ability]
     ran = alps_here(
         *("run", "task=utilization", f"ability={word}", f"model=predictions:{folder / 'answers.jsonl'}"),
-        *(f"data={data}", f"out={folder / 'run'}"),
+        *(f"data={data}", f"out={folder / 'run'}", "max_failures=100%"),
     )
     assert ran.code == 0, ran.err
     return folder / "run"

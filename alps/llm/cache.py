@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError
+from alps.folders import user_folder
 from alps.llm.types import Reply, Request, schema_of
 
 _BUSY_SECONDS = 30.0
@@ -36,15 +37,14 @@ def cache_key(request: Request[Any]) -> str:
 
 
 def default_path() -> Path | None:
-    """Return where the cache lies: `ALPS_CACHE` (`off` for none), else the user's cache folder."""
+    """Return where the cache lies: `ALPS_CACHE` (`off` for none), else the user's cache folder, if there is one."""
     chosen = os.environ.get("ALPS_CACHE", "")
     if chosen == "off":
         return None
     if chosen:
         return Path(chosen) / "replies.sqlite"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("alps") / "replies.sqlite"
+    folder = user_folder("cache")
+    return None if folder is None else folder / "replies.sqlite"
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -22,6 +22,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
+from alps.folders import user_folder
 
 _PER = 1_000_000
 
@@ -64,9 +65,7 @@ def price_file() -> Path:
     """Return where the user's price file lies: `ALPS_PRICES`, else `prices.toml` in the user's config folder."""
     if chosen := os.environ.get("ALPS_PRICES"):
         return Path(chosen)
-    from platformdirs import user_config_path
-
-    return user_config_path("alps") / "prices.toml"
+    return (user_folder("config") or Path(os.devnull)) / "prices.toml"
 
 
 @cache
@@ -95,7 +94,7 @@ def has_own_price(model: str) -> bool:
 
 @cache
 def _own_prices(path: Path) -> dict[str, _Entry]:
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike `Path.is_file` it takes a folder that is not ours for none
         if os.environ.get("ALPS_PRICES"):
             raise UsageError(f"ALPS_PRICES={path}: no such file")
         return {}

@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 Score = dict[str, Any]
 
 _SHA256 = re.compile("[0-9a-f]{64}")
-VERDICTS = {"pass": ("✓", "pass"), "limits": ("!", "within limits"), "fail": ("✕", "fail")}
+VERDICTS = {"pass": ("✓", "pass"), "limits": ("!", "passes with caveats"), "fail": ("✕", "fail")}
 MOST_PAIRS, MOST_OPEN = 40, 3
 """Pairs of raters that are drawn; rubrics up to which nothing is folded away."""
 

@@ -6,7 +6,7 @@ import platform
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -165,10 +165,9 @@ def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    try:
-        path = default_path()
-    except RuntimeError:
-        yield Finding("bad", "your home folder is not known, so there is no reply cache", _NO_HOME)
+    path = default_path()
+    if path is None and os.environ.get("ALPS_CACHE") != "off":
+        yield Finding("note", "your home folder is not known, so there is no reply cache", _NO_HOME)
         return
     if path is None:
         yield Finding(
@@ -252,10 +251,9 @@ def _count_samples(name: str) -> int:
 
 def _disks() -> Iterator[Finding]:
     places = {"here": Path.cwd()}
-    with suppress(RuntimeError):  # that there is no home was said with the cache
-        cache = default_path()
-        if cache is not None and _writable(_nearest(cache.parent)):
-            places["reply cache"] = cache.parent
+    cache = default_path()
+    if cache is not None and _writable(_nearest(cache.parent)):
+        places["reply cache"] = cache.parent
     if not os.access(Path.cwd(), os.W_OK):
         yield Finding("note", f"{Path.cwd()} can't be written", "go elsewhere, or give run folders with out=")
     for what, place in places.items():

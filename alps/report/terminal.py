@@ -5,13 +5,14 @@ from typing import TextIO, cast
 
 from rich.console import Console
 
-WIDTH = 80
+WIDTH, LEAST = 80, 20
+"""The widest that a table is printed, and the narrowest: below 20 columns there is none left for some cells."""
 
 
 def terminal() -> Console:
     """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
-    return Console(file=piped, width=min(WIDTH, Console().width), highlight=False, emoji=False)
+    return Console(file=piped, width=max(LEAST, min(WIDTH, Console().width)), highlight=False, emoji=False)
 
 
 class _Trimmed:

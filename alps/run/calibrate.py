@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
-from alps.jsonl import Row, scan
+from alps.jsonl import Row, parse_json, scan
 from alps.judges.asking import MATCHING, Heard, LabelledJudge, rubric_of
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.binding import bound
@@ -42,14 +42,14 @@ from alps.llm.ledger import Totals
 from alps.run.engine import stopping_together
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
-from alps.run.manifest import build_manifest, claim, write_json
+from alps.run.manifest import MANIFEST, build_manifest, claim, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.summary import summarise_calls
 from alps.schema import UNHEARD, Outcome
 from alps.settings import CalibrateSettings
 
-SAMPLE = "sample.json"
+SAMPLE, CALIBRATION = "sample.json", "calibration.json"
 COMPANIONS = 4
 """Pairs of other items that a judge which is asked several times is shown with each pair of the stress set."""
 _NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
@@ -98,12 +98,36 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     reports = _reports(settings, labels, verdicts, sample)
     row = {**report_rows(reports, verdicts, labels), "made": date.today().isoformat()}
     if folder is not None:
+        _refuse_another(folder, row)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
-        write_json(folder / "calibration.json", row)
+        write_json(folder / CALIBRATION, row)
     return Calibrated(verdicts.judge, tuple(reports), row, folder)
+
+
+def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
+    """Refuse to write `row` over another calibration: of another judge, of other labels or of other verdicts.
+
+    Raises:
+        RunFolderError: What the folder holds, in one line.
+    """
+    if (folder / MANIFEST).exists():
+        raise RunFolderError(f"{folder} holds a run, or a calibration whose judge was asked; choose another out=")
+    path = folder / CALIBRATION
+    if not path.exists():
+        return
+    try:
+        there = parse_json(path.read_bytes())
+    except (ValueError, OSError):
+        there = None
+    if not isinstance(there, dict):
+        raise RunFolderError(f"{path}: can't be read, and is not written over; choose another out=")
+    judges = f"another judge ({there.get('judge')}, not {row['judge']})"
+    for name, what in (("judge", judges), ("labels", "other labels"), ("fingerprint", "other verdicts")):
+        if there.get(name) != row[name]:
+            raise RunFolderError(f"{folder} holds a calibration of {what}; choose another out=")
 
 
 def _labels(given: str) -> LabelSet:
@@ -171,6 +195,8 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
 
 def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path) -> Calibrated:
     check_judge(settings)
+    if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
+        raise RunFolderError(f"{folder} holds a calibration by recorded verdicts; choose another out=")
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge = services.judge
@@ -185,7 +211,7 @@ def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, A
         found = report_rows(reports, verdicts, labels)
         row = bound(found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base)
         row |= {"unheard": len(unheard), "calls": summarise_calls(ledger.totals)}
-        write_json(folder / "calibration.json", row)
+        write_json(folder / CALIBRATION, row)
     return Calibrated(
         judge=judge.name,
         reports=tuple(reports),

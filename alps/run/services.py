@@ -1,5 +1,6 @@
 """The system, the judge, and what they share: set up from the settings, closed when the run ends."""
 
+import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from alps.errors import UsageError, closest
+from alps.folders import can_be_kept
 from alps.judges.base import Judge
 from alps.judges.repeated import RepeatedJudge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
@@ -175,7 +177,11 @@ def _local(
 def _open_cache() -> "Cache | None":
     from alps.llm.cache import Cache, default_path
 
-    path = default_path()
+    path, chosen = default_path(), os.environ.get("ALPS_CACHE")
+    if not chosen and (path is None or not can_be_kept(path.parent)):
+        where = "there is no home folder" if path is None else f"{path.parent} can't be written"
+        click.echo(f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for them", err=True)
+        return None
     return Cache(path) if path is not None else None
 
 

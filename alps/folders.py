@@ -1,0 +1,25 @@
+"""The user's own folders: the cache, the configuration, the data; nobody has to have any."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+
+def user_folder(kind: Literal["cache", "config", "data"]) -> Path | None:
+    """Return the user's folder for what `alps` keeps; None where no home is known, as for a user without a name."""
+    import platformdirs
+
+    try:
+        folder: Path = getattr(platformdirs, f"user_{kind}_path")("alps")
+    except RuntimeError:
+        return None
+    return folder if folder.is_absolute() else None
+
+
+def can_be_kept(folder: Path) -> bool:
+    """Tell whether `folder` is there, or can be made, and files can be written into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
