@@ -49,7 +49,8 @@ class Anonymous:
         changes: dict[str, Any] = {"benchmark_id": record, "session_id": aliases[sample.session_id]}
         if memory := _memory_of(sample):
             changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
-        shown = replace(sample, **changes) if is_dataclass(sample) else sample.model_copy(update=changes)
+        is_own = is_dataclass(sample) and not isinstance(sample, type)
+        shown = replace(sample, **changes) if is_own else sample.model_copy(update=changes)
         return shown, {record: sample.benchmark_id, **{other: name for name, other in aliases.items()}}
 
 

@@ -76,8 +76,8 @@ def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, 
     for stage, found in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
         leaks = {named(key): leak for key, row in found.items() if (leak := leak_in_answer(_text(row)))}
         if leaks:
-            first, leak = next(iter(leaks.items()))
-            what = f"{len(leaks):,} rows hold {leak}, the first is {first}"
+            record, leak = next(iter(leaks.items()))
+            what = f"{len(leaks):,} rows hold {leak}, the first is {record}"
             findings.warn("leak", f"{name}/{stage}.jsonl", what, "remove it and pack again")
 
 
