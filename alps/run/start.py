@@ -305,7 +305,7 @@ def _carry_out(
 def _complaint(tracks: Sequence[Mapping[str, Any]], most: float, folder: Path) -> str | None:
     """Say that more than the share `most` of the records failed or is unscored, and the first error whole."""
     n = sum(track["n"] for track in tracks)
-    unscored = sum(track["unscored"] for track in tracks)
+    unscored = sum(map(_not_heard, tracks))
     failed = sum(track["failed_predictions"].get(kind, 0) for track in tracks for kind in FAILURES)
     if failed + unscored <= most * n:
         return None
