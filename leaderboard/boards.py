@@ -184,8 +184,8 @@ def _key(track: str, metric: str, place: Place) -> Key:
 
 def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
     """Return what boards of a track are sorted by: those under a judge that nobody knows are last, however full."""
-    trusted = (not board.judge_known, not board.comparable)
-    return order.index(board.key.track), not board.metric.headline, *trusted, -len(board.standings), board.id
+    order_of_trust = (not board.judge_known, not board.metric.headline, not board.comparable)
+    return order.index(board.key.track), *order_of_trust, -len(board.standings), board.id
 
 
 def _board(key: Key, rows: list[Standing], held: _Held, published: Published, known: frozenset[str]) -> Board:

@@ -25,7 +25,7 @@ Of 21 pairs of seven real models on 654 dialogues the most alike have .29 (AlpsB
 """
 FEWEST = 3
 """Fewer records with words than these are copies only where every answer is the same."""
-MOST_RECORDS = 40
+MOST_RECORDS = 24
 """Of a longer track so many records are compared, the same of all submissions: a site has hundreds of them."""
 _BINS = 8
 _EMPTY = 0xFFFFFFFF
@@ -63,14 +63,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]], task: str) -> Answers:
 
 def likeness(one: Answers, other: Answers) -> float:
     """Return how alike the answers of two submissions are, in [0, 1]; 1 where all are the same."""
-    if one.records != other.records or not one.records:
-        return 0.0
-    if np.array_equal(one.whole, other.whole):
-        return 1.0
-    filled = (one.minima != _EMPTY) | (other.minima != _EMPTY)
-    if filled.any(axis=1).sum() < FEWEST:
-        return 0.0
-    return float((one.minima == other.minima)[filled].mean())
+    return float(_likeness(one, [other])[0])
 
 
 def originals(answers: Sequence[Answers]) -> list[int]:
@@ -78,9 +71,25 @@ def originals(answers: Sequence[Answers]) -> list[int]:
     firsts: list[int] = []
     found = []
     for place, mine in enumerate(answers):
-        original = next((first for first in firsts if likeness(answers[first], mine) >= ALIKE), place)
+        alike = _likeness(mine, [answers[first] for first in firsts]) >= ALIKE
+        original = firsts[int(alike.argmax())] if alike.any() else place
         firsts += [place] if original == place else []
         found.append(original)
+    return found
+
+
+def _likeness(one: Answers, others: Sequence[Answers]) -> NDArray[np.float64]:
+    """Return how alike the answers of one submission and of each of others are; 0 where they are on other records."""
+    found = np.zeros(len(others))
+    same = [place for place, other in enumerate(others) if other.records == one.records and one.records]
+    if not same:
+        return found
+    minima = np.stack([others[place].minima for place in same])
+    filled = (minima != _EMPTY) | (one.minima != _EMPTY)
+    shared = ((minima == one.minima) & filled).sum(axis=(1, 2)) / np.maximum(filled.sum(axis=(1, 2)), 1)
+    shared[filled.any(axis=2).sum(axis=1) < FEWEST] = 0.0
+    shared[[np.array_equal(others[place].whole, one.whole) for place in same]] = 1.0
+    found[same] = shared
     return found
 
 
@@ -129,8 +138,8 @@ def _pieces(word: str) -> list[str]:
 def _minima(words: Iterable[str], task: str) -> list[int]:
     """Return the least hash in each bin; a choice alone, which the best systems share, is no word."""
     least = [_EMPTY] * _BINS
-    for word in words:
-        if task != "retrieval" or not word.startswith("="):
-            hashed = zlib.crc32(word.encode("utf-8", "replace"))
-            least[hashed % _BINS] = min(least[hashed % _BINS], hashed)
+    distinct = {word for word in words if task != "retrieval" or not word.startswith("=")}
+    for word in distinct:
+        hashed = zlib.crc32(word.encode("utf-8", "replace"))
+        least[hashed % _BINS] = min(least[hashed % _BINS], hashed)
     return least

@@ -149,6 +149,13 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -
     assert (first.id, first.judge_known, first.comparable) == (asked.id, True, True)
 
 
+def test_an_unknown_judge_s_headline_stands_behind_what_needs_no_judge(tmp_path: Path) -> None:
+    bench().synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
+    boards = build_boards(load(tmp_path / "subs"), read_published())
+    assert (boards[0].metric.name, boards[0].judge_known) == ("grounding", True)
+    assert {(board.metric.name, board.judge_known) for board in boards[1:]} == {("pa", False)}
+
+
 def unhear(folder: Path) -> None:
     """Declare the wrong answers lost, and print what follows from the others, as a run would."""
 

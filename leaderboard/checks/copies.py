@@ -29,7 +29,11 @@ def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
 
 def _beside(folder: Path) -> Iterator[Entry]:
     """Yield the other submissions that can be read."""
-    paths = sorted(path for path in folder.resolve().parent.iterdir() if path.name != folder.resolve().name)
+    own = folder.resolve()
+    try:
+        paths = sorted(path for path in own.parent.iterdir() if path.name != own.name)
+    except OSError:
+        return
     for path in paths[:_MOST_BESIDE]:
         try:
             if not path.is_symlink() and (path / CARD).is_file():

@@ -64,8 +64,8 @@ def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, 
     where = f"{name}/predictions.jsonl"
     if truth is not None:
         samples = {sample.benchmark_id: sample for sample in truth.samples if sample.gold is not None}
-        first = {key[0]: answer for key, answer in sorted(answers.items(), key=lambda item: item[0], reverse=True)}
-        pairs = [(samples[name], answer) for name, answer in first.items() if name in samples]
+        of_record = {key[0]: answer for key, answer in sorted(answers.items(), key=lambda item: item[0], reverse=True)}
+        pairs = [(samples[name], answer) for name, answer in of_record.items() if name in samples]
         check_copied(where, name, task, pairs, findings)
     if task == "retrieval":
         _check_ranked(where, rows.scores, findings)
