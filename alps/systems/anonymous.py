@@ -2,7 +2,6 @@
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
 from typing import Any
 
 from alps.schema import Memory, Prediction
@@ -49,7 +48,7 @@ class Anonymous:
         changes: dict[str, Any] = {"benchmark_id": record, "session_id": aliases[sample.session_id]}
         if memory := _memory_of(sample):
             changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
-        shown = replace(sample, **changes) if is_dataclass(sample) else sample.model_copy(update=changes)
+        shown = sample.model_copy(update=changes)
         return shown, {record: sample.benchmark_id, **{other: name for name, other in aliases.items()}}
 
 
