@@ -133,7 +133,7 @@ def test_what_is_passed_by_name_is_secret_whatever_it_is_called(here):
         ("TOKENIZERS_PARALLELISM", "parallel-or-not", "parallel-or-not", "parallel-or-not"),
         ("GIT_AUTHOR_NAME", "Ann Example", "Ann Example", "Ann Example"),
         ("KEYBOARD_LAYOUT", "portuguese", "portuguese", "portuguese"),
-        ("PWD", "/work/somewhere", "/work/somewhere", "/work/somewhere"),
+        ("PWD", "/srv/somewhere", "/srv/somewhere", "/srv/somewhere"),
     ],
 )
 def test_what_is_taken_for_a_secret_and_where(monkeypatch, name, value, said, shown):

@@ -88,7 +88,7 @@ def test_every_warm_process_has_a_number_and_a_seed_of_its_own(place: Path) -> N
     assert len(set(draws)) == 3
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, -15), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_warm_process_takes_signals_and_tells_what_ended_it(place: Path, number: int, code: int) -> None:
     process = start_warm(place, *WORDS, "out=out", FACTS="facts", DRAWS="draws", SLEEP="1")
     wait_until((place / "draws").exists)
@@ -96,7 +96,7 @@ def test_a_warm_process_takes_signals_and_tells_what_ended_it(place: Path, numbe
     process.send_signal(number)
     finished = finish(process)
     assert finished.returncode == code
-    assert ("the same command resumes it" in finished.stderr) == (code == 130)
+    assert ("the same command resumes it" in finished.stderr) == (code > 0)
 
 
 def test_what_an_interpreter_reads_at_its_start_needs_a_start(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from alps.llm.secrets import redact
+from alps.llm.secrets import masked, redact
 
 TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
 _MOST, _LONGEST = 20, 20_000
@@ -33,7 +33,7 @@ class Tracebacks:
         if self._path is None or origin in self._seen or len(self._seen) == _MOST:
             return
         self._seen.add(origin)
-        text = redact(f"{about}:\n{_formatted(error)[-_LONGEST:]}\n")
+        text = redact(masked(f"{about}:\n{_formatted(error)[-_LONGEST:]}\n"))
         with suppress(OSError), self._path.open("ab") as log:  # a full disk must not end the run here
             log.write(text.encode(errors="replace"))
 
@@ -49,7 +49,7 @@ def described(error: BaseException) -> str:
 
 def one_line(text: str) -> str:
     """Return `text` on one line of at most 2,000 characters, with secrets masked."""
-    return " ".join(redact(text).split())[:_ERROR_LENGTH]
+    return " ".join(redact(masked(text)).split())[:_ERROR_LENGTH]
 
 
 def _formatted(error: BaseException) -> str:
