@@ -329,12 +329,12 @@ def show_printed(found: Printed, draws: int) -> None:
             wide = f"{relative(rows):.2f}" if rows[0].exact else ""
             least = min(row.covered for row in rows)
             print(f"  {f'{kind}, {method}':38}{covered(rows):6.3f}{least:8.3f}{wide:>13}")
-    print("\nOurs by layout; the widest is of one rate and correlation")
+    print("\nOurs by sizes; last the widest of one rate and correlation")
     for layout, width in found.widths().items():
         rows = found.of(OURS, layout=layout)
         widest = max(row.width / row.exact for row in rows if row.exact)
         least = min(rows, key=lambda row: row.covered)
-        print(f"  {layout!s:38}{covered(rows):6.3f}{least.covered:8.3f}{width:13.2f}, widest {widest:.2f}")
+        print(f"  {layout!s:38}{covered(rows):6.3f}{least.covered:8.3f}{width:13.2f}{widest:9.2f}")
     print("\nLeast covered")
     for row in sorted(found.of(OURS), key=lambda row: row.covered)[:5]:
         print(fill(f"{row.covered:.3f}  {row.where}", 80, initial_indent="  ", subsequent_indent="         "))

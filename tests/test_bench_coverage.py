@@ -5,8 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from alps.stats.intervals import Confusion
+from alps.stats.bootstrap import clustered_mean
+from alps.stats.intervals import Confusion, clopper_pearson
 
 FILE = Path(__file__).resolve().parent.parent / "bench" / "coverage.py"
 
@@ -68,6 +70,10 @@ def test_bounds_are_missed_in_a_setting_or_on_average_and_only_by_ours(bench):
 
 
 def test_the_bench_prints_80_columns_and_writes_its_figures(bench, tmp_path, monkeypatch, capsys):
+    # Without the outputs of models: seven runs are more than a test of the bench needs.
+    monkeypatch.setattr(sys.modules["printed"], "BESIDE", tmp_path / "nothing")
+    monkeypatch.setattr(sys.modules["printed"], "sample_folder", lambda: None)
+    monkeypatch.delenv("ALPS_SAMPLE", raising=False)
     monkeypatch.setattr(sys, "argv", ["coverage.py", "draws=6", f"out={tmp_path / 'found.json'}"])
     code = 0
     try:
@@ -82,6 +88,12 @@ def test_the_bench_prints_80_columns_and_writes_its_figures(bench, tmp_path, mon
     covered = found["independent"][0]["methods"]["Rogan-Gladen"]["coverage"]
     assert 0.5 < covered <= 1
     assert f"Rogan-Gladen                     {covered:.3f}" in printed
+    said = " ".join(printed.split())
+    assert "alpsbench_full is not beside the checkout" in said
+    assert "5 sessions are too few for 300 records: no interval is printed" in said
+    kinds = {(row["kind"], row["method"]) for row in found["printed"]}
+    assert {("rate", "ours"), ("mean", "ours"), ("marks", "ours"), ("difference", "ours")} <= kinds
+    assert len(found["tables"]) == 15
 
 
 @pytest.mark.parametrize("word", ["draws=0", "drws=5", "out=nowhere/found.json"])
@@ -92,3 +104,50 @@ def test_a_word_that_does_not_fit_is_one_line(bench, word, tmp_path, monkeypatch
         bench.main()
     assert ended.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_is_simulated_has_the_rate_and_the_correlation_of_its_setting(bench):
+    printed, generator = sys.modules["printed"], np.random.default_rng(3)
+    for rates in (printed.beta_rates, printed.latent_rates):
+        own = rates(generator, 0.9, 0.3, (200_000, 1))
+        assert own.mean() == pytest.approx(0.9, abs=0.003)
+        assert own.var() / 0.09 == pytest.approx(0.3, abs=0.01)
+
+
+def test_many_samples_at_once_have_the_intervals_that_runs_print(bench):
+    printed, generator = sys.modules["printed"], np.random.default_rng(4)
+    layout = printed.Layout(25, 5)
+    names = np.repeat(np.arange(5), layout.sizes)
+    values = (generator.random((40, 25)) < 0.9).astype(np.float64)
+    values[0] = 1
+    sums = np.stack([np.bincount(names, weights=row) for row in values])
+    share = values.mean(axis=1)
+    moments = printed.moments_from(sums, layout, share * (1 - share) / 25)
+    low, high = printed.bounded_interval(moments, 0.0, 1.0)
+    for place, row in enumerate(values):
+        estimate = clustered_mean(row, names)
+        assert (low[place], high[place]) == pytest.approx((estimate.low, estimate.high))
+
+
+def test_the_exact_width_is_that_of_clopper_and_pearson(bench):
+    widths = [clopper_pearson(k, 11) for k in range(12)]
+    expected = sum(binom.pmf(k, 11, 0.8) * (one.high - one.low) for k, one in enumerate(widths))
+    printed = sys.modules["printed"]
+    assert printed.exact_width(0.8, 11.0) == pytest.approx(expected)
+    assert printed.exact_width(0.8, 12.0) < printed.exact_width(0.8, 11.4) < expected
+
+
+def test_a_bound_that_is_missed_is_said(bench):
+    printed = sys.modules["printed"]
+    setting = "rate", "rate 0.9", printed.Layout(25, 25), 0.0, printed.OURS, 2_000
+    good, bad = (printed.Outcome(*setting, covered, 0.2, 0.19) for covered in (0.95, 0.85))
+    wide = printed.Outcome(*setting, 0.95, 0.3, 0.2)
+    quiet, loud = (printed.Alarm(printed.Layout(8, 8), 2_000, share, 0.1, 0.3) for share in (0.03, 0.08))
+
+    def unkept(*rows, alarm=quiet):
+        return [bound.what for bound in bench.Printed(rows, [alarm], []).bounds() if not bound.held]
+
+    assert unkept(good) == []
+    assert unkept(good, bad) == ["scores: covered in the worst setting", "scores: covered on average"]
+    assert unkept(wide) == ["rates: width beside the exact one's", "the same, n 25"]
+    assert unkept(good, alarm=loud) == ["tables of equal runs with a bold p"]
