@@ -34,6 +34,8 @@ LIBRARIES = (
     "scipy",
     "scikit-learn",
     "rapidfuzz",
+    "regex",
+    "confusable-homoglyphs",
     "json-repair",
     "tenacity",
     "platformdirs",
