@@ -8,6 +8,7 @@ import os
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -52,6 +53,8 @@ _FILES = frozenset(("config", "file", "verdicts", "calibration", "changed", "bas
 _OF_A_FILE = ("predictions:", "recorded:")
 _MODELS = ("openai/", "anthropic/", "predictions:", "program:", "python:")
 _RUNS = "runs/"
+_IS_KEY = re.compile(r"(?i)(?:.*_)?(?:api_?key|secret)|key|token").fullmatch
+_AFTER_A_COMMAND = "settings follow a command: alps run task=extraction model=rules"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
@@ -77,6 +80,18 @@ class Words(click.Argument):
 class Explained(click.Command):
     """A command whose help lists its settings."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an option that is not there says how the setting of its name is written."""
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            settings = next((one.settings for one in self.params if isinstance(one, Words) and one.settings), None)
+            if settings is not None:
+                error.message = f"No such option '{error.option_name}'; {_as_setting(error, words, _keys(settings))}"
+                error.possibilities = None
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the settings before the options: those that must be given first, defaults in brackets."""
         for words in self.params:
@@ -92,6 +107,23 @@ class ExplainedGroup(click.Group):
 
     command_class = Explained
     group_class = type
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; an option that is not there says where settings are written."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not error.possibilities:
+                error.message = f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}"
+            raise
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a setting in its place is told where settings are written."""
+        if args and "=" in args[0] and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command '{args[0].partition('=')[0]}=…'; {_AFTER_A_COMMAND}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def takes(
@@ -134,6 +166,37 @@ def words_of(settings: str | Mapping[str, str] | None = None, *, runs: bool = Fa
         return found
 
     return answer
+
+
+def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, Key]) -> str:
+    """Say how what was meant by an option is written: as the setting with its name, or the closest to it."""
+    name = error.option_name.lstrip("-").replace("-", "_")
+    if _IS_KEY(name):
+        return "keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
+    begun = [key for key in keys if key.startswith(name)]
+    needed = [key for key in begun if keys[key].needed]
+    close = get_close_matches(name, keys, n=1, cutoff=0.6) if len(name) > 1 else []
+    key = name if name in keys else next(iter([*needed, *begun, *close]), None)
+    if key is None:
+        return f"settings are written key=value, such as {next(iter(needed or keys))}=…"
+    return f"write {key}={_value_of(error.option_name, words)}"
+
+
+def _value_of(option: str, words: Sequence[str]) -> str:
+    """Return the value that was given to an option: `--task x`, `--task=x`, `-t x` or `-tx`; `…` where none was."""
+    from alps.llm.secrets import redact
+
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == option:
+            value = following
+        elif word.startswith(f"{option}="):
+            value = word.partition("=")[2]
+        elif len(option) == 2 and word.startswith(option):
+            value = word[2:]
+        else:
+            continue
+        return redact(value) if value and not value.startswith("-") else "…"
+    return "…"
 
 
 def script(command: click.Command, shell: str) -> str:

@@ -71,7 +71,7 @@ def close_streams(code: int) -> int:
         except OSError as error:
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else it fails again at the very end
-            code = _complain(f"what was to be printed could not be ({error.strerror})", code or 2)
+            code = code or _complain(f"what was to be printed could not be ({error.strerror})", 2)
     return code
 
 

@@ -92,7 +92,7 @@ class AskSettings(BaseModel):
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
     concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at each endpoint")] = 16
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
-    max_failures: Annotated[Share, Field(description="exit 1 when a larger share is unscored")] = 0.05
+    max_failures: Annotated[Share, Field(description="exit 1 when a larger share failed or is unscored")] = 0.05
     max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = None
     max_total_tokens: Annotated[int | None, Field(ge=0, description="prompt and completion tokens together")] = None
 

@@ -1,7 +1,8 @@
 """Every command of the documentation is run in an empty folder, and must print what the documentation shows.
 
 A line `$ …` of a console block is a command, what follows it is its output: every line of it must be printed, in this
-order. `…` stands for anything, and `# exits 2` for the exit code. A block with a `title` is a file to be written.
+order. `…` stands for anything, and `# exits 2` for the exit code. Every line of a block of `sh` is a command: it is
+there to be pasted. A block with a `title` is a file to be written.
 """
 
 import json
@@ -173,11 +174,13 @@ def support(payload: dict[str, Any]) -> dict[str, Any]:
 def steps(document: Path) -> Iterator[Command | Titled | Quoted]:
     for info, text in BLOCK.findall(document.read_text(encoding="utf-8")):
         language, _, attributes = info.partition(" ")
-        assert language not in ("bash", "sh", "shell", "text"), f"{document.name}: write console, not {language}"
+        assert language not in ("bash", "shell", "text"), f"{document.name}: write console or sh, not {language}"
         if title := TITLE.search(attributes):
             yield Titled(title[1], text)
         elif attributes in ("payload", "reply"):
             yield Quoted(attributes, text)
+        elif language == "sh":
+            yield from (Command(line.partition("    #")[0]) for line in text.splitlines())
         elif language == "console":
             yield from commands(text, document.name)
 
@@ -362,6 +365,49 @@ def readers(tmp_path_factory):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_what_a_document_tells_to_do_gives_what_it_shows(document, readers):
     readers[document].result()
+
+
+def as_in_a_clone(folder: Path, commands: Path) -> dict[str, str]:
+    """Put `.venv/bin` into `folder` as `make demo` does, and return an environment that has no `alps` on its PATH."""
+    bin_folder = folder / ".venv" / "bin"
+    bin_folder.mkdir(parents=True)
+    for name in ("alps", "python"):
+        (bin_folder / name).symlink_to(commands / name)
+    own = str(Path(sys.executable).parent)
+    variables = environment(folder)
+    variables["PATH"] = os.pathsep.join(part for part in variables["PATH"].split(os.pathsep) if part != own)
+    return variables
+
+
+BLOCKS = [text for info, text in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")) if info == "sh"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
+@pytest.mark.parametrize("block", BLOCKS, ids=range(1, len(BLOCKS) + 1))
+def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
+    """Without anything else on the PATH, each in a shell of its own."""
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    variables = as_in_a_clone(tmp_path, install(commands))
+    pasted = "\n".join(line for line in block.splitlines() if not line.startswith(LEFT_TO_CI))
+    done = subprocess.run(
+        ["sh", "-e"],
+        input=pasted,
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("document", DOCS, ids=lambda document: document.name)
+def test_a_page_says_first_how_the_command_is_found(document):
+    """Whoever begins with a page other than the first has `alps` in .venv/bin alone."""
+    first = next(step for step in steps(document) if isinstance(step, Command) and not step.text.startswith(LEFT_TO_CI))
+    assert first.text == 'export PATH="$PWD/.venv/bin:$PATH"'
 
 
 def test_every_setting_is_explained_and_no_other():

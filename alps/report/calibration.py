@@ -48,6 +48,9 @@ _COLUMNS = {
     "agreement": "agreement",
     "mae": "mean error",
 }
+SAID = {"pass": "pass", "limits": "passes with caveats", "fail": "fail"}
+"""The verdicts of `calibration.json` as people read them."""
+_BRIEF = {"limits": "caveats"}
 _COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
 
 
@@ -84,7 +87,8 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Rende
         yield Text("Items made right or wrong on purpose", style="bold")
         yield _acceptance(report.details["acceptance"], narrow=narrow)
     yield _lines(report)
-    yield Text(f"Verdict: {report.verdict}", style=f"bold {_COLOURS.get(report.verdict, '')}")
+    told = SAID.get(report.verdict, report.verdict)
+    yield Text(f"Verdict: {told}{':' if report.reasons else ''}", style=f"bold {_COLOURS.get(report.verdict, '')}")
     for reason in report.reasons:
         yield _hanging("  –", reason)
 
@@ -171,7 +175,11 @@ def _overview(reports: Sequence[RubricReport]) -> Table:
     for report in reports:
         kappa, people = (report.figures.get(name, Estimate(None, None, None, 0)) for name in ("kappa", "people_kappa"))
         row = (number(kappa.value), _between(vars(kappa)), number(people.value), f"{report.counts['n']:,}")
-        table.add_row(Text(visible(report.rubric)), *row, Text(report.verdict, style=_COLOURS.get(report.verdict, "")))
+        table.add_row(
+            Text(visible(report.rubric)),
+            *row,
+            Text(_BRIEF.get(report.verdict, report.verdict), style=_COLOURS.get(report.verdict, "")),
+        )
     return table
 
 
