@@ -87,10 +87,12 @@ class Explained(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             settings = next((one.settings for one in self.params if isinstance(one, Words) and one.settings), None)
-            if settings is not None:
-                error.message = f"No such option '{error.option_name}'; {_as_setting(error, words, _keys(settings))}"
-                error.possibilities = None
-            raise
+            if settings is None:
+                raise
+            hint = _as_setting(error, words, _keys(settings))
+            raise click.NoSuchOption(
+                error.option_name, message=f"No such option '{error.option_name}'; {hint}", ctx=ctx
+            ) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the settings before the options: those that must be given first, defaults in brackets."""
@@ -113,9 +115,10 @@ class ExplainedGroup(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if not error.possibilities:
-                error.message = f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}"
-            raise
+            if error.possibilities:
+                raise
+            message = f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}"
+            raise click.NoSuchOption(error.option_name, message=message, ctx=ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

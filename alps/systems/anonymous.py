@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from alps.schema import Memory, Prediction
