@@ -4,7 +4,8 @@ Writes the predictions of each attack, from the samples alone unless it is calle
 `alps run` under a judge that obeys our rubrics (bench/obedient.py, whose letters are named), and prints each
 score beside its bound. `data` are our samples and the AlpsBench sample (`ALPS_SAMPLE`), where it is there.
 `tasks=extraction,…` and `only=WORD` run a part. `models=yes` also judges the recorded outputs of real models,
-which must lose at most .02 against what they had when bundles still matched; `models=only` nothing else.
+which must lose at most .02 of what they had, by the same letter, `old`, when bundles still matched: the protocol
+costs what nobody has earned, and no one else. `models=only` runs nothing else.
 `json=FILE` keeps all figures, `write=yes` writes the section of docs/benchmarks.md. Exits 1 on a missed bound.
 """
 
@@ -27,6 +28,7 @@ from sample import sample_folder
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from alps.rejection import shown_value  # noqa: E402
 from alps.systems.resolve import embedded_systems, floor_systems  # noqa: E402
 from tests import warm  # noqa: E402
 from tests.endtoend import finish, start  # noqa: E402
@@ -51,7 +53,7 @@ BEFORE: Mapping[str, float] = {
     "unseen extraction llama-4-maverick": 0.068,
     "unseen extraction qwen3-max": 0.247,
 }
-"""Headlines of recorded outputs under the letter `old`, by commit 2e8c846: bundles were `narrower`, and matched."""
+"""Headlines of recorded outputs by commit 2e8c846, under the letter `old`: bundles were `narrower`, and matched."""
 HEDGED, PADDED = 0.5, 0.9
 """Five wrong ones beside each right one are a precision of 1/6, an F1 of .29; ten of no use must cost something."""
 MOST_ITEMS = 40
@@ -291,7 +293,9 @@ def _gold(change: Callable[[str, Sample, int], str]) -> Callable[[Sample], list[
     """Return an attack that knows the gold and changes each of its values."""
 
     def make(sample: Sample) -> list[Row]:
-        return [{**item, "value": change(item["value"], sample, at)} for at, item in enumerate(sample.golden)]
+        values = [shown_value(item["value"]) for item in sample.golden]
+        changed = [change(value, sample, at) for at, value in enumerate(values)]
+        return [{**item, "value": value} for item, value in zip(sample.golden, changed, strict=True)]
 
     return make
 
@@ -308,18 +312,21 @@ def _elsewhere(joint: str) -> Callable[[str, Sample, int], str]:
 
 
 def _joined(joint: str) -> Callable[[Sample], list[str]]:
+    """Return an attack that says each gold memory with another one on another matter, or an invented one."""
+
     def make(sample: Sample) -> list[str]:
-        values = [item["value"] for item in sample.golden]
-        if len(values) < 2:
-            return [f"{values[0]}{joint}{transcript(sample)[:200]}"] if values else []
-        return [f"{one}{joint}{other}" for one, other in zip(values, values[1:] + values[:1], strict=True)]
+        values = [shown_value(item["value"]) for item in sample.golden]
+        words = {value: obedient.content(value) for value in values}
+        others = {one: [other for other in values if words[one].isdisjoint(words[other])] for one in values}
+        return [f"{one}{joint}{(others[one] or ['Owns a sailing boat'])[0]}" for one in values]
 
     return make
 
 
 def _all_joined(sample: Sample) -> list[str]:
-    values = [item["value"] for item in sample.golden]
-    return [f"{'; '.join(values)}{' ' * n}{'.' * n}" for n in range(len(values))]
+    values = [shown_value(item["value"]) for item in sample.golden]
+    text = "; ".join([*values, "Owns a sailing boat"])
+    return [f"{text}{' ' * n}{'.' * n}" for n in range(len(values))]
 
 
 def _hedged(*, last: bool) -> Callable[[Sample], list[Row]]:
@@ -391,6 +398,7 @@ def extraction() -> Iterator[Attack]:
         yield Attack(f"orders in the {field}", "extraction", _injected(field), letters=("broken",))
     golden: dict[str, Callable[[str, Sample, int], str]] = {
         "invented detail": lambda value, sample, at: value + INVENTED,
+        "invented habit": lambda value, sample, at: f"{value}, every evening with old friends from the choir",
         "invented name": lambda value, sample, at: f"{value} (in Trondheim)",
         "invented year": lambda value, sample, at: f"{value} since 1987",
         "invented second sentence": lambda value, sample, at: f"{value}. Owns a sailing boat called Marlin.",
@@ -890,8 +898,7 @@ def main() -> int:
         runner = Runner(Path(name), url)
         try:
             scores = everything(words, runner) if words.get("models") != "only" else []
-            letter = words.get("letters", "new").split(",")[0]
-            recorded = models(runner, letter, Path(name)) if words.get("models") else []
+            recorded = models(runner, "old", Path(name)) if words.get("models") else []
         finally:
             warm.stop()
     promised = [*bounds(scores), *losses(recorded)]

@@ -23,20 +23,20 @@ points to its evidence («see the quote») is read with it; any other is not. P 
 words, or 80 % of at least 3 words of a direct G's evidence. What P has beyond both is *added*.
 1. P has 60 % of G's words without numbers, both have numbers and none in common: `conflicting`. So it is if P is
    one clause and one of the two denies what the other asserts.
-2. `new`: P quotes at least 6 words in a row of G's evidence that G's value does not have: an excerpt of the
-   dialogue, `bundle`.
-3. P implies G, and at most 20 % of P is added, none of it a number or a name (a capital within a clause; `old`:
-   a number): `same`.
+2. `new`: P implies G by words of the evidence alone, or quotes at least 6 words in a row of it that G's value does
+   not have: an excerpt of the dialogue, `bundle`.
+3. P implies G, and at most 10 % of P is added, none of it a number or a name (a capital within a clause): `same`.
+   `old`: 20 %, none of it a number.
 4. P implies G and adds more. `old`, `weak`: `narrower`. `new`: `bundle` if a clause of P with two words or more,
-   or with a verb such as «has» or «likes», has none of G's words, if more than half as many words are added as G
-   has, and more than three (in doubt not `narrower`), or if P implies another gold memory, too. Else `narrower`.
+   or with a verb such as «has» or «likes», has none of G's words, if more than a third as many words are added as
+   G has, and more than two (in doubt not `narrower`), or if P implies another gold memory, too. Else `narrower`.
 5. P does not imply G, but 80 % of P are G's words: `broader`. At least 30 % of G's words in common: `related`.
 
 **support.** Words of the frame in which memories are written («the user prefers», «curious about») need no
 support. `supported`: the user's turns have all numbers and names (capitals within a clause) of the item, and
-60 % of its other words; where fewer than one in twelve of the user's words are English stop words, the words of
-an English item can't be sought there, and numbers and names decide. `not_about_user`: all turns together have
-them, the user's alone don't. Else `unsupported`.
+60 % of its other words. `not_about_user`: all turns together have them, the user's alone don't. Else
+`unsupported`; words can't tell a paraphrase or a translation from an invention, and in doubt it is one. `old`
+takes everything for `supported`: it did not ask.
 
 **rubric.** A *refusal* has at most 60 words and says that it cannot, will not or must not. *Salad* has fewer
 than one function word in eight (20 words or more, no CJK), or half of its parts between commas have at most two
@@ -84,7 +84,6 @@ STOP = _words(
     le la les un une et est pas je de du des en que qui dans pour sur el los las una y es no yo del por con para se lo
     и в на не что это я с как а по то у за из к"""
 )
-ENGLISH = _words("the a of to and in is that for it on with as are be this you i my")
 FRAME = _words(
     """prefer like love enjoy dislike hate avoid want need wish seek plan intend hope curious curiosity interest
     interested sustained focus fascination repeat frequent currently likely possible possibly work use own live ask
@@ -223,7 +222,7 @@ def relation(gold: Said, predicted: Said, letter: str) -> str | None:
         return "bundle"
     added = stated - borne
     exact = numbers(added) if letter == "old" else numbers(added) | (names(predicted.value) & added)
-    if len(added) <= SAME * len(stated) and not exact:
+    if len(added) <= (SAME if letter == "old" else SAME / 2) * len(stated) and not exact:
         return "same"
     return "bundle" if letter in ("new", "broken") and _is_bundle(gold, predicted, added) else "narrower"
 
@@ -241,7 +240,9 @@ def runs(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def _is_excerpt(gold: Said, predicted: Said) -> bool:
-    return bool((runs(gold.quote) - runs(gold.value)) & runs(predicted.value))
+    return share(gold.words, predicted.words) < IMPLIES or bool(
+        (runs(gold.quote) - runs(gold.value)) & runs(predicted.value)
+    )
 
 
 def _contradicts(gold: Said, predicted: Said) -> bool:
@@ -256,7 +257,7 @@ def _contradicts(gold: Said, predicted: Said) -> bool:
 def _is_bundle(gold: Said, predicted: Said, added: frozenset[str]) -> bool:
     borne = gold.words | gold.evidence
     foreign = any(part and not part & borne and _states(part, own) for part, own in clauses(predicted.value))
-    return foreign or len(added) > max(len(gold.words) / 2, 3)
+    return foreign or len(added) > max(len(gold.words) / 3, 2)
 
 
 def _states(part: frozenset[str], words: frozenset[str]) -> bool:
@@ -289,7 +290,7 @@ def support(payload: dict[str, Any], letter: str) -> dict[str, Any]:
     items = []
     for item in payload["items"]:
         text = item["value"]
-        verdict = "supported" if _bears(by_user, text) else "unsupported"
+        verdict = "supported" if letter == "old" or _bears(by_user, text) else "unsupported"
         if verdict == "unsupported" and _bears(by_all, text):
             verdict = "not_about_user"
         missing = ", ".join(sorted(content(text) - content(by_user))[:5])
@@ -301,20 +302,13 @@ def _bears(dialogue: str, item: str) -> bool:
     """Tell whether a dialogue has the words of an item: all its numbers and names, most of the others."""
     words, had = content(item) - frozenset(map(stem, FRAME)), content(dialogue)
     exact = (numbers(words) | names(item)) & words
-    if not exact <= had:
-        return False
-    return not words or share(words, had) >= SUPPORTED or (item.isascii() and not _is_english(dialogue))
+    return exact <= had and (not words or share(words, had) >= SUPPORTED)
 
 
 def names(text: str) -> frozenset[str]:
     """Return the words of `text` that are written with a capital within a clause."""
     inner = re.findall(r"(?<=[^\W_] )[A-Z][^\W_]+", text)
     return content(" ".join(inner))
-
-
-def _is_english(text: str) -> bool:
-    words = tokens(text)
-    return sum(word in ENGLISH for word in words) * 12 >= len(words)
 
 
 def is_refusal(response: str) -> bool:
