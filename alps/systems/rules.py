@@ -15,19 +15,17 @@ from typing import Any, Literal
 
 from alps.schema import Evidence, ExtractionSample, Memory
 from alps.systems.rules_patterns import (
-    ANSWER_LANGUAGE,
     BY_SCRIPT,
     CURIOSITY,
     INTERACTION,
     MINE,
     NAMED_OWN,
     OWN,
-    RELATIVE_VALUES,
-    RELATIVES,
     REQUEST,
     TOPICS,
     VERB,
 )
+from alps.systems.rules_relatives import ANSWER_LANGUAGE, RELATIVE_VALUES, RELATIVES
 
 
 @dataclass(frozen=True)
