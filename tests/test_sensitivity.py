@@ -119,7 +119,8 @@ def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(
         assert (run["n"], run["clusters"]) == (6, 3)
     loose = found["runs"]["B"]
     assert (loose["changed"], loose["wordings"]["harsh"]["changed"]) == (5, pytest.approx(4 / 6))
-    assert loose["wordings"]["harsh"]["difference"]["high"] < 0
+    moved = loose["wordings"]["harsh"]["difference"]
+    assert moved["low"] < moved["value"] < 0 < moved["high"]  # three sessions can't tell more
     ranking = found["ranking"]
     assert {w: row["order"] for w, row in ranking["wordings"].items()} == {
         "ours": [["C"], ["B"], ["A"]],
