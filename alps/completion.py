@@ -86,10 +86,10 @@ class Explained(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             settings = next((one.settings for one in self.params if isinstance(one, Words) and one.settings), None)
-            if settings is not None:
-                error.message = f"No such option '{error.option_name}'; {_as_setting(error, words, _keys(settings))}"
-                error.possibilities = None
-            raise
+            if settings is None:
+                raise
+            hint = _as_setting(error, words, _keys(settings))
+            raise click.UsageError(f"No such option '{error.option_name}'; {hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the settings before the options: those that must be given first, defaults in brackets."""
@@ -112,9 +112,9 @@ class ExplainedGroup(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if not error.possibilities:
-                error.message = f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}"
-            raise
+            if error.possibilities:
+                raise
+            raise click.UsageError(f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}", ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

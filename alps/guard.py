@@ -24,7 +24,7 @@ _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", 
 class _Unread(io.FileIO):
     """A stream whose reader may go away, as `head` does: what is written then is dropped, and the command goes on."""
 
-    def write(self, data: Any, /) -> int | None:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:

@@ -47,7 +47,7 @@ def shell(folder: Path, line: str, command: str) -> subprocess.CompletedProcess[
         variables.pop(name, None)
     alps = f"{shlex.quote(sys.executable)} -P -m alps {command}"
     words = ["bash", "-c", f"set -o pipefail; {line.format(alps)}"]
-    return subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, timeout=100)
+    return subprocess.run(words, check=False, cwd=folder, env=variables, capture_output=True, text=True, timeout=100)
 
 
 @pytest.fixture(scope="module")
