@@ -90,9 +90,7 @@ class Explained(click.Command):
             if settings is None:
                 raise
             hint = _as_setting(error, words, _keys(settings))
-            raise click.NoSuchOption(
-                error.option_name, message=f"No such option '{error.option_name}'; {hint}", ctx=ctx
-            ) from error
+            raise click.UsageError(f"No such option '{error.option_name}'; {hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the settings before the options: those that must be given first, defaults in brackets."""
@@ -117,8 +115,7 @@ class ExplainedGroup(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities:
                 raise
-            message = f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}"
-            raise click.NoSuchOption(error.option_name, message=message, ctx=ctx) from error
+            raise click.UsageError(f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}", ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -27,7 +27,7 @@ _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", 
 class _Unread(io.FileIO):
     """A stream whose reader may go away, as `head` does: what is written then is dropped, and the command goes on."""
 
-    def write(self, data: Any, /) -> int | None:  # type: ignore[override]  # as FileIO, in other stubs
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:
