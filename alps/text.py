@@ -1,9 +1,9 @@
 """How text is folded before any two pieces of it are compared."""
 
-import json
 import unicodedata
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
+
+from alps.confusables import prototypes
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left out (nukta, kana
 # voicing, virama, Thai and Lao vowels) tell words apart.
@@ -111,21 +111,6 @@ def length_in_letters(text: str) -> int:
 
 
 def _prototype(character: str) -> str:
-    """Return the character that stands for all that look like `character`."""
-    if character.isascii():
-        return _ASCII_PROTOTYPES.get(character, character)
-    alike = _confusables().get(character, ())
-    latin = next((other for other in alike if other.isascii() and other.isalnum()), None)
-    if latin is not None:
-        return _ASCII_PROTOTYPES.get(latin, latin)
-    if len(alike) != 1:  # nothing looks like it, or it is itself what others look like
-        return character
-    return min(character, alike[0]) if _confusables().get(alike[0]) == (character,) else alike[0]
-
-
-@cache
-def _confusables() -> dict[str, tuple[str, ...]]:
-    """Return by character the single ones that look like it."""
-    table = json.loads((files("confusable_homoglyphs") / "confusables.json").read_text(encoding="utf-8"))
-    singles = {name: tuple(o["c"].strip("\u200e") for o in others) for name, others in table.items()}
-    return {name: tuple(o for o in others if len(o) == 1) for name, others in singles.items() if len(name) == 1}
+    """Return what stands for all that looks like `character`."""
+    alike = character if character.isascii() else prototypes().get(character, character)
+    return "".join(_ASCII_PROTOTYPES.get(letter, letter) for letter in alike)

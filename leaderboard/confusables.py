@@ -4,7 +4,6 @@ import unicodedata
 from functools import cache
 
 import regex
-from confusable_homoglyphs.confusables import confusables_data
 
 from alps.leaderboard.wording import INVISIBLE
 
@@ -19,8 +18,8 @@ def alike(one: str, other: str) -> bool:
 def skeleton(text: str) -> str:
     """Return the skeleton of `text`: two texts that look the same have the same one (UTS 39, 4)."""
     visible: str = INVISIBLE.sub("", _SPACE.sub(" ", unicodedata.normalize("NFD", text)))
-    prototypes = "".join(_prototypes().get(character, character) for character in visible)
-    spaced: str = _SPACE.sub(" ", unicodedata.normalize("NFD", prototypes))
+    shown = "".join(prototypes().get(character, character) for character in visible)
+    spaced: str = _SPACE.sub(" ", unicodedata.normalize("NFD", shown))
     return spaced.strip()
 
 
@@ -38,26 +37,3 @@ def _keys(text: str) -> frozenset[str]:
     before = {skeleton(form).casefold() for form in forms}
     after = {skeleton(form.casefold()) for form in forms}
     return frozenset(before | after | {skeleton(key) for key in before})
-
-
-@cache
-def _prototypes() -> dict[str, str]:
-    """Return the prototype of every confusable character.
-
-    The library holds both directions of Unicode's table: a prototype lists all that look like it, and each of these the
-    prototype alone. Where two list only each other, the longer one, or the one that sorts first, stands for both.
-    """
-    prototypes: dict[str, str] = {}
-    for source, rows in confusables_data.items():
-        for row in rows:
-            target = "".join(c for c in row["c"] if unicodedata.category(c) != "Cf")
-            if len(source) == 1 and _rank(target) > _rank(source):
-                prototypes[source] = target
-    decomposed = (unicodedata.normalize("NFD", target) for target in prototypes.values())
-    closed = ("".join(prototypes.get(c, c) for c in target) for target in decomposed)
-    return dict(zip(prototypes, closed, strict=True))
-
-
-def _rank(text: str) -> tuple[int, int, list[int]]:
-    """Order the two sides of a row of the table: the prototype is the greater one."""
-    return len(confusables_data.get(text, ())), len(text), [-ord(character) for character in text]
