@@ -5,6 +5,7 @@ from functools import cache
 
 import regex
 
+from alps.confusables import prototypes
 from alps.leaderboard.wording import INVISIBLE
 
 _SPACE = regex.compile(r"[\p{Z}\s]+")
