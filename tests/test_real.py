@@ -128,7 +128,7 @@ def test_a_content_free_answer_scores_next_to_nothing(embedded, floor):
     score = embedded[floor]["scores"]["f1"]
     assert score["n"] == 84
     assert score["value"] < 0.03
-    assert score["high"] < 0.03
+    assert 0.03 < score["high"] < 0.06  # what 84 records without a hit leave room for
 
 
 def test_an_empty_answer_scores_nothing(embedded):
@@ -137,7 +137,8 @@ def test_an_empty_answer_scores_nothing(embedded):
 
 
 def test_the_gold_itself_scores_one(embedded):
-    assert embedded["oracle"]["scores"]["f1"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 84}
+    score = embedded["oracle"]["scores"]["f1"]
+    assert score == {"value": 1.0, "low": pytest.approx(0.9475, abs=5e-4), "high": 1.0, "n": 84}
 
 
 @pytest.mark.parametrize("floor", FLOORS)
