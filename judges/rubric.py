@@ -205,7 +205,7 @@ class _Source(NamedTuple):
     parts: frozenset[str]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _source(texts: tuple[str, ...], folding: int) -> _Source:
     streams = [letters(text)[folding] for text in texts]
     size = _SHORTEST_COPY
