@@ -145,6 +145,7 @@ def test_an_empty_answer_from_a_file_or_a_class_is_empty_and_scores_nothing(alps
     (tmp_path / "silent.py").write_text(f"class Silent:\n    def predict(self, sample):\n        return {answer!r}\n")
     for number, model in enumerate(("predictions:answers.jsonl", "python:silent:Silent")):
         finished = alps("run", "task=utilization", "ability=vra", f"model={model}", "limit=2", f"out=out{number}")
-        assert finished.returncode == 0, finished.stderr
+        assert finished.returncode == 1, finished.stderr
+        assert "2 of 2 predictions failed" in finished.stderr
         found = summary(tmp_path / f"out{number}")["tracks"]["task4_ability3"]
         assert (found["failed_predictions"], found["scored"]) == ({"empty": 2}, 2)

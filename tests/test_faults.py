@@ -219,7 +219,8 @@ def test_failed_answers_are_counted_by_kind_and_are_all_scored(scenarios):
     kinds = Counter(kind for _, _, kind in OUTCOMES.values() if kind != "ok")
     assert track["failed_predictions"] == kinds
     assert track["unscored"] == 0
-    assert scenarios["stubborn"].returncode == 0
+    assert scenarios["stubborn"].returncode == 1
+    assert f"{kinds.total()} of {len(OUTCOMES)} predictions failed" in scenarios["stubborn"].stderr
 
 
 @pytest.mark.parametrize("way", ["declines in prose", "prose", "cut off before anything", "other JSON"])
@@ -419,7 +420,7 @@ def test_an_answer_that_failed_is_not_paid_for_again_when_the_run_goes_on(scenar
     server = scenarios.servers["stubborn"]
     place = len(server.requests)
     words = (word for word in extraction(server.url, "out=out") if "judge" not in word)
-    assert run(here, *words, ALPS_CACHE="off").returncode == 0
+    assert run(here, *words, ALPS_CACHE="off").returncode == 1
     assert [visitor(body) for body in server.requests[place:]] == [len(OUTCOMES) - 1]
     assert contents(here / "out", JOURNALS) == contents(scenarios.out("stubborn"), JOURNALS)
 
@@ -445,4 +446,5 @@ def test_a_server_that_is_down_leaves_everything_unscored(scenarios):
     assert finished.returncode == 1
     assert (track["unscored"], track["failed_predictions"]) == (2, {"transport": 2})
     assert {row["outcome"] for row in rows(out / "scores.jsonl")} == {"transport"}
-    assert finished.stderr == ""
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("alps: 0 of 2 predictions failed, 2 are unscored: more than max_failures=5%; transport: ")

@@ -21,7 +21,7 @@ class {name}:
             raise ValueError(f"{{place}} can't be answered")
         return [{{"value": f"Owns {{place}} cats", "confidence": 7 + place}}]
 """
-WORDS = ("run", "task=extraction", "limit=9", "concurrency=9", "out=out")
+WORDS = ("run", "task=extraction", "limit=9", "concurrency=9", "max_failures=40%", "out=out")
 
 
 def finished(folder, delay):

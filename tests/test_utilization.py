@@ -344,7 +344,7 @@ def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_
     with serve(between(lambda _: Answer("  \n"), lambda _: met())) as server:
         ran = run(tmp_path, tmp_path / "data", f"ability={ability}", *llm(server.url))
     track = track_of(tmp_path / "out", f"task4_ability{number}")
-    assert ran.code == 0
+    assert ran.code == 1
     assert (track["scored"], track["unscored"], track["failed_predictions"]) == (1, 0, {"empty": 1})
     assert track["scores"][name]["value"] == lowest
     assert not any(is_rating(body) for body in server.requests)

