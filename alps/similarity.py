@@ -6,7 +6,7 @@ Hebrew and Arabic, which inflect at the front too, character trigrams. The words
 memory is phrased ("the user prefers ...") weigh a tenth of a content word, and two values that
 share nothing else have similarity 0. The similarity is the weighted Dice coefficient of the two
 bags, halved where only one of the values is negated, or where both give numbers and share none:
-a halved value lies below `THRESHOLD`.
+a halved value lies below `THRESHOLD`. Characters that nobody sees count for nothing.
 
 How far it can be trusted is measured by `bench/lexical_judge.py` on the pair reviews that the
 AlpsBench authors' judge left (362 pairs of real predictions with gold, 216 of them not identical).
