@@ -105,6 +105,8 @@ def test_the_flaws_of_the_real_sample_are_found_with_their_figures(sample):
     assert figures.pop(("duplicate-candidate", "warning", "task3/d100")) == (85, 85)
     assert figures.pop(("label-in-input", "serious", "task2")) == (86, 86)
     assert figures.pop(("label-in-input", "serious", "task4_ability1")) == (17, 17)
+    assert figures.pop(("update-position-cue", "serious", "task2")) == (81, 83)
+    assert figures.pop(("update-count-cue", "warning", "task2")) == (86, 86)
     assert figures.pop(("same-session-distractor", "warning", "task3/d100")) == (5, 85)
     assert figures.pop(("rejected-gold", "warning", "task2")) == (10, 366)
     assert figures.pop(("rejected-gold", "warning", "task3/d100")) == (5, 85)

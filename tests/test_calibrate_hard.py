@@ -109,13 +109,13 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
 
 def test_copies_of_one_question_are_one_cluster_unless_they_have_their_own(tmp_path):
     def copies(**more):
-        return [binary(n % 10 < 5, n % 10 < 4, payload={"response": f"said {n % 10}"}, **more) for n in range(200)]
+        return [binary(n % 10 < 5, n % 10 < 4, payload={"response": f"said {n % 10}"}, **more) for n in range(60)]
 
     same = reports(write(tmp_path / "same", {"pa": BINARY}, copies()))["pa"]
     own = [("pa", given, said, more | {"cluster": f"c{n}"}) for n, (_, given, said, more) in enumerate(copies())]
     apart = reports(write(tmp_path / "own", {"pa": BINARY}, own))["pa"]
     bare = reports(write(tmp_path / "bare", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(20)]))["pa"]
-    assert [report.details["clusters"] for report in (same, apart, bare)] == [10, 200, 20]
+    assert [report.details["clusters"] for report in (same, apart, bare)] == [10, 60, 20]
     wide, narrow = (report.figures["sensitivity"] for report in (same, apart))
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
 

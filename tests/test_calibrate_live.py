@@ -11,7 +11,7 @@ from tests.tracks import alps_here, felt, met, payload_of
 
 pytestmark = QUIET_LITELLM
 BINARY = {"kind": "nominal", "values": [0, 1]}
-RELATIONS = ["same", "narrower", "broader", "conflicting", "related", "unrelated"]
+RELATIONS = ["same", "narrower", "bundle", "broader", "conflicting", "related", "unrelated"]
 TALK = [{"role": "user", "text": "No nuts for me, please."}]
 
 
