@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from alps.data.hub import HUB
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import scan
+from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.reading import faults_of
 from alps.leaderboard.submission import Submission, checksum_of
 from alps.leaderboard.systems import kinds_of, public_name
@@ -162,6 +163,7 @@ def _track(run: Run, place: int, name: str, files: Mapping[str, Any]) -> dict[st
                 "scores": {metric: _score(score) for metric, score in said["scores"].items()},
             }
             for floor, said in found["floors"].items()
+            if said["judge"] == LexicalJudge.name  # what another judge said of them nobody can recompute
         },
         "files": dict(files),
     }

@@ -34,6 +34,7 @@ from alps.run.journal import Journal, key_of
 from alps.run.summary import summarise_track
 from alps.schema import Prediction
 from alps.systems import Unheard, floor_systems
+from alps.systems.embedded import Embedded as EmbeddedSystem
 from alps.tasks import JudgingOptions, Scored, Task
 from alps.tasks.base import Row
 from alps.text import fold_loosely
@@ -146,7 +147,7 @@ def recompute(
     task = _guarded(_replaying(truth.task, judge, verdicts), broken, clock)
     repeats = run.settings.get("repeats") or 1
     systems = tuple(_Recorded(task.track, predictions, repeat) for repeat in range(repeats))
-    plan_of = TrackPlan.of(task, lambda: truth.samples, systems, floor_systems(truth.task))
+    plan_of = TrackPlan.of(task, lambda: truth.samples, systems, _floors(truth.task, judge))
     verdicts_made, scores = _Memory(), _Memory()
     plan = Plan(
         tracks=(plan_of,),
@@ -162,6 +163,11 @@ def recompute(
     return Recomputed(
         summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken), clock.struck
     )
+
+
+def _floors(task: Task, judge: Judge) -> Mapping[str, EmbeddedSystem]:
+    """Return the floors that stand with a track: none under an LLM, whose verdicts on them are not in a submission."""
+    return {} if judge.comparable else floor_systems(task)
 
 
 def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
