@@ -140,7 +140,8 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
     if settings.dry_run or settings.max_cost is not None or settings.max_total_tokens is not None:
         return
     if calls := sum(stage.calls for stage in stages):
-        what = f"judge={settings.judge}: {calls:,} calls, at least {sum(s.least_tokens for s in stages):,} tokens"
+        most = "" if all(stage.exact for stage in stages) else "up to "
+        what = f"judge={settings.judge}: {most}{calls:,} calls, at least {sum(s.least_tokens for s in stages):,} tokens"
         raise UsageError(f"{what}; max_cost= or max_total_tokens= lets it be asked, and stops it there")
 
 
