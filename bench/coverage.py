@@ -338,7 +338,7 @@ def show_printed(found: Printed, draws: int) -> None:
     print("\nLeast covered")
     for row in sorted(found.of(OURS), key=lambda row: row.covered)[:5]:
         print(fill(f"{row.covered:.3f}  {row.where}", 80, initial_indent="  ", subsequent_indent="         "))
-    print("\nTables of three equal runs with a bold p: as printed, a family a pair, not corrected")
+    print("\nThree equal runs with a bold p: as printed, a family a pair, not corrected")
     for alarm in found.alarms:
         print(f"  {alarm.layout!s:38}{alarm.printed:6.3f}{alarm.a_pair_each:8.3f}{alarm.raw:8.3f}")
     print()
