@@ -13,7 +13,7 @@ from tests.endtoend import environment
 FOLDERS = ("alps", "tasks", "judges", "data", "leaderboard", "tests", "bench", "docs", ".ci")
 LINKS = ("tasks", "judges", "data", "leaderboard")
 DRAWN = {".png"}
-WORDS = {"errors", "folders", "text", "jsonl", "prompts", "schema", "rejection", "similarity"}
+WORDS = {"confusables", "errors", "folders", "text", "jsonl", "prompts", "schema", "rejection", "similarity"}
 SEEN = {
     "llm": WORDS,
     "stats": set(),

@@ -55,11 +55,12 @@ class Replay:
     def __init__(self, sample, folder, *options, begin=start):
         self.folder, self.log = folder, folder / "server.jsonl"
         tool = sample.parent / "tools" / "replay_server.py"
-        words = [sys.executable, str(tool), "--sample", str(sample), "--log", str(self.log), *options]
-        self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        server = [sys.executable, str(tool), "--sample", str(sample), "--log", str(self.log), *options]
+        self.server = subprocess.Popen(server, stdout=subprocess.PIPE, text=True)
         url = self.server.stdout.readline().strip()
         model = ("model=openai/replay", f"api_base={url}", "judge=openai/judge", f"judge_api_base={url}")
-        self.run = begin(folder, "run", "task=all", *model, f"data={sample}", "split=dev", "out=out")
+        words = ("task=all", *model, f"data={sample}", "split=dev", "out=out", "baseline_records=0")
+        self.run = begin(folder, "run", *words)
 
     def finish(self):
         self.finished = finish(self.run)
