@@ -32,17 +32,11 @@ import numpy as np
 from document import Bound, Section, write_section
 from numpy.typing import NDArray
 from printed import (
-    FALSE_ALARMS,
-    LEAST,
-    MEAN,
     OURS,
-    WIDEST,
-    Alarm,
-    Layout,
-    Outcome,
     simulate_printed,
     simulate_tables,
 )
+from printed_table import Printed, show_printed
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
@@ -222,6 +216,14 @@ def simulate(designs: Sequence[Design], setting: Setting, *, draws: int, seed: S
     return {method: figures(intervals, setting.theta) for method, intervals in found.items()}
 
 
+def simulate_all(designs: Sequence[Design], draws: int, *, part: int) -> dict[Setting, dict[str, Figures]]:
+    """Return the figures of `designs` under every setting; `part` tells their random numbers apart."""
+    return {
+        setting: simulate(designs, setting, draws=draws, seed=[SEED, part, number])
+        for number, setting in enumerate(SETTINGS)
+    }
+
+
 def figures(intervals: Sequence[Interval], theta: float) -> Figures:
     """Summarise the intervals that a method gave where `theta` is true."""
     given = [(low, high) for low, high, _ in intervals if low is not None and high is not None]
@@ -271,79 +273,6 @@ def show(title: str, table: dict[Setting, dict[str, Figures]]) -> None:
         mean, error = average(table, method)
         least = min(found[method].coverage for found in table.values())
         print(f"  {method:32}{mean:6.3f}{error:7.4f}   lowest {least:.3f}")
-    print()
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What came of the samples of printed figures, and of tables of equal runs."""
-
-    outcomes: Sequence[Outcome]
-    alarms: Sequence[Alarm]
-    notes: Sequence[str]
-
-    def of(self, method: str, **parts: object) -> list[Outcome]:
-        """Return the outcomes of a method; `parts` are fields that they have."""
-        rows = [row for row in self.outcomes if row.method == method]
-        return [row for row in rows if all(getattr(row, name) == part for name, part in parts.items())]
-
-    def bounds(self) -> list[Bound]:
-        """Return what printed intervals and p promise, and what came of it."""
-        rows = self.of(OURS)
-        least, wide = min(rows, key=lambda row: row.covered), self.widths()
-        mean, widest = covered(rows), max(wide, key=lambda layout: wide[layout])
-        ratios, loudest = relative(rows), max(self.alarms, key=lambda alarm: alarm.printed)
-        told = f"{loudest.printed:.3f} (s.e. {loudest.error:.3f}; {loudest.layout})"
-        allowed = loudest.printed <= FALSE_ALARMS
-        return [
-            Bound("scores: covered in the worst setting", f"≥ {LEAST}", f"{least.covered:.3f}", least.covered >= LEAST),
-            Bound("scores: covered on average", f"≥ {MEAN}", f"{mean:.3f}", mean >= MEAN),
-            Bound("rates: width beside the exact one's", f"≤ {WIDEST}", f"{ratios:.2f}", ratios <= WIDEST),
-            Bound(f"the same, {widest}", f"≤ {WIDEST}", f"{wide[widest]:.2f}", wide[widest] <= WIDEST),
-            Bound("tables of equal runs with a bold p", f"≤ {FALSE_ALARMS}", told, allowed),
-        ]
-
-    def widths(self) -> dict[Layout, float]:
-        """Return for each layout how wide rates' intervals are beside the exact one's."""
-        layouts = dict.fromkeys(row.layout for row in self.of(OURS, kind="rate"))
-        return {layout: relative(self.of(OURS, kind="rate", layout=layout)) for layout in layouts}
-
-
-def covered(rows: Sequence[Outcome]) -> float:
-    """Return the mean share of samples that were covered."""
-    return sum(row.covered for row in rows) / len(rows)
-
-
-def relative(rows: Sequence[Outcome]) -> float:
-    """Return the mean width beside Clopper and Pearson's, over the rates among the rows."""
-    ratios = [row.width / row.exact for row in rows if row.exact]
-    return sum(ratios) / len(ratios)
-
-
-def show_printed(found: Printed, draws: int) -> None:
-    """Print in 80 columns how printed intervals did, by kind and by layout, and the tables of equal runs."""
-    print(f"Printed figures, {draws:,} samples a setting\n\n{'':40}covers  lowest  width/exact")
-    for kind in dict.fromkeys(row.kind for row in found.outcomes):
-        for method in dict.fromkeys(row.method for row in found.outcomes if row.kind == kind):
-            rows = found.of(method, kind=kind)
-            wide = f"{relative(rows):.2f}" if rows[0].exact else ""
-            least = min(row.covered for row in rows)
-            print(f"  {f'{kind}, {method}':38}{covered(rows):6.3f}{least:8.3f}{wide:>13}")
-    print("\nOurs by sizes; last the widest of one rate and correlation")
-    for layout, width in found.widths().items():
-        rows = found.of(OURS, layout=layout)
-        widest = max(row.width / row.exact for row in rows if row.exact)
-        least = min(rows, key=lambda row: row.covered)
-        print(f"  {layout!s:38}{covered(rows):6.3f}{least.covered:8.3f}{width:13.2f}{widest:9.2f}")
-    print("\nLeast covered")
-    for row in sorted(found.of(OURS), key=lambda row: row.covered)[:5]:
-        print(fill(f"{row.covered:.3f}  {row.where}", 80, initial_indent="  ", subsequent_indent="         "))
-    print("\nThree equal runs with a bold p: as printed, a family a pair, not corrected")
-    for alarm in found.alarms:
-        print(f"  {alarm.layout!s:38}{alarm.printed:6.3f}{alarm.a_pair_each:8.3f}{alarm.raw:8.3f}")
-    print()
-    for note in found.notes:
-        print(fill(f"{note}.", 80))
     print()
 
 
@@ -416,13 +345,8 @@ def main() -> None:
     outcomes, notes = simulate_printed(words.draws, SEED)
     printed = Printed(outcomes, simulate_tables(words.draws, SEED), notes)
     show_printed(printed, words.draws)
-    alone, together = (
-        {
-            setting: simulate(designs, setting, draws=words.draws, seed=[SEED, part, number])
-            for number, setting in enumerate(SETTINGS)
-        }
-        for part, designs in enumerate(((carried_over, same_population), (clustered,)))
-    )
+    alone = simulate_all((carried_over, same_population), words.draws, part=0)
+    together = simulate_all((clustered,), words.draws, part=1)
     print(f"How many of {words.draws:,} samples' 95 % intervals hold the true rate; x: not used\n")
     show("Independent items", alone)
     show(f"Items in clusters of {CLUSTER}, correlated by {TOGETHER} in truth and in the judge's errors", together)
@@ -435,9 +359,8 @@ def main() -> None:
     if words.out:
         rows = {"draws": words.draws, "seed": SEED, "independent": record(alone), "clustered": record(together)}
         rows |= {"printed": [asdict(row) for row in outcomes], "tables": [asdict(row) for row in printed.alarms]}
-        Path(words.out).write_text(
-            json.dumps({**rows, "missed": [*unkept, *missed]}, indent=2) + "\n", encoding="utf-8"
-        )
+        text = json.dumps({**rows, "missed": [*unkept, *missed]}, indent=2)
+        Path(words.out).write_text(f"{text}\n", encoding="utf-8")
     if words.write:
         write_section(section({"independent": alone, "in clusters": together}, printed, words.draws))
     if missed or unkept:

@@ -165,7 +165,8 @@ class Task:
     @property
     def only_rated(self) -> bool:
         """Whether it has no figure but those of a judge that rates answers by a rubric."""
-        return all(metric.rates for metric in self.metrics if not metric.optional)
+        figures = [metric for metric in self.metrics if not metric.optional]
+        return bool(figures) and all(metric.rates for metric in figures)
 
     @property
     def headline(self) -> Metric:

@@ -63,7 +63,8 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows(whole):
     assert unasked == []
     purposes = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     assert counted(before.stdout, "generate") == purposes.count("generate") == COUNT
-    assert counted(before.stdout, "judge") == purposes.count("judge") == COUNT
+    assert purposes.count("judge") == COUNT
+    assert counted(before.stdout, "judge") == 2 * COUNT  # at most: a check of added detail, which no answer here needs
 
 
 def test_the_upper_bound_of_a_dry_run_holds(whole):

@@ -30,7 +30,7 @@ from tests.visitors import memory_items
 pytestmark = QUIET_LITELLM
 HARSH = "Be harsh."
 LENIENT = "Be lenient."
-COPIED = TALK[0]["text"]
+COPIED = f"{TALK[0]['text']} {TALK[2]['text']}"
 ANSWERS = {
     "steady": ("exact", "exact", "wrong", "wrong", "wrong", COPIED),
     "loose": ("close", "close", "close", "close", "wrong", COPIED),

@@ -187,9 +187,9 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
         _UNJUDGED,
         Group("overruled by a hard rule", 3, _overruled),
         Group("the worst mark, though the words of the memory are there", 3, _grounded_and_low),
-        Group("the lowest marks", 5, _low),
+        Group("the lowest marks", 3, _low),
         Group("the best answers", 2, _high),
-        Group("not rated", 3, _unrated),
+        Group("not rated", 2, _unrated),
     ),
 }
 """The groups of each task, in the order of the page."""

@@ -164,7 +164,8 @@ def _overview(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]
     """Put the headline of every track into one table: the whole run at a glance, never averaged."""
     table = _table(f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged")
     for name in ("track", "figure", "score", "95 % interval", "n", *(() if narrow else ("unscored",))):
-        table.add_column(name, justify="left" if name in ("track", "figure") else "right", no_wrap=name != "figure")
+        justify: Any = "left" if name in ("track", "figure") else "right"
+        table.add_column(name, justify=justify, no_wrap=name != "figure", overflow="fold")
     for track, found in summary["tracks"].items():
         shown = [metric for metric in metrics[track] if metric.name in found["scores"]]
         lead = lead_of(found, shown)
