@@ -36,7 +36,7 @@ from printed import (
     simulate_printed,
     simulate_tables,
 )
-from printed_table import Printed, show_printed
+from printed_table import Printed, covered, show_printed
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
