@@ -1,11 +1,12 @@
-"""Measure the embedded extractor on real records, those it was developed on and unseen ones.
+"""Measure extraction on real records: those that patterns were developed on, and unseen ones.
 
-    python bench/rules.py SAMPLE_FOLDER FULL_FOLDER
+    python bench/rules.py SAMPLE_FOLDER FULL_FOLDER [models=yes]
 
-SAMPLE_FOLDER holds the AlpsBench sample, whose dialogues were looked at when the patterns were
-written; FULL_FOLDER holds more sessions of the same release. Sessions of FULL_FOLDER that are not
-in the sample's extraction track are unseen: no pattern was chosen on them. Figures are those of
-`alps run task=extraction model=rules judge=lexical`.
+SAMPLE_FOLDER holds the AlpsBench sample, whose dialogues were looked at when the patterns of `rules`
+were written; FULL_FOLDER holds more sessions of the same release, and what real models answered to
+them. Sessions of FULL_FOLDER that are not in the sample's extraction track are unseen: no pattern
+was chosen on them. `models=yes` scores the recorded answers, too. Figures are those of
+`alps run task=extraction model=… judge=lexical`; every record is scored, or counted as unscored.
 """
 
 import json
@@ -35,18 +36,23 @@ def read_rows(folder: Path) -> list[tuple[Row, Row]]:
     return [(row, gold[row["benchmark_id"]]) for row in rows("model_input.jsonl")]
 
 
-def print_figures(title: str, records: Sequence[tuple[Row, Row]]) -> None:
-    """Run the extractor and the trivial baselines on `records`, and print what each scores."""
+def recorded_models(folder: Path) -> dict[str, str]:
+    """Return the recorded answers of real models in `folder`, as `model=` names them, by model."""
+    files = sorted((folder / "outputs" / "task1").glob("*/records.jsonl"))
+    return {path.parent.name: f"predictions:{path.resolve()}" for path in files}
+
+
+def print_figures(title: str, records: Sequence[tuple[Row, Row]], models: dict[str, str]) -> None:
+    """Run every system on `records`, and print what it scores and what became of the records."""
     with TemporaryDirectory() as scratch:
         write_track(Path(scratch) / "data" / "dev" / "task1", iter(records))
         print(f"{title}: {len(records)} records")
-        for model in SYSTEMS:
-            out = str(Path(scratch) / model.replace("/", "-"))
-            words = {"task": "extraction", "model": model, "data": f"{scratch}/data", "out": out}
-            summary = run(RunSettings.model_validate(words)).summary
-            scores = summary["tracks"]["task1"]["scores"]
-            shown = "  ".join(f"{name} {_with_interval(scores[name])}" for name in FIGURES)
-            print(f"  {model:26s}{shown}")
+        for number, (name, model) in enumerate(models.items()):
+            words = {"task": "extraction", "model": model, "data": f"{scratch}/data", "out": f"{scratch}/{number}"}
+            track = run(RunSettings.model_validate(words)).summary["tracks"]["task1"]
+            shown = "  ".join(f"{figure} {_with_interval(track['scores'][figure])}" for figure in FIGURES)
+            failed = " ".join(f"{count} {kind}" for kind, count in track["failed_predictions"].items())
+            print(f"  {name:26s}{shown}  scored {track['scored']}, unscored {track['unscored']}, failed: {failed or 0}")
 
 
 def _with_interval(score: Row) -> str:
@@ -56,13 +62,15 @@ def _with_interval(score: Row) -> str:
 
 def main() -> None:
     """Print the figures of the sample, and those of the unseen sessions."""
-    if len(sys.argv) != 3:
-        sys.exit("usage: python bench/rules.py SAMPLE_FOLDER FULL_FOLDER")
-    sample, full = (read_rows(Path(name)) for name in sys.argv[1:])
+    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["models=yes"]):
+        sys.exit("usage: python bench/rules.py SAMPLE_FOLDER FULL_FOLDER [models=yes]")
+    sample, full = (read_rows(Path(name)) for name in sys.argv[1:3])
+    embedded = {name: name for name in SYSTEMS}
+    print_figures("sample (looked at)", sample, embedded)
     seen = {row["session_id"] for row, _ in sample}
-    print_figures("sample (looked at)", sample)
     unseen = [pair for pair in full if pair[0]["session_id"] not in seen]
-    print_figures("unseen", unseen)
+    recorded = recorded_models(Path(sys.argv[2])) if sys.argv[3:] else {}
+    print_figures("unseen", unseen, embedded | recorded)
 
 
 if __name__ == "__main__":
