@@ -107,6 +107,10 @@ def _everything(body: dict[str, Any]) -> Answer:
     text = body["messages"][1]["content"]
     if '"kind": "match"' in text:
         return Answer(json.dumps({"pairs": _relations(payload_of(body))}))
+    if '"kind": "support"' in text:
+        items = payload_of(body)["items"]
+        said = [{"reason": "as told", "id": item["id"], "support": "supported"} for item in items]
+        return Answer(json.dumps({"items": said}))
     if '"kind": "rubric"' in text:
         return _rating(payload_of(body))
     asked = json.loads(text)

@@ -110,6 +110,8 @@ def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(shelf: She
     subs = tmp_path / "submissions"
     for name in ("one", "two"):
         copy(shelf.folder, subs / name)
+    forge(subs / "two", lambda card: card.update(name="Words of wisdom"))
+    sign(subs / "two")
     assert {row.rank for row in board_of(subs).standings} == {None}
     for name in ("one", "two"):
         assert verify_command([str(subs / name), f"data={shelf.data}", "record=yes"]) == 0
@@ -119,6 +121,7 @@ def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(shelf: She
 def as_of_a_model(card: Card) -> None:
     """Let the retrieval track be judged by a model whose verdicts stayed at home."""
     track = card["tracks"]["task3_d100"]
+    track["floors"] = {}  # under a model they are not in a submission
     parts = {"judge": "openai/judge-2026-01-01", "introduction": "0" * 64, "decoding": {}, "parser": "1", "repeats": 1}
     card["tracks"] = {"task3_d100": track}
     card["runs"][0] |= {"judge": {"id": fingerprint_id(parts), **parts}}
@@ -135,10 +138,6 @@ def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, tm
     sign(folder)
     found = shelf.verify(folder)
     assert (found.serious, found.consistent) == (False, True), found.findings
-    forge(
-        folder, lambda card: card["tracks"]["task3_d100"]["floors"]["floor/random"]["scores"]["mrr"].update(value=0.9)
-    )
-    assert said(shelf.verify(folder), "score").where == "tracks.task3_d100.floors.floor/random.scores.mrr.value"
     invent(folder, "task3_d100", 0.5)
     wrong = shelf.verify(folder)
     assert any(finding.where == "tracks.task3_d100.scores.recall_at_1.value" for finding in wrong.findings)

@@ -413,7 +413,6 @@ Change = Callable[[dict[str, Any]], object]
         (lambda card: card["tracks"]["task1"].update(conditions={"scoring": "authors-v1"}), "tracks.task1"),
         (lambda card: card["tracks"]["task1"].update(task="update"), "tracks.task1.task"),
         (lambda card: card["runs"][0]["judge"].update(threshold=0.1), "runs.0.judge.id"),
-        (lambda card: card["runs"][0]["settings"].update(seed=1), "tracks.task"),
         (lambda card: card["system"].update(kind="llm"), "system.kind"),
     ],
 )
