@@ -90,8 +90,7 @@ def calibrated(run, server, *, n=12, **options):
 
 def score(run, server, *words, out="scored", name="openai/scripted-judge"):
     ran = alps_here("score", run, *under(server, name), f"out={run.parent / out}", "baseline_records=0", *words)
-    assert "Traceback" not in ran.err
-    return ran
+    return ran if "Traceback" not in ran.err else pytest.fail(ran.err)
 
 
 def corrected(folder, metric="pa", track="task4_ability1"):
@@ -358,15 +357,8 @@ def test_the_same_answers_held_against_other_gold_are_another_population(run, tm
         queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels") for n in range(RECORDS)]
         other = write_ability(tmp_path / "other", 1, *queries)
         words = (f"model=predictions:{tmp_path / 'answers.jsonl'}", f"data={other}", f"out={tmp_path / 'again'}")
-        alps_here(
-            "run",
-            "task=utilization",
-            "ability=pa",
-            *words,
-            *under(server),
-            f"calibration={calibration}",
-            "baseline_records=0",
-        )
+        asked = ("run", "task=utilization", "ability=pa", "baseline_records=0")
+        alps_here(*asked, *words, *under(server), f"calibration={calibration}")
     assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
 
 
