@@ -113,6 +113,13 @@ def test_what_the_package_sets_itself_needs_no_other_start(tmp_path: Path) -> No
     assert warm.address_for({**ordinary, "HF_HUB_OFFLINE": "0"}) is None
 
 
+def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: Path) -> None:
+    if os.environ.get("ALPS_TESTS_COLD"):
+        pytest.skip("all processes shall be cold")
+    ordinary = environment(tmp_path)
+    assert warm.address_for({**ordinary, "TIKTOKEN_CACHE_DIR": str(tmp_path)}) == warm.address_for(ordinary) is not None
+
+
 def test_the_environment_can_be_read_while_another_thread_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMES_AND_GOES", "1")  # and is gone in the end
     over = threading.Event()
