@@ -12,7 +12,8 @@ import pytest
 
 from alps.errors import CredentialError, UsageError
 from alps.llm.budget import may_be_billed
-from alps.llm.provider import check_model, close, send
+from alps.llm.preflight import check_model
+from alps.llm.provider import close, send
 from alps.llm.types import Reply, Request, TransportError
 from tests.loopback import Answer, asked_over_http, serve
 

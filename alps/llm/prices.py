@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.folders import user_folder
+from alps.llm.libraries import libraries
 
 _PER = 1_000_000
 
@@ -80,11 +81,27 @@ def price_of(model: str) -> Price:
     if own is not None:
         cached = None if own.cached_input is None else own.cached_input / _PER
         return Price(own.input / _PER, own.output / _PER, own.max_output_tokens, "your price file", cached)
-    from alps.llm.provider import model_facts
-
-    facts = model_facts(model)
+    facts = _facts(model)
     source = f"litellm {version('litellm')}"
     return Price(facts.get("input"), facts.get("output"), facts.get("max_output_tokens"), source)
+
+
+def _facts(model: str) -> dict[str, Any]:
+    """Return what litellm's table says of `model`: `input` and `output` in US dollars a token, `max_output_tokens`.
+
+    What the table does not know is absent.
+    """
+    litellm = libraries().litellm
+    try:
+        info = litellm.get_model_info(model)
+    except Exception:  # litellm raises a bare Exception for a model that it does not know
+        return {}
+    names = {
+        "input": "input_cost_per_token",
+        "output": "output_cost_per_token",
+        "max_output_tokens": "max_output_tokens",
+    }
+    return {short: info[name] for short, name in names.items() if info.get(name) is not None}
 
 
 def has_own_price(model: str) -> bool:

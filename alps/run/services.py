@@ -266,7 +266,7 @@ def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
-    from alps.llm.provider import check_model, endpoint_from_environment
+    from alps.llm.preflight import check_model, endpoint_from_environment
 
     try:
         check_model(name, api_base=api_base)
