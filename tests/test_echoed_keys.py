@@ -134,6 +134,8 @@ def test_what_is_passed_by_name_is_secret_whatever_it_is_called(here):
         ("GIT_AUTHOR_NAME", "Ann Example", "Ann Example", "Ann Example"),
         ("KEYBOARD_LAYOUT", "portuguese", "portuguese", "portuguese"),
         ("PWD", "/srv/somewhere", "/srv/somewhere", "/srv/somewhere"),
+        ("OLDPWD", "/srv/somewhere", "/srv/somewhere", "/srv/somewhere"),
+        ("PGPWD", "hush-hush", "hush-hush", "[secret]"),
     ],
 )
 def test_what_is_taken_for_a_secret_and_where(monkeypatch, name, value, said, shown):

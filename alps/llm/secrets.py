@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 _SECRET_NAME = re.compile(
     r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))|JWT|COOKIE|BEARER"
-    r"|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|(?<!OLD).PWD$",
+    r"|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|^(?!OLDPWD$).+PWD$",
     re.IGNORECASE,
 )
 _NAMES_ITS_VALUE = re.compile(
