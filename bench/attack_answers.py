@@ -8,6 +8,8 @@ from attack_texts import Attack, Row, Sample, extraction, keywords, look_alike, 
 NEAR, EMBELLISHED, APART, LOST = 0.05, 0.05, 0.10, 0.02
 """How far above a floor an attack may be, what embellished gold may have, what contradictions must cost, and what
 recorded models may lose."""
+SENTENCES = 0.109
+"""Half of what the recorded answers of real models reach in extraction (.218, by the letter `old`)."""
 HEDGED, PADDED = 0.5, 0.9
 """Five wrong ones beside each right one are a precision of 1/6, an F1 of .29; ten of no use must cost something."""
 
@@ -83,8 +85,8 @@ def update() -> Iterator[Attack]:
     yield Attack("old list, three transcripts", "update", _with_everything, "no-op")
     yield Attack("three transcripts alone", "update", lambda sample: [transcript(sample)] * 3, "no-op")
     yield Attack("every old one with the transcript", "update", _old_with_everything, "no-op")
-    yield Attack("old list, every turn", "update", _with_turns, "no-op")
-    yield Attack("turns of the new dialogue alone", "update", lambda sample: sample.by("user"), "no-op")
+    yield Attack("old list, every turn", "update", _with_turns, "sentences")
+    yield Attack("turns of the new dialogue alone", "update", lambda sample: sample.by("user"), "sentences")
     yield Attack("gold, old ones kept under other words", "update", _kept_reworded, "deleting")
     yield Attack("old list, 2nd and 3rd turn from the end", "update", _positional, "")
 
@@ -153,6 +155,7 @@ LIMITS: Mapping[str, Callable[[Callable[[str], float]], float]] = {
     "no-op": lambda beside: beside("floor/no-op") + NEAR,
     "generic": lambda beside: beside("floor/generic") + NEAR,
     "embellished": lambda beside: EMBELLISHED,
+    "sentences": lambda beside: SENTENCES,
     "hedged": lambda beside: HEDGED,
     "padded": lambda beside: PADDED,
     "deleting": lambda beside: beside("gold, deleting rightly") - APART,
@@ -164,6 +167,7 @@ FAMILIES = {
     "no-op": "everything said",
     "generic": "answers to anybody",
     "embellished": "gold with more in it",
+    "sentences": "what the user said, a part an item",
     "hedged": "gold among contradictions",
     "padded": "gold with ten transcripts",
     "deleting": "gold with what it replaces",

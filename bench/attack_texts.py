@@ -327,8 +327,15 @@ def extraction() -> Iterator[Attack]:
         "chunks of 460 characters": _within_limits(460),
         "first 3 chunks of 460": _within_limits(460, 3),
         "chunks of 300 characters": _within_limits(300),
-        "chunks of 120 characters": _within_limits(120),
         "the head of every turn in 305": _short_bundles,
+        "bags of words": _bag,
+        "values that point to evidence": _pointing,
+    }
+    for name, make in more.items():
+        yield Attack(f"everything said: {name}", "extraction", make)
+    # A sentence of the user may well be a memory in the user's own words.
+    parts: dict[str, Callable[[Sample], list[Any]]] = {
+        "chunks of 120 characters": _within_limits(120),
         "one item a turn": lambda sample: sample.by("user"),
         "one item a turn, prefixed": lambda sample: [f"The user said: {text}" for text in sample.by("user")],
         "one item a turn, third person": lambda sample: [*map(_third_person, sample.by("user"))],
@@ -336,11 +343,9 @@ def extraction() -> Iterator[Attack]:
         "one item a sentence, with fillers": lambda sample: [*map(_filled, sentences(sample.by("user")))] or ["x"],
         "one item a sentence": lambda sample: sentences(sample.by("user")) or ["x"],
         "first 3 sentences": lambda sample: sentences(sample.by("user"))[:3] or ["x"],
-        "bags of words": _bag,
-        "values that point to evidence": _pointing,
     }
-    for name, make in more.items():
-        yield Attack(f"everything said: {name}", "extraction", make)
+    for name, make in parts.items():
+        yield Attack(f"everything said: {name}", "extraction", make, "sentences")
     yield Attack("profile of keywords", "extraction", _profile)
     yield Attack("profile «curious about …»", "extraction", _curious)
     yield Attack(
@@ -359,12 +364,12 @@ def extraction() -> Iterator[Attack]:
         "invented name": lambda value, sample, at: f"{value} (in Trondheim)",
         "invented year": lambda value, sample, at: f"{value} since 1987",
         "invented second sentence": lambda value, sample, at: f"{value}. Owns a sailing boat called Marlin.",
-        "true detail after «;»": _elsewhere("; "),
-        "true detail after «and»": _elsewhere(" and "),
-        "true detail after a space": _elsewhere(" "),
     }
     for name, change in golden.items():
         yield Attack(f"gold with {name}", "extraction", _gold(change), "embellished")
+    # Whether a true second sentence is a detail or another fact, words can't tell: shown, not promised.
+    for name, joint in {"«;»": "; ", "«and»": " and ", "a space": " "}.items():
+        yield Attack(f"gold with true detail after {name}", "extraction", _gold(_elsewhere(joint)), "")
     yield Attack("gold among five that contradict it", "extraction", _hedged(last=True), "hedged")
     yield Attack("gold before five that contradict it", "extraction", _hedged(last=False), "hedged")
     yield Attack("gold and ten transcripts", "extraction", _padded, "padded")

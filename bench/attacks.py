@@ -3,9 +3,10 @@
 Writes the predictions of each attack, from the samples alone unless it is called «gold …», runs them through
 `alps run` under a judge that obeys our rubrics (bench/obedient.py, whose letters are named), and prints each
 score beside its bound. `data` are our samples and the AlpsBench sample (`ALPS_SAMPLE`), where it is there.
-`tasks=extraction,…` and `only=WORD` run a part. `models=yes` also judges the recorded outputs of real models,
-which must lose at most .02 of what they had, by the same letter, `old`, when bundles still matched: the protocol
-costs what nobody has earned, and no one else. `models=only` runs nothing else.
+`tasks=extraction,…` and `only=WORD` run a part. `models=yes` also judges the recorded outputs of real models
+by the letters `old` and `new`, and compares both with what they had by `old` when bundles still matched. By the same
+letter they must lose at most .02: the protocol costs what nobody has earned, and no one else. `models=only` runs
+nothing else.
 `json=FILE` keeps all figures, `write=yes` writes the section of docs/benchmarks.md. Exits 1 on a missed bound.
 """
 
@@ -23,6 +24,7 @@ import obedient
 from attack_answers import ATTACKS, FAMILIES, LIMITS, LOST, NEAR
 from attack_texts import MOST_ITEMS, Attack, Row, Sample, asked_of, memory
 from document import Bound, Section, missed, terminal, write_section
+from obedient_words import ENGLISH, tokens
 from sample import sample_folder
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,18 +39,21 @@ FILES = ("model_input.jsonl", "reference_output.jsonl")
 TASKS = {"task1": "extraction", "task2": "update", "task4": "utilization"}
 HEADLINE = {"extraction": "f1", "update": "f1_changed"}
 UTILIZATION = ("vra", "cf", "pa", "pf", "ei")
-BEFORE: Mapping[str, float] = {
-    "sample extraction recorded": 0.218,
-    "sample update recorded": 0.260,
-    "unseen extraction claude-sonnet-4.5": 0.228,
-    "unseen extraction deepseek-v3.2": 0.233,
-    "unseen extraction gemini-3-flash": 0.228,
-    "unseen extraction gpt-4.1-mini": 0.187,
-    "unseen extraction gpt-5.2": 0.218,
-    "unseen extraction llama-4-maverick": 0.068,
-    "unseen extraction qwen3-max": 0.247,
+BEFORE: Mapping[str, tuple[float, float | None]] = {
+    "sample extraction recorded": (0.218, 0.231),
+    "sample update recorded": (0.260, None),
+    "unseen extraction claude-sonnet-4.5": (0.228, 0.256),
+    "unseen extraction deepseek-v3.2": (0.233, 0.247),
+    "unseen extraction gemini-3-flash": (0.228, 0.254),
+    "unseen extraction gpt-4.1-mini": (0.187, 0.210),
+    "unseen extraction gpt-5.2": (0.218, 0.270),
+    "unseen extraction llama-4-maverick": (0.068, 0.091),
+    "unseen extraction qwen3-max": (0.247, 0.263),
 }
-"""Headlines of recorded outputs by commit 2e8c846, under the letter `old`: bundles were `narrower`, and matched."""
+"""Headlines of recorded outputs by commit 2e8c846, under the letter `old`: bundles were `narrower`, and matched.
+
+The second is of sessions alone whose user writes English, which is all that the letter `new` can check.
+"""
 AT_ONCE = 2
 LEXICAL = "lexical"
 """The embedded judge, in the place of a letter."""
@@ -287,12 +292,12 @@ def everything(words: Mapping[str, str], runner: Runner) -> list[Score]:
         return [score for scores in pool.map(runner.run, jobs(words)) for score in scores]
 
 
-def models(runner: Runner, letter: str, folder: Path) -> list[Score]:
+def models(runner: Runner, letters: Sequence[str], folder: Path) -> list[Score]:
     """Judge the recorded outputs of real models: those of the sample, and of the sessions that it has not."""
     sample = sample_folder()
     if sample is None:
         return []
-    found = [
+    recorded = [
         ("sample", sample / "benchmark_data", task, sample / "recorded" / track / "records.jsonl", "recorded")
         for track, task in (("task1", "extraction"), ("task2", "update"))
     ]
@@ -301,23 +306,34 @@ def models(runner: Runner, letter: str, folder: Path) -> list[Score]:
         unseen = _unseen_sessions(full, sample, folder)
         names = sorted(path.name for path in (full / "outputs" / "task1").iterdir())
         records = [(name, full / "outputs" / "task1" / name / "records.jsonl") for name in names]
-        found += [("unseen", unseen, "extraction", path, name) for name, path in records]
+        recorded += [("unseen", unseen, "extraction", path, name) for name, path in records]
+    asked = [(letter, job) for letter in letters for job in recorded]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(lambda each: _recorded(runner, letter, each), found))
+        return list(pool.map(lambda each: _recorded(runner, *each), asked))
 
 
 def _recorded(runner: Runner, letter: str, job: tuple[str, Path, str, Path, str]) -> Score:
     data, source, task, records, name = job
     out = f"model-{data}-{task}-{name}-{letter}"
-    kept = records
-    if data == "unseen":
-        known = {row["benchmark_id"] for row in _rows(source / "dev" / "task1" / FILES[0])}
-        kept = runner.folder / f"{out}.jsonl"
-        kept.write_text("".join(_line(row) for row in _rows(records) if row["benchmark_id"] in known), "utf-8")
-    folder = runner.command(task, f"predictions:{kept}", source, letter, out)
-    figures = _means([row["scores"] for row in _rows(folder / "scores.jsonl")])
+    inputs = _rows(source / "dev" / _tracks(source, task)[0] / FILES[0])
+    known = {row["benchmark_id"]: row for row in inputs}
+    kept = runner.folder / f"{out}.jsonl"
+    kept.write_text("".join(_line(row) for row in _rows(records) if row["benchmark_id"] in known), "utf-8")
+    scores = _rows(runner.command(task, f"predictions:{kept}", source, letter, out) / "scores.jsonl")
+    in_english = [row for row in scores if _is_english(known[row["benchmark_id"]])]
+    figures = _means([row["scores"] for row in scores])
+    english = _means([row["scores"] for row in in_english])[HEADLINE[task]]
+    more = {**figures, "of": HEADLINE[task], "english": english, "in_english": len(in_english), "n": len(scores)}
     attack = Attack(f"model {name}", task, None, "", "recorded")
-    return Score(data, letter, attack, figures[HEADLINE[task]], {**figures, "of": HEADLINE[task]})
+    return Score(data, letter, attack, figures[HEADLINE[task]], more)
+
+
+def _is_english(row: Row) -> bool:
+    """Tell whether a fifth of the user's words are small English ones."""
+    given = row["input"]
+    turns = given.get("dialogue") or given["new_dialogue"]
+    words = [word for turn in turns if turn["role"] == "user" for word in tokens(turn["text"])]
+    return sum(word in ENGLISH for word in words) >= 0.2 * max(1, len(words))
 
 
 def _unseen_sessions(full: Path, sample: Path, folder: Path) -> Path:
@@ -333,13 +349,23 @@ def _unseen_sessions(full: Path, sample: Path, folder: Path) -> Path:
 
 
 def losses(scores: Sequence[Score]) -> Iterator[Bound]:
-    """Yield what recorded models have lost against `BEFORE`."""
+    """Yield what recorded models have lost against `BEFORE`: promised by the same letter, shown by the new one.
+
+    What the new letter takes is the price of a definition: real models bundle, too, and words can't tell a paraphrase
+    from an invention.
+    """
     for score in scores:
         name = f"{score.data} {score.attack.task} {score.attack.name.removeprefix('model ')}"
         if name in BEFORE:
-            lost = BEFORE[name] - score.value
-            shown = f"{score.value:.3f}, {lost:+.3f} lost"
-            yield Bound(f"{name}: {BEFORE[name]:.3f} before", f"≤ {LOST} lost", shown, lost <= LOST + 1e-9)
+            everywhere, english = BEFORE[name]
+            before, now = everywhere, score.value
+            title = f"{name}, {score.more['n']} sessions, {score.letter}"
+            if score.letter == "new" and english is not None:
+                before, now = english, score.more["english"]
+                title = f"{name}, {score.more['in_english']} sessions in English, new"
+            bar = f"≤ {LOST} lost" if score.letter == "old" else "shown"
+            held = score.letter != "old" or before - now <= LOST + 1e-9
+            yield Bound(f"{title}: {before:.3f} before", bar, f"{now:.3f}, {before - now:+.3f} lost", held)
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -378,7 +404,7 @@ def main() -> int:
         runner = Runner(Path(name), url)
         try:
             scores = everything(words, runner) if words.get("models") != "only" else []
-            recorded = models(runner, "old", Path(name)) if words.get("models") else []
+            recorded = models(runner, ("old", "new"), Path(name)) if words.get("models") else []
         finally:
             warm.stop()
     promised = [*bounds(scores), *losses(recorded)]

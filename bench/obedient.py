@@ -23,20 +23,22 @@ points to its evidence («see the quote») is read with it; any other is not. P 
 words, or 80 % of at least 3 words of a direct G's evidence. What P has beyond both is *added*.
 1. P has 60 % of G's words without numbers, both have numbers and none in common: `conflicting`. So it is if P is
    one clause and one of the two denies what the other asserts.
-2. `new`: P implies G by words of the evidence alone, or quotes at least 6 words in a row of it that G's value does
-   not have: an excerpt of the dialogue, `bundle`.
+2. `new`: P implies G, but has less than half of G's words: it quotes the user and concludes nothing, `bundle`.
 3. P implies G, and at most 10 % of P is added, none of it a number or a name (a capital within a clause): `same`.
    `old`: 20 %, none of it a number.
-4. P implies G and adds more. `old`, `weak`: `narrower`. `new`: `bundle` if a clause of P with two words or more,
-   or with a verb such as «has» or «likes», has none of G's words, if more than a third as many words are added as
-   G has, and more than two (in doubt not `narrower`), or if P implies another gold memory, too. Else `narrower`.
+4. P implies G and adds more. `old`, `weak`: `narrower`. `new`: `bundle` if a sentence of P with two words or more
+   has none of G's words, or a clause that says something of its own (it has a verb such as «has» or «likes», and
+   does not begin like a detail: «because», «with», «such as», «for»), if more than twice as many words are added as
+   G has, and more than eight, or if P implies another gold memory by words that G has not. Else `narrower`.
 5. P does not imply G, but 80 % of P are G's words: `broader`. At least 30 % of G's words in common: `related`.
 
 **support.** Words of the frame in which memories are written («the user prefers», «curious about») need no
-support. `supported`: the user's turns have all numbers and names (capitals within a clause) of the item, and
-60 % of its other words. `not_about_user`: all turns together have them, the user's alone don't. Else
-`unsupported`; words can't tell a paraphrase or a translation from an invention, and in doubt it is one. `old`
-takes everything for `supported`: it did not ask.
+support. `supported`: the dialogue has all numbers and names (capitals within a clause) of the item, and the
+user's turns have 30 % of the words of each of its clauses with two words or more; words of letters that begin
+with the same five are one. So a clause that paraphrases what was said is supported, and one that has nothing of
+it is invented. `not_about_user`: only all turns together have so much. Else `unsupported`. A translation shares
+few words with the dialogue and counts as invented: honest answers lose by this letter where users write in another
+language than the answers. `old` takes everything for `supported`: it did not ask.
 
 **rubric.** A *refusal* has at most 60 words and says that it cannot, will not or must not. *Salad* has fewer
 than one function word in eight (20 words or more, no CJK), or half of its parts between commas have at most two
@@ -65,6 +67,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from obedient_words import (
+    ASSERTS,
     BROADER,
     CJK,
     CONTROL,
@@ -81,14 +84,15 @@ from obedient_words import (
     REFUSES,
     RELATED,
     SAME,
-    STATING,
     STOP,
     SUPPORTED,
     clauses,
     content,
     denies,
     numbers,
+    sentences,
     share,
+    statements,
     stem,
     tokens,
 )
@@ -129,7 +133,7 @@ def relation(gold: Said, predicted: Said, letter: str) -> str | None:
     if not _implies(gold, stated):
         near = "related" if share(gold.words, stated) >= RELATED else None
         return "broader" if share(stated, borne) >= BROADER else near
-    if letter in ("new", "broken") and _is_excerpt(gold, predicted):
+    if letter in ("new", "broken") and _is_quotation(gold, predicted):
         return "bundle"
     added = stated - borne
     exact = numbers(added) if letter == "old" else numbers(added) | (names(predicted.value) & added)
@@ -150,10 +154,8 @@ def runs(text: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(words[at : at + EXCERPT]) for at in range(len(words) - EXCERPT + 1))
 
 
-def _is_excerpt(gold: Said, predicted: Said) -> bool:
-    return share(gold.words, predicted.words) < IMPLIES or bool(
-        (runs(gold.quote) - runs(gold.value)) & runs(predicted.value)
-    )
+def _is_quotation(gold: Said, predicted: Said) -> bool:
+    return share(gold.words, predicted.words) < ASSERTS
 
 
 def _contradicts(gold: Said, predicted: Said) -> bool:
@@ -167,12 +169,15 @@ def _contradicts(gold: Said, predicted: Said) -> bool:
 
 def _is_bundle(gold: Said, predicted: Said, added: frozenset[str]) -> bool:
     borne = gold.words | gold.evidence
-    foreign = any(part and not part & borne and _states(part, own) for part, own in clauses(predicted.value))
-    return foreign or len(added) > max(len(gold.words) / 3, 2)
+    apart = any(len(words) >= 2 and not words & borne for words in sentences(predicted.value))
+    own = any(not words & borne for words in statements(predicted.value))
+    return apart or own or len(added) > max(2 * len(gold.words), 8)
 
 
-def _states(part: frozenset[str], words: frozenset[str]) -> bool:
-    return len(part) >= 2 or not words.isdisjoint(STATING)
+def _states_both(predicted: Said, one: Said, other: Said) -> bool:
+    """Tell whether a prediction says what only one of two gold memories says, and what only the other says."""
+    alone = (one.words - other.words, other.words - one.words)
+    return all(len(words) >= 2 and share(words, predicted.words) >= IMPLIES for words in alone)
 
 
 def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
@@ -184,8 +189,9 @@ def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
     pairs = []
     for p, memory in predicted.items():
         named = {g: relation(gold, memory, letter) for g, gold in golds.items()}
-        several = sum(name in ("same", "narrower", "bundle") for name in named.values()) > 1
+        implied = [golds[g] for g, name in named.items() if name in ("same", "narrower", "bundle")]
         for g, name in named.items():
+            several = any(_states_both(memory, golds[g], other) for other in implied)
             bundled = name == "narrower" and several and letter in ("new", "broken")
             reason = f"{share(golds[g].words, memory.words):.0%} of the gold's words"
             pair = {"reason": reason, "gold": g, "predicted": p, "relation": "bundle" if bundled else name}
@@ -201,19 +207,36 @@ def support(payload: dict[str, Any], letter: str) -> dict[str, Any]:
     items = []
     for item in payload["items"]:
         text = item["value"]
-        verdict = "supported" if letter == "old" or _bears(by_user, text) else "unsupported"
-        if verdict == "unsupported" and _bears(by_all, text):
+        missing = ", ".join(sorted(exact_words(text) - content(by_all))[:5])
+        exact = _has_exactly(by_all, text)
+        verdict = "supported" if letter == "old" or (exact and _bears(by_user, text)) else "unsupported"
+        if verdict == "unsupported" and exact and _bears(by_all, text):
             verdict = "not_about_user"
-        missing = ", ".join(sorted(content(text) - content(by_user))[:5])
         items.append({"reason": f"not said: {missing}", "id": item["id"], "support": verdict})
     return {"items": items}
 
 
-def _bears(dialogue: str, item: str) -> bool:
-    """Tell whether a dialogue has the words of an item: all its numbers and names, most of the others."""
-    words, had = content(item) - frozenset(map(stem, FRAME)), content(dialogue)
-    exact = (numbers(words) | names(item)) & words
-    return exact <= had and (not words or share(words, had) >= SUPPORTED)
+def exact_words(item: str) -> frozenset[str]:
+    """Return the numbers and names of an item."""
+    return numbers(content(item)) | names(item)
+
+
+def _has_exactly(dialogue: str, item: str) -> bool:
+    return not exact_words(item) - _met_in(exact_words(item), dialogue)
+
+
+def _bears(turns: str, item: str) -> bool:
+    """Tell whether turns have enough words of each clause of an item."""
+    frame = frozenset(map(stem, FRAME))
+    told = [words - frame for words, _ in clauses(item)]
+    return all(share(words, _met_in(words, turns)) >= SUPPORTED for words in told if len(words) >= 2)
+
+
+def _met_in(words: frozenset[str], turns: str) -> frozenset[str]:
+    """Return those of `words` that turns have, in this form or another."""
+    had = content(turns)
+    beginnings = {word[:5] for word in had if word.isalpha()}
+    return frozenset(word for word in words if word in had or (word.isalpha() and word[:5] in beginnings))
 
 
 def names(text: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 LETTERS = ("old", "new", "weak", "broken")
-IMPLIES, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.8, 0.2, 0.8, 0.3, 0.6
+IMPLIES, ASSERTS, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.5, 0.8, 0.2, 0.8, 0.3, 0.3
 EXCERPT = 6
 LOOKALIKES = str.maketrans("асеіјкорѕухԁһαεικνορτυ", "aceijkopsyxdhaeiknoptu")
 STOP = _words(
@@ -31,6 +31,15 @@ FRAME = _words(
     person individual someone people"""
 )
 STATING = _words("has have had is are was were owns likes loves hates works lives plans wants prefers")
+ENGLISH = _words(
+    """the i my me you your it is are was of to in and or that this for with on at from as be do have can would what how
+    if not but by about"""
+)
+"""Small words that only English has, or nearly so."""
+DETAIL = _words(
+    """because since as so due in for to with including such like especially particularly during while when where which
+    who whose if until after before by using via through based on at from about of than rather instead making being"""
+)
 NEGATION = frozenset({"not", "no", "never", "without", "nor", "cannot", "nicht", "kein", "pas", "не", "нет"})
 CONTROL = re.compile(r"<\|\w+\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>")
 POINTS = re.compile(r"\b(?:evidence|quot\w+|as follows|see below|citation|cited)\b", re.IGNORECASE)
@@ -55,6 +64,7 @@ _CLAUSE = re.compile(
     r"[.!?。！？;；,，、\n\r|•…{}\[\]()\u200b]+|\s[-–—*]\s|\b(?:and|also|plus|as well as|und|et|y|и)\b",
     re.IGNORECASE,
 )
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|[。！？；\n\r|•\u200b]+")
 _ENDINGS = ("ingly", "edly", "ation", "ness", "ment", "ings", "ing", "ies", "ied", "ers", "ed", "es", "er", "ly", "s")
 
 
@@ -103,6 +113,20 @@ def clauses(text: str) -> tuple[tuple[frozenset[str], frozenset[str]], ...]:
     """Return the content words and all words of each clause of `text` that has a content word."""
     parts = (part for part in _CLAUSE.split(text) if part)
     return tuple((words, frozenset(tokens(part))) for part in parts if (words := content(part)))
+
+
+@lru_cache(maxsize=20_000)
+def sentences(text: str) -> tuple[frozenset[str], ...]:
+    """Return the content words of each sentence of `text`."""
+    return tuple(content(part) for part in _SENTENCE.split(text) if part)
+
+
+@lru_cache(maxsize=20_000)
+def statements(text: str) -> tuple[frozenset[str], ...]:
+    """Return the content words of each clause of `text` that says something of its own, and is no detail."""
+    parts = [(part, tokens(part)) for part in _CLAUSE.split(text) if part and part.strip()]
+    own = [part for part, words in parts if words and words[0] not in DETAIL and not STATING.isdisjoint(words)]
+    return tuple(content(part) for part in own)
 
 
 @lru_cache(maxsize=20_000)
