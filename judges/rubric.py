@@ -30,7 +30,14 @@ DIMENSIONS = ("resonation", "expression", "reception")
 COPIED = 0.9
 """A response of which so much is copied from the dialogue says nothing of its own."""
 
+FROM_THE_DIALOGUE, _FEWEST_WORDS = 0.95, 30
+"""A response of so many words, so much of them the dialogue's, is copied in whatever order they stand.
+
+Of the recorded answers of real models with 20 words or more the highest share is .88.
+"""
+
 _SENTENCE = re.compile(r"[.!?。！？…\n]+")
+_WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[.!?。！？…;:,，；：\n]+")
 _SHORTEST_PARROT = 60
 # Letters, chosen on the 133 recorded answers of real models and on their dialogues: every parrot that
@@ -167,7 +174,8 @@ def broken_rule(question: RubricQuestion) -> str | None:
         return "the response says nothing"
     if question.rubric == "memory_used" and _same_words(question.response, question.query):
         return "the answer only repeats the query"
-    if copied_share(question.response, question.dialogue) >= COPIED:
+    is_copied = copied_share(question.response, question.dialogue) >= COPIED
+    if is_copied or _word_share(question.response, question.dialogue) >= FROM_THE_DIALOGUE:
         return "the response is copied from the dialogue"
     return None
 
@@ -183,6 +191,15 @@ def copied_share(response: str, dialogue: Dialogue) -> float:
     """
     texts = tuple(turn.text for turn in dialogue)
     return max(_share(stream, _source(texts, n)) for n, stream in enumerate(letters(response)))
+
+
+def _word_share(response: str, dialogue: Dialogue) -> float:
+    """Return how many of the words of a response stand in the dialogue, in [0, 1]; 0 for a short response."""
+    words = _WORD.findall(fold(response))
+    if len(words) < _FEWEST_WORDS:
+        return 0.0
+    said = {word for turn in dialogue for word in _WORD.findall(fold(turn.text))}
+    return sum(word in said for word in words) / len(words)
 
 
 def own_text(response: str, dialogue: Dialogue) -> str:

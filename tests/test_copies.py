@@ -1,6 +1,7 @@
 """A copy of the dialogue, or nothing said, is found however it is dressed; own words are left alone."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -57,6 +58,16 @@ DRESSED = {
 def test_a_copy_is_one_however_it_is_dressed(name, dressed):
     question = RubricQuestion(name, "What shall I do on Sunday?", dressed, "Gets seasick", TURNS)
     assert broken_rule(question) == COPY
+
+
+def test_words_of_the_dialogue_in_another_order_are_a_copy():
+    backwards = " ".join(" ".join(SENTENCES).split()[::-1])
+    question = RubricQuestion("vra", "What shall I do on Sunday?", backwards, "Gets seasick", TURNS)
+    assert broken_rule(question) == COPY
+    short = " ".join(backwards.split()[:29])
+    assert broken_rule(replace(question, response=short)) is None
+    own = f"{backwards} and perhaps three calmer indoor afternoons"
+    assert broken_rule(replace(question, response=own)) is None
 
 
 CHINESE = (
