@@ -10,14 +10,6 @@ from alps.data.hub import HubSplit
 from alps.data.release import INPUT, Row, Split
 from alps.text import fold
 
-TRACKS = (
-    "task1",
-    "task2",
-    *(f"task3/d{size}" for size in (100, 300, 500, 700, 1000)),
-    *(f"task4_ability{number}" for number in range(1, 6)),
-)
-"""The tracks that the public release has; what is asked of the hub, which lists no folders."""
-
 _SHORTEST_TEXT = 20
 
 
@@ -25,12 +17,11 @@ def track_folders(split: Split | HubSplit) -> list[tuple[str, Path]]:
     """Return the name and the folder of every track of a split.
 
     Raises:
-        UsageError: If a track of the hub can't be fetched.
+        UsageError: If a split of the hub can't be fetched.
     """
-    if isinstance(split, HubSplit):
-        return [(track, split.track(track)) for track in TRACKS]
-    folders = {path.parent for pattern in (f"task*/{INPUT}", f"task*/*/{INPUT}") for path in split.folder.glob(pattern)}
-    named = [(folder.relative_to(split.folder).as_posix(), folder) for folder in folders]
+    top = split.folder() if isinstance(split, HubSplit) else split.folder
+    folders = {path.parent for pattern in (f"task*/{INPUT}", f"task*/*/{INPUT}") for path in top.glob(pattern)}
+    named = [(folder.relative_to(top).as_posix(), folder) for folder in folders]
     return sorted(named, key=lambda pair: order_of(pair[0]))
 
 

@@ -1,77 +1,272 @@
-"""The public data set on the Hugging Face hub, read through `datasets`.
+"""Data sets of the Hugging Face hub in the release layout, read through `huggingface_hub`.
 
-Only the two files of a track are fetched; they are the release layout byte for byte, so everything after the fetch is
-the same code that reads a local copy. `data=hub` takes the newest revision and `data=hub@COMMIT` a pinned one; either
-way the commit that was read stands in the run's manifest.
+`data=` takes `hub` for the public release and `hub:OWNER/NAME` for any other data set, each with or
+without `@REVISION`. A revision is resolved to its commit once; all that is read afterwards is read
+at that commit, and what is cached of a commit needs no network. The files are the release layout
+byte for byte, so everything after the download is the code that reads a local folder.
 """
 
+import functools
+import glob
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from alps.errors import DataError, UsageError
+from alps.data.hub_errors import reason_of
+from alps.errors import UsageError
 
 HUB = "hub"
-REPOSITORY = "Cosineyx/Alpsbench"
-FOLDER = "dataset"
-NEWEST = "main"
+RELEASE = "Cosineyx/Alpsbench"
 SPLITS = ("examples", "dev", "validation", "test")
+HIDDEN_SPLIT = "test"
+"""The split of the public release whose gold is withheld."""
+
+_FOLDERS = ("dataset", "")
+"""Where the splits of a data set may lie."""
+_INPUT, _GOLD = "model_input.jsonl", "reference_output.jsonl"
+_NEWEST = "main"
+_SHOWN_OF_COMMIT = 12
+_is_commit = re.compile(r"[0-9a-f]{40}").fullmatch
+_is_part_of_commit = re.compile(r"[0-9a-f]{7,40}").fullmatch
+_is_repository = re.compile(r"[\w.-]+/[\w.-]+").fullmatch
+_is_folder_name = re.compile(r"(?!\.{1,2}$)[^/\\]+").fullmatch
+
+
+class HubError(UsageError):
+    """The hub did not give what was asked of it; what the data set holds is not known from this."""
+
+
+@dataclass(frozen=True)
+class HubName:
+    """What `data=` says of a data set of the hub.
+
+    Attributes:
+        repository: OWNER/NAME.
+        revision: A branch, a tag or a commit; None where none is named.
+    """
+
+    repository: str
+    revision: str | None = None
+
+    @property
+    def branch(self) -> str:
+        """The revision; that of the newest files where none is named."""
+        return self.revision or _NEWEST
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that the revision is, None where it has to be resolved."""
+        return self.revision if self.revision and _is_commit(self.revision) else None
+
+    def at(self, revision: str) -> str:
+        """Return what `data=` takes for this data set at `revision`."""
+        return f"{self._without_revision}@{revision}"
+
+    def may_be(self, commit: str) -> bool:
+        """Tell whether it can mean `commit`: it names no revision, or the beginning of that one."""
+        if self.revision is None:
+            return True
+        return bool(_is_part_of_commit(self.revision)) and commit.startswith(self.revision)
+
+    @property
+    def _without_revision(self) -> str:
+        return HUB if self.repository == RELEASE else f"{HUB}:{self.repository}"
+
+
+def is_hub(data: str) -> bool:
+    """Tell whether what `data=` takes names a data set of the hub; a folder may merely begin so."""
+    return data == HUB or data.startswith((f"{HUB}@", f"{HUB}:"))
+
+
+def hub_name(data: str) -> HubName | None:
+    """Read what `data=` says; None where it is no data set of the hub.
+
+    Raises:
+        UsageError: If the repository is not OWNER/NAME, or @ stands without a revision.
+    """
+    if not is_hub(data):
+        return None
+    before, at, revision = data.partition("@")
+    repository = before.partition(":")[2] if ":" in before else RELEASE
+    if not _is_repository(repository) or (at and not revision):
+        forms = f"{HUB}, {HUB}@REVISION or {HUB}:OWNER/NAME@REVISION"
+        raise UsageError(f"data={data}: a data set of the hub is written {forms}")
+    return HubName(repository, revision or None)
+
+
+def pinned(data: str) -> str:
+    """Name a data set of the hub by its commit, `hub@COMMIT`; other names stay as they are.
+
+    Raises:
+        HubError: If the revision can't be resolved.
+    """
+    name = hub_name(data)
+    return data if name is None else name.at(_commit(name))
+
+
+def as_read(data: str, commit: str | None) -> str:
+    """Name a data set of the hub by the `commit` it was read at; other names stay as they are."""
+    name = hub_name(data)
+    return data if name is None or commit is None else name.at(name.commit or commit)
+
+
+def label(data: str) -> str:
+    """Return a name of data for people: the last part of a path, a commit cut short."""
+    if not is_hub(data):
+        return Path(data).name or data
+    before, _, revision = data.partition("@")
+    return f"{before}@{revision[:_SHOWN_OF_COMMIT]}" if _is_commit(revision) else data
+
+
+def public_name(data: str) -> str:
+    """Return a name of data without the path of a folder, and without the revision."""
+    return data.partition("@")[0] if is_hub(data) else Path(data).name
 
 
 @dataclass(frozen=True)
 class HubSplit:
-    """One split of the hub's data set, or of a copy of it under `base`."""
+    """One split of a data set of the hub, at one commit."""
 
     name: str
-    base: str
+    repository: str
+    commit: str
+
+    @property
+    def data(self) -> str:
+        """What `data=` takes for it."""
+        return HubName(self.repository).at(self.commit)
 
     def track(self, track: str) -> Path:
         """Fetch the files of `track`, once, and return the folder they lie in.
 
         Raises:
-            UsageError: If the hub, the revision or the track can't be reached.
+            UsageError: If the data set has no such track at this commit.
+            HubError: If they can't be fetched, or the release lacks gold that everybody can see.
         """
-        fetched = self._fetch(f"{track}/model_input.jsonl")
-        try:
-            self._fetch(f"{track}/reference_output.jsonl")
-        except UsageError:
-            if self.name != "test":  # the gold of the test split is withheld
-                raise
-        return fetched.parent
+        snapshot = self._fetch(f"{self.name}/{track}")
+        folders = [snapshot / above / self.name / track for above in _FOLDERS]
+        folder = next((folder for folder in folders if (folder / _INPUT).is_file()), None)
+        if folder is None:
+            what = f"{self.name}/{track}/{_INPUT}"
+            raise UsageError(f"data={self.data}: no {what} in it{self._other_splits()}")
+        public = self.repository == RELEASE and self.name != HIDDEN_SPLIT
+        if public and not (folder / _GOLD).is_file():
+            what = f"{self.name}/{track}/{_GOLD}"
+            raise HubError(f"data={self.data}: no {what} in it; name another commit")
+        return folder
 
-    def _fetch(self, name: str) -> Path:
-        from datasets import DownloadManager
-        from datasets.utils.logging import disable_progress_bar
+    def folder(self) -> Path:
+        """Fetch the whole split and return its folder.
 
-        disable_progress_bar()
-        address = f"{self.base}/{self.name}/{name}"
+        Raises:
+            UsageError: If the data set has no such split at this commit.
+            HubError: If it can't be fetched.
+        """
+        snapshot = self._fetch(self.name)
+        folders = [snapshot / above / self.name for above in _FOLDERS]
+        folder = next((folder for folder in folders if folder.is_dir()), None)
+        if folder is None:
+            raise UsageError(f"split={self.name}: not in {self.data}{self._other_splits()}")
+        return folder
+
+    def _fetch(self, inside: str) -> Path:
+        """Fetch a folder of the data set, and return the folder of the snapshot.
+
+        `snapshot_download` returns when everything in the commit's listing that fits is there: a
+        file that is absent then is absent from the data set.
+        """
+        places = ["/".join(filter(None, (above, inside))) for above in _FOLDERS]
+        with _in_one_line(f"{self.data}, {inside}", self.repository):
+            snapshot = _library().snapshot_download(
+                self.repository,
+                repo_type="dataset",
+                revision=self.commit,
+                allow_patterns=[f"{glob.escape(place)}/*" for place in places],
+            )
+        return Path(snapshot)
+
+    def _other_splits(self) -> str:
+        """Say which splits the data set has, where this one is not among them."""
+        hub = _library()
         try:
-            return Path(DownloadManager(dataset_name=REPOSITORY.replace("/", "_")).download(address))
-        except FileNotFoundError as error:
-            raise UsageError(f"data=hub: {address} does not exist") from error
-        except Exception as error:  # whatever the hub's client raises, the data could not be fetched
-            reason = " ".join(str(error).split())[:160]
-            message = f"data=hub: {address} can't be fetched ({type(error).__name__}: {reason}); "
-            raise UsageError(message + "give a local copy with data=FOLDER") from error
+            files = hub.get_cached_repo_tree(
+                self.repository,
+                repo_type="dataset",
+                revision=self.commit,
+            )
+        except hub.errors.CachedRepoTreeNotFoundError:
+            return ""
+        paths = [file.path.removeprefix(f"{_FOLDERS[0]}/").split("/") for file in files]
+        splits = sorted({path[0] for path in paths if len(path) > 2 and path[-1] == _INPUT})
+        names = ", ".join(splits) or "none in the release layout"
+        return "" if self.name in splits else f" (splits: {names})"
 
 
 def open_hub(data: str, split: str | None) -> HubSplit:
-    """Open a split of the hub's data set; `data` is `hub` or `hub@REVISION`.
+    """Open a split of a data set of the hub, at the commit that its revision is now.
 
     Raises:
-        UsageError: If no split is named.
+        UsageError: If no split is named, or `data` is no data set of the hub.
+        HubError: If the revision can't be resolved.
     """
+    name = hub_name(data)
+    if name is None:
+        raise UsageError(f"data={data}: no data set of the hub")
     if split is None:
-        raise UsageError(f"data={data}: name a split with split= ({', '.join(SPLITS)})")
-    revision = data.partition("@")[2] or NEWEST
-    return HubSplit(split, f"hf://datasets/{REPOSITORY}@{revision}/{FOLDER}")
+        known = f" ({', '.join(SPLITS)})" if name.repository == RELEASE else ""
+        raise UsageError(f"data={data}: name a split with split={known}")
+    if not _is_folder_name(split):
+        raise UsageError(f"split={split}: no name of a folder")
+    return HubSplit(split, name.repository, _commit(name))
 
 
-def commit_of(folder: Path) -> str | None:
-    """Return the commit whose snapshot `folder` lies in, None where it is no snapshot of the hub."""
-    parts = folder.parts
-    if "snapshots" not in parts:
-        return None
-    commit = parts[-parts[::-1].index("snapshots")]  # of the last: the cache itself may lie below such a name
-    if len(commit) != 40:
-        raise DataError(f"expected a commit, got '{commit}'", path=folder)
+def _commit(name: HubName) -> str:
+    return name.commit or _resolved(name.repository, name.branch)
+
+
+@functools.cache
+def _resolved(repository: str, revision: str) -> str:
+    """Ask the hub for the commit of a revision, once a process.
+
+    Where the hub can't be reached, the commit that it named last counts, out of the cache.
+
+    Raises:
+        HubError: If there is no such data set or revision, or nobody knows its commit.
+    """
+    data = HubName(repository).at(revision)
+    with _in_one_line(data, repository):
+        answer = _library().resolve_revision(repository, repo_type="dataset", revision=revision)
+    commit = str(answer.resolved)
+    if not _is_commit(commit):
+        raise HubError(f"data={data}: the hub says '{commit[:60]}', no commit; give one: @COMMIT")
     return commit
+
+
+@functools.cache
+def _library() -> Any:
+    """Import `huggingface_hub`, and keep it quiet: what goes wrong is told in one line of ours."""
+    import huggingface_hub
+    from huggingface_hub import constants
+    from huggingface_hub.utils import disable_progress_bars, logging
+
+    # To say in each request who sends it, it would ask the hub for a list first, and were all cached.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    disable_progress_bars()
+    logging.set_verbosity(logging.CRITICAL)
+    return huggingface_hub
+
+
+@contextmanager
+def _in_one_line(what: str, repository: str) -> Iterator[None]:
+    """Turn whatever the hub's client raises into one line that says how to mend it.
+
+    Raises:
+        HubError: In its place.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise HubError(f"data={what}: {reason_of(error, repository)}") from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.data.hub import HUB, HubSplit, open_hub
+from alps.data.hub import HubSplit, is_hub, open_hub
 from alps.errors import DataError, UsageError, closest
 from alps.jsonl import dump, parse_json
 from alps.schema import GoldNeeded
@@ -57,12 +57,12 @@ class Split:
 
 
 def open_split(data: str, split: str | None) -> Split | HubSplit:
-    """Find a split: `data` is `samples`, `hub`, `hub@COMMIT`, a data set's folder, or the folder of one split.
+    """Find a split: `data` is `samples`, `hub[:OWNER/NAME][@REVISION]`, a data set's folder, or that of one split.
 
     Raises:
         UsageError: If there is no such folder or split, or the split must be named.
     """
-    if data == HUB or data.startswith(f"{HUB}@"):
+    if is_hub(data):
         return open_hub(data, split)
     if data == "samples":
         root = Path(str(files("alps.data") / "samples"))

@@ -2,26 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from alps.data.hub import HUB
+from alps.data.hub import HIDDEN_SPLIT, HUB
+from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import scan
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.reading import faults_of
 from alps.leaderboard.submission import Submission, checksum_of
 from alps.leaderboard.systems import kinds_of, public_name
-from alps.leaderboard.truth import SAMPLES, is_hub
+from alps.leaderboard.truth import SAMPLES
 from alps.report.runs import Run
 from alps.settings import SAMPLING
 from alps.systems.resolve import RECORDED
 
 LEFT_OUT = ("api_base", "judge_api_base")
 """Settings that name a host and not what was measured."""
-_HIDDEN_SPLIT = "test"
 _SCORE = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason", "corrected")
 _CORRECTED = (
     *("method", "status", "value", "low", "high", "labelled", "judged", "n", "outside", "calibration"),
@@ -119,11 +118,11 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
     assert run.summary is not None
     given = run.manifest["settings"]
     data = str(given.get("data", SAMPLES))
-    name = data if data == SAMPLES else HUB if is_hub(data) else Path(data).name
+    name = public_data(data)
     settings = {key: value for key, value in given.items() if key not in LEFT_OUT}
     settings |= {"data": name, "model": public_name(run.model), "judge": public_name(run.judge)}
     split = str(run.manifest["data"].get("split", "?"))
-    known = name == SAMPLES or (name == HUB and split != _HIDDEN_SPLIT)
+    known = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
     public = known if details.public is None or name == SAMPLES else details.public
     return {
         "settings": settings,

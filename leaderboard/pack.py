@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from alps.data.hub import is_hub
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.jsonl import dump, scan
 from alps.leaderboard.card import Details, make_card, system_of
@@ -27,7 +28,7 @@ from alps.leaderboard.leaks import leak_in, leak_in_answer, texts_of
 from alps.leaderboard.reading import read_part
 from alps.leaderboard.rows import CallRow
 from alps.leaderboard.submission import CARD, REVIEW, STAGES, Submission, write_card
-from alps.leaderboard.truth import SAMPLES, is_hub
+from alps.leaderboard.truth import SAMPLES
 from alps.leaderboard.verify import Options, verify
 from alps.leaderboard.wording import shown
 from alps.report.runs import Run, open_run

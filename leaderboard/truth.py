@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from alps.data.hub import HUB
 from alps.errors import AlpsError
 from alps.leaderboard.submission import RunCard, Track
 from alps.run.source import Data, open_data, options_of
@@ -57,11 +56,6 @@ def open_truth(name: str, track: Track, run: RunCard, *, data: str, split: str |
     opened = open_data(settings)
     found = opened.tracks[0]
     return Truth(found.task, opened, tuple(found.samples()), str(found.description["sha256"]))
-
-
-def is_hub(data: str) -> bool:
-    """Tell whether what `data=` takes names the hub, at its newest or a pinned commit; a folder may merely begin so."""
-    return data == HUB or data.startswith(f"{HUB}@")
 
 
 def data_for(run: RunCard, given: str | None) -> str | None:

@@ -50,8 +50,6 @@ COMPUTING = ("run", "score", "calibrate", "compare", "sensitivity")
 """Commands that load numpy, and most of them scipy."""
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "TIKTOKEN_CACHE_DIR")
 """The second is set by litellm itself, whatever it was, once it counts tokens: in the tests' own process, too."""
-SET_BY_THE_PACKAGE = {"HF_HUB_OFFLINE": "1"}
-"""What the package sets before it imports litellm: also in the tests' own process, where one of them lets it."""
 LIBRARIES = (
     "numpy",
     "scipy.stats",
@@ -188,7 +186,7 @@ class _Home:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 cwd=self.folder,
-                env={**self.environment, **SET_BY_THE_PACKAGE},
+                env=self.environment,
                 pass_fds=[listener.fileno()],
             )
 
@@ -218,8 +216,7 @@ def is_slow_to_start(words: Sequence[str]) -> bool:
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    read = {name: text for name, text in environment.items() if name.startswith(READ_AT_START) and name not in HARMLESS}
-    return {name: text for name, text in read.items() if SET_BY_THE_PACKAGE.get(name) != text}
+    return {name: text for name, text in environment.items() if name.startswith(READ_AT_START) and name not in HARMLESS}
 
 
 def stop() -> None:

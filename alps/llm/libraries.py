@@ -20,7 +20,6 @@ def libraries() -> SimpleNamespace:
     for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
         del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     for name in ("instructor", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
@@ -30,6 +29,9 @@ def libraries() -> SimpleNamespace:
         litellm, instructor, processing = _imported("litellm", "instructor", "instructor.processing")
     teach_clients()
     litellm.suppress_debug_info = True
+    # Where a reply says no usage, litellm counts tokens, and would fetch the tokenizer of some models for it. Only
+    # this is forbidden, and not the hub: data may be fetched after this.
+    litellm.disable_hf_tokenizer_download = True
     litellm.telemetry = False
     # To clients that it replaces, as each is after an hour, litellm keeps weak references, where it keeps any: one that
     # the garbage collector takes before it is closed complains on the screen.

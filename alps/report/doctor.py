@@ -40,6 +40,7 @@ LIBRARIES = (
     "tenacity",
     "platformdirs",
     "datasets",
+    "huggingface_hub",
 )
 LINKED = ("tasks", "judges", "data", "leaderboard")
 KEYS = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from alps.data.hub import HUB, HubSplit
+from alps.data.hub import HubSplit, as_read
 from alps.data.pools import PoolSource
 from alps.data.release import Row, Split, open_split, read_samples, read_track, track_hash
 from alps.errors import AlpsError, CodeNotImportedError, UsageError
@@ -98,14 +98,13 @@ def _ids(run: Run, track: str) -> Iterator[str]:
 def _pool_source(run: Run, track: str) -> PoolSource:
     split = _split(run)
     if not isinstance(split, Split):
-        raise UsageError(f"{run.folder}: pools are built from a folder of data, and this run names {HUB}")
+        raise UsageError(f"{run.folder}: pools are built from a folder of data, and this run names the hub")
     return PoolSource(split, seed=int(run.tracks[track]["pools"]["seed"]))
 
 
 def _split(run: Run) -> Split | HubSplit:
     settings = run.manifest["settings"]
-    commit = run.manifest["data"].get("commit")
-    data = f"{HUB}@{commit}" if commit and settings["data"] == HUB else settings["data"]
+    data = as_read(settings["data"], run.manifest["data"].get("commit"))
     return open_split(data, settings.get("split"))
 
 

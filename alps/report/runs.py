@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from alps.data.hub import label
 from alps.errors import RunFolderError, UsageError, closest
 from alps.jsonl import Row, parse_json, scan
 from alps.report.tables import lead_of
@@ -77,7 +78,7 @@ class Run:
     def data(self) -> str:
         """The data set and its split, in words."""
         given = str(self.manifest["settings"].get("data", "?"))
-        return f"{Path(given).name or given} {self.manifest['data'].get('split', '')}".strip()
+        return f"{label(given)} {self.manifest['data'].get('split', '')}".strip()
 
     @property
     def tracks(self) -> dict[str, Row]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from alps import __version__
+from alps.data.hub import as_read
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump, parse_json
 from alps.llm.secrets import redact
@@ -110,7 +111,7 @@ def _is_of_a_start(path: Path, predictions: str | None) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a run.
+    """Read the manifest of a run; data of the hub are named by the commit that they were read at.
 
     Raises:
         UsageError: If there is none.
@@ -125,6 +126,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path}: not JSON; choose another out=, or remove the folder") from error
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(n), dict) for n in ("settings", "data")):
         raise RunFolderError(f"{path}: not the manifest of a run; choose another out=, or remove the folder")
+    if isinstance(data := manifest["settings"].get("data"), str):
+        manifest["settings"]["data"] = as_read(data, manifest["data"].get("commit"))
     return manifest
 
 

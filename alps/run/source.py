@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from alps.data.hub import HubSplit, commit_of
+from alps.data.hub import HubError, HubSplit
 from alps.data.pools import PoolSource
 from alps.data.release import Split, open_split, read_samples, track_hash
 from alps.errors import UsageError
@@ -45,10 +45,14 @@ class TrackData:
 
 @dataclass(frozen=True)
 class Data:
-    """Everything that a run is about, checked from the first record to the last."""
+    """Everything that a run is about, checked from the first record to the last.
+
+    `asked` is what `data=` said before a branch of the hub became the commit it was at; None where nobody asked.
+    """
 
     tracks: tuple[TrackData, ...]
     description: dict[str, Any]
+    asked: str | None = None
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -102,8 +106,7 @@ def open_data(settings: RunSettings) -> Data:
         try:
             tracks.append(_open_track(settings, task, split, source))
         except UsageError as error:
-            unreachable = isinstance(split, HubSplit) and not isinstance(error.__cause__, FileNotFoundError)
-            if not lenient or unreachable:
+            if not lenient or isinstance(error, HubError):  # what was not fetched may well be in the data
                 raise
             left_out[task.track] = str(error)
     if not tracks:
@@ -112,9 +115,8 @@ def open_data(settings: RunSettings) -> Data:
     description: dict[str, Any] = {"split": split.name, "tracks": described}
     if left_out:
         description["left_out"] = left_out
-    commits = {commit for track in described.values() if (commit := track.pop("commit", None))}
-    if commits:
-        description["commit"] = ", ".join(sorted(commits))
+    if isinstance(split, HubSplit):
+        description["commit"] = split.commit
     return Data(tuple(tracks), description)
 
 
@@ -138,10 +140,7 @@ def _open_track(settings: RunSettings, task: Task, split: Split | HubSplit, sour
         return islice(read_samples(folder, task.read_sample), settings.limit)
 
     n = sum(1 for _ in samples())
-    description: dict[str, Any] = {"n": n, "sha256": track_hash(folder)}
-    if isinstance(split, HubSplit) and (commit := commit_of(folder)):
-        description["commit"] = commit
-    return TrackData(task, samples, n, description)
+    return TrackData(task, samples, n, {"n": n, "sha256": track_hash(folder)})
 
 
 def _built_pools(task: Task, source: PoolSource, size: int, limit: int | None) -> TrackData:

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from alps.data.hub import label
 from alps.errors import RunFolderError, UsageError
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
@@ -36,6 +37,7 @@ from alps.run.manifest import (
     write_config,
     write_json,
 )
+from alps.run.pinned import DATA_ASKED, pin_data
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, TrackData, open_data
@@ -93,10 +95,11 @@ def run(settings: RunSettings) -> Finished:
         AlpsError: If the settings, the data or the folder can't be used.
     """
     allow_modules(settings.task)
-    data = open_data(settings)
+    folder, asked = run_folder(settings), settings.data
+    settings = pin_data(settings, folder)
+    data = replace(open_data(settings), asked=asked)
     check_names(settings, data.tasks, generate=True)
     _check_calibration(settings, data)
-    folder = run_folder(settings)
     return _carry_out(settings, data, folder, predictions=None, told=_repeating(folder))
 
 
@@ -144,9 +147,9 @@ def dry_run(settings: RunSettings) -> list[Stage]:
         AlpsError: If the settings or the data can't be used.
     """
     allow_modules(settings.task)
-    data = open_data(settings)
-    check_names(settings, data.tasks, generate=True)
     folder = run_folder(settings)
+    data = open_data(settings := pin_data(settings, folder))
+    check_names(settings, data.tasks, generate=True)
     return _estimated(settings, data, folder / PREDICTIONS, folder / VERDICTS, generate=True)
 
 
@@ -195,7 +198,7 @@ def run_folder(settings: RunSettings) -> Path:
     """Return the folder of a run: the one that was given, or one named after what the run measures."""
     if settings.out:
         return Path(settings.out)
-    data = settings.data if settings.data == "samples" else Path(settings.data).name
+    data = label(settings.data)
     parts = (
         settings.task.replace(",", "+"),
         _slug(redact(settings.model)),
@@ -345,6 +348,8 @@ async def _run(
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
             predictions=None if judged is None else judged.sha256,
         )
+        if data.asked not in (None, settings.data):
+            manifest[DATA_ASKED] = data.asked
         _claim(folder, manifest, judged)
         write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
         floor_judge = judge if judge.comparable else LexicalJudge()
