@@ -20,6 +20,7 @@ from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import Limiter
 from alps.llm.pace import Pace
 from alps.llm.secrets import masked
+from alps.llm.thought import part_thought
 from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.llm.understanding import understand
 from alps.prompts import load_prompt
@@ -219,13 +220,15 @@ def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Rep
     def asked() -> str:
         return "\n".join(message["content"] for message in messages)
 
-    return replace(reply, text=masked(reply.text, asked), refusal=masked(reply.refusal, asked))
+    own = {"text": reply.text, "refusal": reply.refusal, "thought": reply.thought}
+    return replace(reply, **{name: masked(text, asked) for name, text in own.items()})
 
 
 def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[dict[str, str]]:
     messages = [dict(message) for message in request.messages]
-    if completion.raw:
-        messages.append({"role": "assistant", "content": completion.raw[:_QUOTED]})
+    said = part_thought(completion.raw or "", typed=request.answer is not None).answer
+    if said:
+        messages.append({"role": "assistant", "content": said[:_QUOTED]})
     problem = completion.error or completion.outcome
     prompt = REASK if request.answer is not None else REASK_TEXT
     return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]
