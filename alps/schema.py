@@ -223,7 +223,8 @@ class Prediction(Record):
     """What one system gave for one sample; `repeat` tells several answers to the same sample apart.
 
     `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`), None unless the
-    outcome is `ok`. `raw` is the text as it came. `notes` say what was mended or normalised to read it.
+    outcome is `ok`. `raw` is the text as it came, `thought` what a model thought before it answered: never judged.
+    `notes` say what was mended or normalised to read it.
     """
 
     benchmark_id: str
@@ -234,8 +235,13 @@ class Prediction(Record):
     truncated: bool = False
     prediction: dict[str, Any] | None = None
     raw: str | None = None
+    thought: str | None = None
     notes: tuple[str, ...] = ()
     error: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of `predictions.jsonl`; without a thought it is that of a system that does not think."""
+        return self.model_dump(exclude={"thought"} if self.thought is None else None)
 
 
 _KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text"}

@@ -58,8 +58,8 @@ from alps.leaderboard.pack import pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
 from alps.leaderboard.verify import Known, Options, verify
 from alps.llm import prices
-from alps.llm.client import understand
 from alps.llm.types import Reply
+from alps.llm.understanding import understand
 from alps.run.calibrate import calibrate_judge
 from alps.run.start import run
 from alps.settings import CalibrateSettings, RunSettings, parse_words, read_config

@@ -80,7 +80,11 @@ def read_match_reply(node: object) -> Read[tuple[JudgedPair, ...]]:
     return Read(tuple(read), tuple(notes))
 
 
-MATCH_ANSWER = AnswerType(schema=MatchReply, read=read_match_reply, partial=False)
+def _relations_of(pairs: Sequence[JudgedPair]) -> set[tuple[str, str, Relation]]:
+    return {(pair.gold, pair.predicted, pair.relation) for pair in pairs}
+
+
+MATCH_ANSWER = AnswerType(schema=MatchReply, read=read_match_reply, partial=False, decision=_relations_of)
 
 
 class LlmJudge:

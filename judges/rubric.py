@@ -149,8 +149,12 @@ class EmotionalReply(BaseModel):
 def rating_answer(name: str) -> AnswerType[tuple[dict[str, int], str]]:
     """Return the answer type of the rubric called `name`: marks, and the reason for them."""
     if name == EMOTIONAL:
-        return AnswerType(schema=EmotionalReply, read=_read_emotional, partial=False)
-    return AnswerType(schema=BinaryReply, read=_read_binary, partial=False)
+        return AnswerType(schema=EmotionalReply, read=_read_emotional, partial=False, decision=_marks_of)
+    return AnswerType(schema=BinaryReply, read=_read_binary, partial=False, decision=_marks_of)
+
+
+def _marks_of(rating: tuple[dict[str, int], str]) -> dict[str, int]:
+    return rating[0]
 
 
 def lowest_marks(name: str) -> dict[str, int]:

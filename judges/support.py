@@ -51,6 +51,10 @@ class SupportReply(BaseModel):
     items: list[SupportedItem]
 
 
+def _without_reasons(items: Mapping[str, tuple[Support, str]]) -> dict[str, Support]:
+    return {name: support for name, (support, _) in items.items()}
+
+
 def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, str]]]:
     """Return the answer type of a support call about `ids`: every one of them must be judged."""
 
@@ -68,4 +72,4 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
             raise ValueError(f"nothing said of {', '.join(missing)}")
         return Read({name: found[name] for name in ids})
 
-    return AnswerType(schema=SupportReply, read=read, partial=False)
+    return AnswerType(schema=SupportReply, read=read, partial=False, decision=_without_reasons)

@@ -188,7 +188,7 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _stripped(stage: str, row: Mapping[str, Any], *, calls: bool) -> dict[str, Any]:
-    """Return what of a row is published; raw texts and errors only where calls are."""
+    """Return what of a row is published; raw texts, thoughts and errors only where calls are."""
     if stage == "scores":
         return {part: row[part] for part in _SCORE_PARTS if part in row}
     if calls:
@@ -198,6 +198,7 @@ def _stripped(stage: str, row: Mapping[str, Any], *, calls: bool) -> dict[str, A
         part.update({"error": None} if "error" in part else {})
         if "raw" in part:
             part["raw"] = [] if isinstance(part["raw"], list) else None
+    kept.pop("thought", None)
     return kept
 
 

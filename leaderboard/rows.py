@@ -50,6 +50,7 @@ class PredictionRow(_About):
     truncated: bool = False
     prediction: dict[str, Any] | None = None
     raw: str | None = None
+    thought: str | None = None
     notes: Texts = []
     error: Text | None = None
 

@@ -122,6 +122,10 @@ def read_answer(node: object) -> Read[dict[str, Any]]:
     return Read({"selected_memory_id": chosen.strip(), **texts, "ranking": order}, tuple(notes))
 
 
+def _choice_of(answer: Mapping[str, Any]) -> tuple[str, list[str]]:
+    return answer["selected_memory_id"], answer["ranking"]
+
+
 def fits(sample: RetrievalSample, prediction: Row) -> None:
     """Check that a choice is among the candidates.
 
@@ -198,7 +202,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             folder=f"task3/d{size}",
             pool_size=size,
             prompt=PROMPT,
-            answer=AnswerType(schema=RetrievalAnswer, read=read_answer, partial=False),
+            answer=AnswerType(schema=RetrievalAnswer, read=read_answer, partial=False, decision=_choice_of),
             fits=fits,
             read_sample=read_sample,
             messages=messages,

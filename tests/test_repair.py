@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alps.llm.client import understand
 from alps.llm.repair import close_truncated, readings
 from alps.llm.types import Completion, Reply
+from alps.llm.understanding import understand
 from alps.schema import Memory
 from alps.tasks.extraction import TASK
 from tests.conftest import real_sample_folder

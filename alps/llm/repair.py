@@ -8,15 +8,15 @@ shape it needs: an answer may quote some other JSON before its own. What stands 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alps.jsonl import is_too_deep, parse_json
 
-PARSER_VERSION = "1"
+PARSER_VERSION = "2"
 """Counts up with every change of what is read out of a text; part of a judge's fingerprint."""
 
 _OPENING = re.compile(r"[{\[]")
-_JSON_LIKE = re.compile(r"""\{\s*(?:["'\\}]|\w+"?\s*:)|\[\s*(?:["'\\{\[\]]|\Z)""")
+JSON_LIKE = re.compile(r"""\{\s*(?:["'\\}]|\w+"?\s*:)|\[\s*(?:["'\\{\[\]]|\Z)""")
 _BAD_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\(u?)')
 _LENIENT_LIMIT, _LENIENT_DEPTH = 60_000, 50
 _MAX_STARTS = 200
@@ -47,7 +47,8 @@ _REFUSAL = re.compile(rf"\W*(?:{'|'.join(_REFUSALS)})", re.IGNORECASE)
 class Reading:
     """One way to read a text: the parsed node, and what it took to get there.
 
-    `literal` readings stand in the text as they are; the others had to be mended first.
+    `literal` readings stand in the text as they are; the others had to be mended first. `gap` is what stands between
+    one and the JSON before it; `behind` tells that it stands behind everything that is literal.
     """
 
     node: object
@@ -55,6 +56,8 @@ class Reading:
     truncated: bool
     how: str
     literal: bool = True
+    gap: str = ""
+    behind: bool = False
 
 
 def readings(text: str) -> Iterator[Reading]:
@@ -65,10 +68,22 @@ def readings(text: str) -> Iterator[Reading]:
         yield Reading(node, repaired=False, truncated=False, how="")
         if isinstance(node, str):
             inner = "JSON inside a JSON string"
-            yield from (Reading(r.node, True, r.truncated, inner, r.literal) for r in readings(node))
+            yield from (replace(reading, repaired=True, how=inner) for reading in readings(node))
         return
-    yield from (Reading(node, True, False, "text around the JSON") for node in _decoded(stripped))
+    end = 0
+    for node, start, stop in _decoded(stripped):
+        yield Reading(node, True, False, "text around the JSON", gap=_gap(stripped[end:start]))
+        end = stop
+    rest = JSON_LIKE.search(stripped, end) if end else None
+    if rest is not None:
+        gap = _gap(stripped[end : rest.start()])
+        yield from (replace(reading, gap=gap, behind=True) for reading in _mended(stripped[end:]))
     yield from _mended(stripped)
+
+
+def _gap(between: str) -> str:
+    """Return what stands between two values of JSON, beyond white space and what separates a list."""
+    return between.strip(" \t\r\n,;")
 
 
 def looks_like_refusal(text: str) -> bool:
@@ -76,9 +91,10 @@ def looks_like_refusal(text: str) -> bool:
     return len(text) < 1_500 and _REFUSAL.match(text) is not None
 
 
-def _decoded(source: str) -> Iterator[object]:
+def _decoded(source: str) -> Iterator[tuple[object, int, int]]:
     """Decode from each opening bracket that does not lie inside something already decoded, or inside broken JSON.
 
+    Yields what was decoded, where it begins and where it ends.
     What stands inside broken JSON is a part of the answer, or a quotation in it, and never the answer.
     """
     decoder, at = json.JSONDecoder(strict=False), 0
@@ -91,17 +107,17 @@ def _decoded(source: str) -> Iterator[object]:
             if is_too_deep(node):
                 raise ValueError("nested too deeply")
         except (ValueError, RecursionError):
-            if _JSON_LIKE.match(source, match.start()):
+            if JSON_LIKE.match(source, match.start()):
                 return
             at = match.end()
             continue
         if node or not source[at:].strip("` \n"):  # an empty list amid prose is punctuation
-            yield node
+            yield node, match.start(), at
 
 
 def _mended(text: str) -> Iterator[Reading]:
     """Mend escapes, close what was cut off, and at last let a lenient parser guess."""
-    match = next((m for m in _OPENING.finditer(text) if _JSON_LIKE.match(text, m.start())), None)
+    match = next((m for m in _OPENING.finditer(text) if JSON_LIKE.match(text, m.start())), None)
     if match is None:
         return
     body = _unfenced(text[match.start() :])
@@ -110,7 +126,7 @@ def _mended(text: str) -> Iterator[Reading]:
     closed = close_truncated(escaped)
     if closed is None:
         if escaped != body:
-            yield from (Reading(node, True, False, "broken escapes", literal=False) for node in _decoded(escaped))
+            yield from (Reading(node, True, False, "broken escapes", literal=False) for node, _, _ in _decoded(escaped))
     elif (node := _loads(closed)) is not None:
         yield Reading(node, True, True, "cut off: what was complete is kept", literal=False)
     if (node := _lenient(escaped if closed is None else closed, cut=closed is not None)) is not None:

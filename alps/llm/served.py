@@ -16,7 +16,9 @@ def read_reply(response: Any, model: str) -> Reply:
     choice = response.choices[0]
     extra = getattr(choice.message, "provider_specific_fields", None) or {}
     refusal = getattr(choice.message, "refusal", None) or extra.get("refusal")
-    return Reply(choice.message.content, choice.finish_reason, refusal, cost=cost, **used)
+    thought = getattr(choice.message, "reasoning_content", None)
+    thought = thought if isinstance(thought, str) else None
+    return Reply(choice.message.content, choice.finish_reason, refusal, cost=cost, thought=thought, **used)
 
 
 def _cost(response: Any, model: str, *, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:

@@ -40,11 +40,13 @@ class AnswerType(Generic[T]):
         schema: The response model that is sent as JSON schema and that instructor validates against.
         read: Reads parsed JSON tolerantly; raises ValueError, with a sentence for the model, where it can't.
         partial: Whether an answer that was cut off may be used as far as it is complete.
+        decision: What two answers must have in common not to contradict each other: a judge's verdict, without reasons.
     """
 
     schema: type[BaseModel]
     read: Callable[[object], Read[T]]
     partial: bool
+    decision: Callable[[T], object] = field(default=lambda value: value)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP answer of a model, as it came."""
+    """One HTTP answer of a model, as it came; `thought` is what the provider itself tells apart from the text."""
 
     text: str | None
     finish_reason: str | None = None
@@ -84,13 +86,15 @@ class Reply:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost: float | None = None
+    thought: str | None = None
 
 
 @dataclass(frozen=True)
 class Completion(Generic[T]):
     """What a model answered in the end.
 
-    `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing was.
+    `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing was. `thought` is
+    what the model thought before it answered: of `raw`, or given beside it.
     """
 
     outcome: Outcome
@@ -100,6 +104,7 @@ class Completion(Generic[T]):
     truncated: bool = False
     notes: tuple[str, ...] = ()
     error: str | None = None
+    thought: str | None = None
 
 
 class TransportError(Exception):

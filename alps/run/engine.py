@@ -270,7 +270,7 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
     prediction = _without_secrets(unit, _fitting(unit, prediction)).model_copy(update={"repeat": unit.repeat})
     # The verdict on an answer that was lost says nothing about this one: it goes first, in case the run dies between.
     await plan.journals.verdicts.withdraw(unit.row({}))
-    await plan.journals.predictions.append_together(prediction.model_dump())
+    await plan.journals.predictions.append_together(prediction.row())
     return prediction
 
 
@@ -289,7 +289,7 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
 def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
     """Mask the values of secret variables, whatever system repeated them: rows are published, and judges are asked."""
     own = {"prediction": prediction.prediction, "raw": prediction.raw, "notes": prediction.notes}
-    kept = {**own, "error": prediction.error}
+    kept = {**own, "thought": prediction.thought, "error": prediction.error}
     safe = masked(kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False))
     return prediction if safe == kept else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
 

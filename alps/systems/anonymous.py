@@ -38,7 +38,7 @@ class Anonymous:
         """Ask the system about `sample`."""
         shown, names = self._disguised(sample)
         answer = await self._system.predict(shown)
-        kept = {"prediction": answer.prediction, "raw": answer.raw, "notes": answer.notes, "error": answer.error}
+        kept = {name: getattr(answer, name) for name in ("prediction", "raw", "thought", "notes", "error")}
         return answer.model_copy(update={**_named(kept, names), "benchmark_id": sample.benchmark_id})
 
     def _disguised(self, sample: Any) -> tuple[Any, dict[str, str]]:

@@ -56,6 +56,7 @@ class LlmSystem:
             truncated=completion.truncated,
             prediction=self._task.to_prediction(completion.value) if heard else None,
             raw=completion.raw,
+            thought=completion.thought,
             notes=completion.notes,
             error=completion.error,
         )
