@@ -14,7 +14,7 @@ from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import EndpointDown, Limiter
 from alps.llm.pace import Pace
-from alps.llm.patience import PATIENCE, Permanent, Tries
+from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries
 from alps.llm.secrets import masked
 from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.llm.understanding import understand
@@ -26,8 +26,6 @@ Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
 
 _RE_ASKS = 2
 _QUOTED = 8_000
-AUTO_START, AUTO_MOST = 16, 200
-"""Requests at once where nobody said how many: from so many on, while nothing fails, up to so many."""
 _A_WHILE = 15.0
 """Seconds without any answer after which the user is told what is waited for."""
 REASK = load_prompt("alps.llm", "prompts", "reask")

@@ -21,6 +21,9 @@ def libraries() -> SimpleNamespace:
         del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    # litellm opens 500 connections a host; of more requests at once the rest would wait inside `timeout`.
+    os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT_PER_HOST", "2048")
+    os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT", "4096")
     for name in ("instructor", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())

@@ -10,6 +10,8 @@ from alps.llm.types import TransportError
 
 PATIENCE = 1800.0
 """Seconds: most outages of providers are over by then, and a run is a thing of hours."""
+AUTO_START, AUTO_MOST = 16, 200
+"""Requests at once where nobody said how many: from so many on, while nothing fails, up to so many."""
 _ALONE = 8
 """So many failures of one request, while the endpoint answers others, are its own."""
 _BILLED = 3
@@ -55,8 +57,12 @@ class Tries:
             return None
         asked = error.retry_after or 0.0
         self._ends += asked
-        backoff = random.uniform(0, min(_FIRST_PAUSE * 2 ** max(1, self._alone), _LONGEST_PAUSE))
-        return max(asked, min(backoff, self._ends - now))
+        return max(asked, min(_backoff(self._alone), self._ends - now))
+
+
+def _backoff(failures: int) -> float:
+    """Return the seconds before an attempt, by how often others were answered while this request failed."""
+    return random.uniform(0, min(_FIRST_PAUSE * 2 ** max(1, failures), _LONGEST_PAUSE))
 
 
 class Permanent:
