@@ -55,9 +55,9 @@ UNMAPPED = "UNMAPPED"
 
 UNHEARD = ("transport", "budget")
 """Outcomes of a system or judge that was not heard: unscored."""
-FAILURES = ("refused", "truncated", "unparsable", "invalid", "empty")
+FAILURES = ("refused", "too_long", "truncated", "unparsable", "invalid", "empty")
 """Outcomes of a system that was heard and failed: the scale's minimum."""
-Outcome = Literal["ok", "transport", "budget", "refused", "truncated", "unparsable", "invalid", "empty"]
+Outcome = Literal["ok", "transport", "budget", "refused", "too_long", "truncated", "unparsable", "invalid", "empty"]
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LIST_KEYS = ("memory_items", "memories", "updated_memories", "existing_memories", "items", "answer")

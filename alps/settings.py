@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
+from alps.llm.patience import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort")
 OPERATIONAL = (
-    *("out", "concurrency", "max_failures", "timeout", "max_cost", "max_total_tokens", "dry_run", "config"),
+    *("out", "concurrency", "max_failures", "timeout", "patience", "max_cost", "max_total_tokens", "dry_run", "config"),
     "calibration",
 )
 """Keys that change how a run is carried out but not what it measures; they may differ when it is resumed."""
@@ -35,6 +36,11 @@ def _share(value: object) -> object:
 def _word(value: object) -> object:
     """Read the number of a config file as the word of the command line."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _seconds(value: object) -> object:
+    """Read `30min` as 1800."""
+    return seconds_of(value) if isinstance(value, str) else value
 
 
 def _at_home(path: str) -> str:
@@ -90,11 +96,29 @@ class AskSettings(BaseModel):
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
-    concurrency: Annotated[int, Field(ge=1, le=1024, description="the most requests under way at each endpoint")] = 16
+    concurrency: Annotated[
+        Annotated[int, Field(ge=1, le=1024)] | Literal["auto"],
+        Field(description="the most requests under way at each endpoint; auto: 16, and up to 200 while that is clean"),
+    ] = "auto"
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
+    patience: Annotated[
+        float,
+        BeforeValidator(_seconds),
+        Field(ge=0, description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h [30min]"),
+    ] = PATIENCE
     max_failures: Annotated[Share, Field(description="exit 1 when a larger share failed or is unscored")] = 0.05
     max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = None
     max_total_tokens: Annotated[int | None, Field(ge=0, description="prompt and completion tokens together")] = None
+
+    @property
+    def at_once(self) -> int | None:
+        """The most requests under way at each endpoint, None for as many as it is found to take."""
+        return None if self.concurrency == "auto" else self.concurrency
+
+    @property
+    def workers(self) -> int:
+        """How many records are worked on at once: enough to keep the requests of two endpoints under way."""
+        return 2 * (AUTO_MOST if self.concurrency == "auto" else self.concurrency)
 
     def judge_sampling(self) -> dict[str, Any]:
         """Return the decoding settings of the judge that were given."""

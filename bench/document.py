@@ -15,7 +15,7 @@ PAGE = "ALPS_BENCHMARKS_PAGE"
 DOCUMENT = Path(os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md")
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
-    *("soak", "crashes", "fuzz"),
+    *("soak", "crashes", "fuzz", "outages"),
     *("retrieval", "coverage", "calibrate", "leaderboard", "attacks"),
 )
 """The sections in the order of the document: speed, endurance, then what single parts cost."""

@@ -20,6 +20,8 @@ def content(body: dict[str, Any]) -> str:
         return json.dumps(_judged(json.loads(said[place:])))
     if said.startswith('{"conversation": [{"turn": '):  # extraction numbers them
         return json.dumps({"memory_items": list(_memories(json.loads(said)["conversation"]))})
+    if said.startswith('{"memories": [{"memory_id": '):  # update: they stay as they are
+        return json.dumps({"memory_items": json.loads(said)["memories"]})
     return "A plain answer: " + " ".join(_WORD.findall(said)[:12])
 
 

@@ -1,6 +1,7 @@
 """A fast OpenAI-compatible server on loopback that can be slow, full, or ill in every way at once.
 
     python bench/server.py [port=0] [latency=0-2] [seed=0] [KIND=PROBABILITY …] [at_once=N] [rate=R] [log=FILE] …
+    python bench/server.py [per_window=60] [window=60] [retry_after=-1] [outage=503] [outage_after=2] [outage_for=300] …
 
 Prints its address as its first line. What it answers depends on the question alone, that is on the model and the first
 two messages: never on time, on faults, or on what is asked again after an answer that could not be used. A question
@@ -48,11 +49,16 @@ class Settings:
         seed: Of every draw.
         faults: The probability of each kind at each arrival of a question.
         most_faults: How many faults a question meets at most.
-        retry_after: Seconds that a 429 asks to wait.
+        retry_after: Seconds that a 429 asks to wait; less than 0: it does not say.
         slow_by: Seconds by which a slow answer is later.
         hung: A text; a request that has it in it is never answered.
         at_once: The capacity: more requests under way are answered 429.
         rate: The capacity: more requests a second are answered 429, after a first burst of `burst` seconds' worth.
+        per_window: The capacity: more requests in a window are answered 429; what is turned away takes none of it.
+        window: Seconds of a window; the first begins with the first request.
+        outage: The status that everything is answered with while the server is down.
+        outage_after: Seconds from the first request to the outage.
+        outage_for: Seconds that it lasts.
         log: Where a JSON line is written for each request that has ended.
     """
 
@@ -67,6 +73,11 @@ class Settings:
     at_once: int = 0
     rate: float = 0.0
     burst: float = 1.0
+    per_window: int = 0
+    window: float = 60.0
+    outage: int = 0
+    outage_after: float = 0.0
+    outage_for: float = 0.0
     log: str = ""
 
 
@@ -127,6 +138,8 @@ class Answers:
         self.well: Counter[str] = Counter()
         self.under_way = self.most_under_way = 0
         self.tokens, self.filled = settings.rate * settings.burst, time.monotonic()
+        self.first: float | None = None
+        self.window, self.taken = 0, 0
         self.log = open(settings.log, "w", buffering=1 << 16, encoding="utf-8") if settings.log else None  # noqa: SIM115
 
     def arrive(self, data: bytes) -> tuple[Arrived, float | None]:
@@ -152,7 +165,11 @@ class Answers:
         )
         if self.settings.hung and self.settings.hung.encode() in data:
             found.fault = "hang"
-        if self._full():
+        self.first = found.at if self.first is None else self.first
+        if self._down(found.at - self.first):
+            found.fault = "down"
+            return found, 0.0
+        if self._full() or self._window_full(found.at - self.first):
             found.fault = "full"
             return found, 0.0
         return found, self._seconds(found)
@@ -164,10 +181,10 @@ class Answers:
             return b"", True
         if fault == "garbage":
             return _http(200, PAGE, "text/html"), False
-        if fault == "full" or fault in REFUSED:
-            status = REFUSED.get(fault, 429)
+        if fault in ("full", "down") or fault in REFUSED:
+            status = self.settings.outage if fault == "down" else REFUSED.get(fault, 429)
             said = {"error": {"message": f"scripted {status}", "type": "scripted", "code": str(status)}}
-            asked = f"Retry-After: {self.settings.retry_after:g}\r\n" if status == 429 else ""
+            asked = f"Retry-After: {self.settings.retry_after:g}\r\n" if status == 429 and self.settings.retry_after >= 0 else ""
             return _http(status, json.dumps(said).encode(), more=asked), False
         whole = _http(200, _completion(found), "text/plain" if fault == "type" else "application/json")
         return (whole[: len(whole) - len(whole) // 4], True) if fault == "cut" else (whole, False)
@@ -182,7 +199,8 @@ class Answers:
             self.well[found.question] += 1
         if self.log is None:
             return
-        status = 0 if gone or found.fault in ("drop", "hang") else 429 if kind == "full" else REFUSED.get(kind, 200)
+        status = {"full": 429, "down": self.settings.outage, **REFUSED}.get(kind, 200)
+        status = 0 if gone or found.fault in ("drop", "hang") else status
         row = {"time": time.monotonic(), "arrived": found.at, "key": found.key, "question": found.question}
         row |= {"model": found.model, "status": status, "fault": found.fault, "gone": gone, "well": well}
         row |= {"under_way": found.under_way, "retry_after": self.settings.retry_after if status == 429 else None}
@@ -191,11 +209,11 @@ class Answers:
     def sums(self) -> bytes:
         """Return the counts as JSON, and write the log out.
 
-        Beside the kinds: `questions`, `well_twice` (questions answered well more than once), `under_way`.
+        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (questions answered well more than once), `under_way`.
         """
         if self.log is not None:
             self.log.flush()
-        more = {"questions": len(self.arrived), "well_twice": sum(n > 1 for n in self.well.values())}
+        more = {"questions": len(self.arrived), "answered": len(self.well), "well_twice": sum(n > 1 for n in self.well.values())}
         under_way = {"under_way": self.under_way, "most_under_way": self.most_under_way}
         return json.dumps({**self.counts, **more, **under_way, "cpu": time.process_time()}).encode()
 
@@ -225,6 +243,21 @@ class Answers:
         """Return a number in [0, 1) that hangs on the seed, the question, and how often it has come."""
         text = f"{self.settings.seed} {what} {question} {self.arrived[question]}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
+
+    def _down(self, seconds: float) -> bool:
+        began = seconds - self.settings.outage_after
+        return bool(self.settings.outage) and 0 <= began < self.settings.outage_for
+
+    def _window_full(self, seconds: float) -> bool:
+        if not self.settings.per_window:
+            return False
+        window = int(seconds // self.settings.window)
+        if window != self.window:
+            self.window, self.taken = window, 0
+        if self.taken >= self.settings.per_window:
+            return True
+        self.taken += 1
+        return False
 
     def _full(self) -> bool:
         """Tell whether the capacity is used up; what is turned away takes none of it."""

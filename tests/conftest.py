@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tenacity import wait_fixed
 
 from alps.llm.cache import Cache
 from tests import warm
@@ -68,7 +67,7 @@ def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A client's desk, where nobody waits long between attempts."""
-    monkeypatch.setattr("alps.llm.client._BACKOFF", wait_fixed(0.001))
+    monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.001)
     return Desk(tmp_path)
 
 

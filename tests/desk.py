@@ -69,7 +69,7 @@ class Desk:
         ledger = Ledger(self.calls)
         self.totals = ledger.totals
         try:
-            client = Client(ledger=ledger, **{"concurrency": 8, "cache": None, **options})
+            client = Client(ledger=ledger, **{"concurrency": 8, "cache": None, "patience": 2.0, **options})
             return asked_over_http(asyncio.wait_for(work(client), 30))
         finally:
             ledger.close()

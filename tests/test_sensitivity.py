@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from tenacity import wait_fixed
 
 from alps.data.release import write_track
 from alps.judges.base import fingerprint_id
@@ -186,7 +185,7 @@ def test_a_budget_holds_for_all_wordings_together(here, server):
 def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(here, monkeypatch, cap):
     (here / "prices.toml").write_text('["openai/priced"]\ninput = 1\noutput = 1\n')
     monkeypatch.setenv("ALPS_PRICES", str(here / "prices.toml"))
-    monkeypatch.setattr("alps.llm.client._BACKOFF", wait_fixed(0.001))
+    monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.001)
 
     def breaking(body: dict[str, Any]) -> Answer:
         return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)

@@ -1,24 +1,20 @@
 """The typed completion: cache, single flight, limiter, retries, re-asks, repair and ledger in one place."""
 
 import asyncio
+import functools
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    wait_random_exponential,
-)
-
 from alps.llm import provider
 from alps.llm.budget import Budget, may_be_billed, spending_of
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger
-from alps.llm.limiter import Limiter
+from alps.llm.limiter import EndpointDown, Limiter
 from alps.llm.pace import Pace
+from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries
 from alps.llm.secrets import masked
 from alps.llm.thought import part_thought
 from alps.llm.types import Completion, Reply, Request, TransportError
@@ -29,11 +25,10 @@ from alps.schema import Outcome
 T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
 
-_ATTEMPTS = 8
-_HUNG_ATTEMPTS = 3
 _RE_ASKS = 2
 _QUOTED = 8_000
-_BACKOFF = wait_random_exponential(multiplier=0.5, max=30)
+_A_WHILE = 15.0
+"""Seconds without any answer after which the user is told what is waited for."""
 REASK = load_prompt("alps.llm", "prompts", "reask")
 REASK_TEXT = load_prompt("alps.llm", "prompts", "reask_text")
 
@@ -46,31 +41,41 @@ class Client:
     """Asks one endpoint.
 
     Args:
-        concurrency: The most requests under way at once.
+        concurrency: The most requests under way at once; None: as many as the endpoint is found to take.
         ledger: Where every HTTP attempt is written.
         cache: Replies of earlier runs, None for none.
         timeout: Seconds after which a request counts as unanswered.
         budget: What the whole run may spend, None for no cap.
+        patience: Seconds for which a request is tried again, and for which an endpoint may answer nothing.
+        notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
     """
 
     def __init__(
         self,
         *,
-        concurrency: int,
+        concurrency: int | None,
         ledger: Ledger,
         cache: Cache | None,
         timeout: float = 120.0,
         budget: Budget | None = None,
-        send: Send = provider.send,
+        patience: float = PATIENCE,
+        notice: Callable[[str], None] | None = None,
+        send: Send | None = None,
     ) -> None:
-        self._limiter = Limiter(concurrency)
+        self._limiter = Limiter(
+            AUTO_MOST if concurrency is None else concurrency,
+            start=AUTO_START if concurrency is None else None,
+            patience=patience,
+        )
+        self._patience, self._permanent = patience, Permanent()
+        self._notice, self._noticed = notice, False
         self._pace = Pace()
         self._ledger = ledger
         self._cache = cache
         self._timeout = timeout
         self._budget = budget
-        self._send = send
+        self._send = send or functools.partial(provider.send, timeout=timeout, told=self._limiter.told)
         self._flights: dict[str, asyncio.Task[Completion[Any]]] = {}
 
     async def complete(self, request: Request[T]) -> Completion[T]:
@@ -116,10 +121,9 @@ class Client:
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
-                if error.fatal is not None:
-                    raise error.fatal from error
-                outcome: Outcome = "refused" if error.refused else "transport"
-                return heard or Completion(outcome, error=str(error))
+                if (fatal := self._permanent.fatal(request.model, error)) is not None:
+                    raise fatal from error
+                return heard or Completion(_outcome_of(error), error=str(error))
             except _BudgetSpent:
                 return heard or Completion("budget", error="what the run may spend is spent")
             heard = replace(completion, notes=(*completion.notes, f"after {ask} re-asks")) if ask else completion
@@ -131,16 +135,21 @@ class Client:
 
     async def _ask(self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int) -> Completion[T]:
         """Get one reply to `messages`, trying again while the failure may pass."""
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, TransportError) and error.transient),
-            stop=_stop,
-            wait=_wait,
-            reraise=True,
-        )
-        async for attempt in retrying:
-            with attempt:
-                number = attempt.retry_state.attempt_number
+        loop, tries = asyncio.get_running_loop(), Tries(self._patience)
+        for number in itertools.count(1):
+            sent = loop.time()
+            try:
                 return await self._attempt(request, messages, key=key, ask=ask, attempt=number)
+            except TransportError as error:
+                last_answer = self._limiter.breaker.last_answer
+                pause = tries.pause_after(error, sent=sent, now=loop.time(), last_answer=last_answer)
+                if pause is None:
+                    raise
+                self._say_what_is_waited_for(request.model, error)
+            except EndpointDown as error:
+                message = f"not asked: the endpoint has not answered for {self._patience / 60:.3g} min"
+                raise TransportError(message, transient=False, unsent=True) from error
+            await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _attempt(
@@ -156,7 +165,7 @@ class Client:
             if ticket is None:
                 raise _BudgetSpent
             await self._limiter.pause_over()
-            started = time.perf_counter()
+            sent, started = asyncio.get_running_loop().time(), time.perf_counter()
             call = Call(
                 key=key[:16],
                 purpose=request.purpose,
@@ -169,8 +178,7 @@ class Client:
             try:
                 reply = await self._send_in_time(request, messages)
             except TransportError as error:
-                if error.status == 429:
-                    self._limiter.throttled(error.retry_after)
+                self._tell_limiter(error, sent)
                 call = replace(call, status=error.status, error=str(error))
                 await self._record(call, started, ticket, billed=None if may_be_billed(error) else False)
                 await self._ledger.flushed()
@@ -179,7 +187,9 @@ class Client:
                 call = replace(call, error="interrupted before the answer came")
                 await self._record(call, started, ticket, billed=None)
                 raise
-            self._limiter.succeeded()
+            self._limiter.succeeded(sent, time.perf_counter() - started)
+            self._permanent.answered(request.model)
+            self._noticed = False
         completion = understand(reply, request.answer)
         call = replace(
             call,
@@ -195,6 +205,21 @@ class Client:
             self._cache.put(key, reply)
         await self._ledger.flushed()
         return completion
+
+    def _tell_limiter(self, error: TransportError, sent: float) -> None:
+        if error.transient and error.status == 429:
+            self._limiter.throttled(error.retry_after, sent)
+        elif error.transient:
+            self._limiter.failed(sent, hung=error.status == 408, retry_after=error.retry_after)
+        elif error.status is not None:
+            self._limiter.answered(sent)
+
+    def _say_what_is_waited_for(self, model: str, error: TransportError) -> None:
+        failing = self._limiter.breaker.failing_for(asyncio.get_running_loop().time())
+        if self._notice is not None and not self._noticed and failing >= min(_A_WHILE, self._patience / 2):
+            self._noticed = True
+            wait = f"it is tried again for {self._patience / 60:.3g} min (patience=)"
+            self._notice(f"{model} has not answered for {failing:.0f} s ({error}): {wait}")
 
     async def _record(self, call: Call, started: float, ticket: int, *, billed: bool | None) -> None:
         """Write `call` into the ledger and settle its budget; `billed` is None where nobody can know."""
@@ -234,15 +259,5 @@ def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[di
     return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]
 
 
-def _stop(state: RetryCallState) -> bool:
-    """Give up after so many attempts; sooner where each of them takes the whole timeout."""
-    error = state.outcome.exception() if state.outcome is not None else None
-    hung = isinstance(error, TransportError) and error.status == 408
-    return state.attempt_number >= (_HUNG_ATTEMPTS if hung else _ATTEMPTS)
-
-
-def _wait(state: RetryCallState) -> float:
-    """Back off exponentially with jitter, and never less than the server asked for."""
-    error = state.outcome.exception() if state.outcome is not None else None
-    asked = error.retry_after if isinstance(error, TransportError) else None
-    return max(asked or 0.0, _BACKOFF(state))
+def _outcome_of(error: TransportError) -> Outcome:
+    return "too_long" if error.too_long else "refused" if error.refused else "transport"

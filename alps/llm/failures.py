@@ -1,62 +1,97 @@
 """What an error of litellm means: whether to ask again, when, and whether any later call can go through."""
 
-import math
-import time
-from contextlib import suppress
-from email.utils import parsedate_to_datetime
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
-from alps.llm.redirects import Refused
+from alps.llm.exchange import Exchange
+from alps.llm.ratelimits import seconds_asked, seconds_to_reset
 from alps.llm.secrets import redact
 from alps.llm.types import TransportError
 
 _LONGEST_WAIT = 3600.0
 """Seconds; a provider that asks for more has a quota for the day."""
+_TRANSIENT = (408, 409, 425, 429)
+_OF_THE_REQUEST = (400, 413, 422)
+_NO_MONEY = re.compile(
+    r"insufficient[ _-]?(quota|balance|funds?|credits?)|(credit|account|prepaid) balance|balance is (too low|not enough)"
+    r"|(no|out of|not enough|run out of|more) credits?\b|billing[ _-]?(hard[ _-]?limit|not[ _-]?active)|in arrears"
+    r"|payment (is )?required|spend(ing)?[ _-]?limit|budget has been exceeded",
+    re.IGNORECASE,
+)
+"""What providers say where an account has no money left, whatever the status."""
+_TOO_LONG = re.compile(
+    r"context[ _-]?(length|window|size|limit)|maximum (input|prompt|sequence|model) (length|tokens)"
+    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt )?tokens"
+    r"|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed|string too long|payload too large"
+    r"|reduce the (length|size) of|request (entity )?too large",
+    re.IGNORECASE,
+)
+_OF_THE_ANSWER = re.compile(r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)")
+_PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
+"""Packages whose name is not that of the module that is missed."""
 
 
-def transport_error(kinds: Any, error: Any, model: str) -> TransportError:
-    """Return what `error`, raised by whatever client litellm used, means; `kinds` are litellm's exceptions."""
-    status, unsent = _http_status(kinds, error)
-    text = str(error)
-    detail = text.partition("Exception - ")[2] or text  # litellm names its classes up to three times before
-    message = redact(f"{type(error).__name__}: {detail}").splitlines()[0][:300]
-    retry_after = _retry_after(error)
-    fatal = _fatal(kinds, error, f"model '{model}'", message, retry_after)
-    transient = isinstance(
-        error,
-        (
-            kinds.RateLimitError,
-            kinds.InternalServerError,
-            kinds.ServiceUnavailableError,
-            kinds.BadGatewayError,
-            kinds.Timeout,
-            kinds.APIConnectionError,
-        ),
-    ) or (status is not None and (status >= 500 or status in (408, 409, 425)))
+def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> TransportError:
+    """Return what `error`, raised by whatever client litellm used, means.
+
+    Args:
+        kinds: litellm's exceptions.
+        error: What it raised.
+        model: Who was asked.
+        exchange: What the server answered, which is believed rather than what litellm makes of it.
+    """
+    status, unsent = _http_status(kinds, error, exchange)
+    answered = status is not None and status < 300
+    detail = _detail(error, exchange) if not answered else f"its body can't be read: {_detail(error, exchange)}"
+    message = redact(f"{type(error).__name__}: {detail}" if not answered else f"HTTP {status}: {detail}")
+    message = message.splitlines()[0][:300]
+    said = f"{error} {exchange.body.decode(errors='replace')}" if not answered else ""
+    retry_after = _retry_after(error, exchange, status)
+    too_long = _is_too_long(kinds, error, status, said)
+    fatal = None if too_long or answered else _fatal(kinds, error, model, status, message, said, retry_after)
+    transient = answered or _may_pass(kinds, error, status, exchange)
     return TransportError(
         message,
-        transient=transient and fatal is None,
+        transient=transient and fatal is None and not too_long,
         status=status,
         unsent=unsent,
         retry_after=retry_after,
-        refused=isinstance(error, kinds.ContentPolicyViolationError),
+        refused=isinstance(error, kinds.ContentPolicyViolationError) and not answered,
+        too_long=too_long,
+        answered=answered,
         fatal=fatal,
     )
 
 
-def redirected(refused: Refused) -> TransportError:
+def redirected(exchange: Exchange) -> TransportError:
     """Return the error for an endpoint that answers with a redirect."""
-    where = redact(refused.host)[:200] or "an address that it does not name"
-    message = f"HTTP {refused.status}: the endpoint redirects to {where}, which is not followed; ask that one itself"
-    return TransportError(message, transient=False, status=refused.status)
+    where = redact(exchange.redirect or "")[:200] or "an address that it does not name"
+    message = f"HTTP {exchange.status}: the endpoint redirects to {where}, which is not followed; ask that one itself"
+    return TransportError(message, transient=False, status=exchange.status)
 
 
-def _fatal(kinds: Any, error: Any, who: str, message: str, retry_after: float | None) -> AlpsError | None:
+def _detail(error: Any, exchange: Exchange) -> str:
+    if exchange.problem is not None:
+        return exchange.problem
+    text = str(error)
+    return text.partition("Exception - ")[2] or text or type(error).__name__  # litellm names its classes before
+
+
+def _fatal(
+    kinds: Any, error: Any, model: str, status: int | None, message: str, said: str, retry_after: float | None
+) -> AlpsError | None:
     """Return what to end the run with, where no later call can go through either."""
+    who = f"model '{model}'"
     if retry_after is not None and retry_after > _LONGEST_WAIT:
         wait = f"asks to wait {retry_after / 3600:,.1f} hours"
         return QuotaError(f"{who}: the provider {wait} ({message}); the same command goes on then")
+    if status == 402 or (status is not None and 400 <= status < 500 and _NO_MONEY.search(said)):
+        return QuotaError(f"{who}: the account has no money or quota left ({message}); the same command goes on then")
+    if (missing := _missing_module(error)) is not None:
+        package = _PACKAGES.get(missing, missing)
+        return UsageError(f"{who}: it needs a Python package that is not installed: pip install {package} ({message})")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         return CredentialError(f"{who}: the provider refused the key ({message})")
     if isinstance(error, kinds.NotFoundError):
@@ -64,39 +99,88 @@ def _fatal(kinds: Any, error: Any, who: str, message: str, retry_after: float | 
     return None
 
 
-def _http_status(kinds: Any, error: Any) -> tuple[int | None, bool]:
+def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
+    """Tell whether the request itself is longer than the model or the server takes, which asking again can't mend.
+
+    A 429 says so where one request is larger than the limit of a minute.
+    """
+    if status == 413:
+        return True
+    if status is not None and status not in (*_OF_THE_REQUEST, 429):
+        return False
+    if isinstance(error, kinds.ContextWindowExceededError):
+        return True
+    if status == 429:
+        return "request too large" in said.lower()
+    return bool(status is not None and _TOO_LONG.search(said) and not _OF_THE_ANSWER.search(said))
+
+
+def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) -> bool:
+    """Tell whether the same request may go through later."""
+    if status is not None and exchange.status is not None:
+        return status >= 500 or status in _TRANSIENT
+    if exchange.status is None and _is_of_our_side(error):
+        return False
+    passing = (
+        *(kinds.RateLimitError, kinds.InternalServerError, kinds.ServiceUnavailableError, kinds.BadGatewayError),
+        *(kinds.Timeout, kinds.APIConnectionError),
+    )
+    return isinstance(error, passing) or (status is not None and (status >= 500 or status in _TRANSIENT))
+
+
+def _is_of_our_side(error: BaseException) -> bool:
+    """Tell whether code of this machine failed before anything was sent, as it would each time."""
+    import httpx
+
+    causes = list(_causes(error))
+    if any(isinstance(cause, httpx.TransportError | OSError) for cause in causes):
+        return False
+    ours = ImportError, TypeError, AttributeError, LookupError, NotImplementedError, ValueError, NameError
+    return any(type(cause).__module__ in ("builtins", "pydantic_core") and isinstance(cause, ours) for cause in causes)
+
+
+def _missing_module(error: BaseException) -> str | None:
+    """Return the top-level name of a module that is not installed, where that is what failed."""
+    for cause in _causes(error):
+        if isinstance(cause, ImportError):
+            name = cause.name or str(cause)
+            return name.partition(".")[0] or None
+    named = re.search(r"No module named '(\w+)", str(error))
+    return named[1] if named is not None else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None, bool]:
     """Return the status that a server gave, None where it gave none, and whether it was never reached.
 
     litellm makes up a status for connections that broke.
     """
     import httpx
 
+    if exchange.status is not None:
+        return exchange.status, False
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) else None
     if isinstance(error, kinds.Timeout):
         return status or 408, False
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, httpx.TransportError):
             return None, isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-        cause = cause.__cause__ or cause.__context__
     return status, False
 
 
-def _retry_after(error: Any) -> float | None:
-    """Return the seconds that a Retry-After header asks for, given as seconds or as a date."""
-    response = getattr(error, "response", None)
-    for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
-        value = (headers or {}).get("retry-after")
-        if value is not None:
-            return _seconds(value)
-    return None
-
-
-def _seconds(value: str) -> float | None:
-    with suppress(ValueError):
-        seconds = float(value)
-        return max(0.0, seconds) if math.isfinite(seconds) else None
-    with suppress(ValueError, TypeError):
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    return None
+def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | None:
+    """Return the seconds that the server asks to wait; where it only says when its limit is reset, until then."""
+    headers = dict(exchange.headers)
+    for more in (getattr(error, "litellm_response_headers", None), getattr(getattr(error, "response", None), "headers", None)):
+        headers = {**{str(name).lower(): str(value) for name, value in (more or {}).items()}, **headers}
+    body = exchange.body.decode(errors="replace") if status == 429 else ""
+    asked = seconds_asked(headers, body)
+    return seconds_to_reset(headers) if asked is None and status == 429 else asked

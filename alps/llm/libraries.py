@@ -20,6 +20,9 @@ def libraries() -> SimpleNamespace:
     for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
         del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # litellm opens 500 connections a host; of more requests at once the rest would wait inside `timeout`.
+    os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT_PER_HOST", "2048")
+    os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT", "4096")
     for name in ("instructor", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())

@@ -1,12 +1,22 @@
 """How many requests may be under way at once, learnt from the server's answers."""
 
 import asyncio
+import math
+import time
 from collections import deque
+
+from alps.llm.breaker import Breaker
 
 _CUT_EVERY = 1.0
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
-_RELEASE = 0.5
+_RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
+_SLOWER = 2.0
+"""Answers that take so many times as long say that more requests at once would only wait at the server."""
+
+
+class EndpointDown(Exception):
+    """The endpoint has answered nothing for longer than anybody is to wait for it: the request was not sent."""
 
 
 class Limiter:
@@ -18,21 +28,43 @@ class Limiter:
     nothing starts before the time the server asked for has passed, and then not everything at once. Additive increase
     and multiplicative decrease as in Chiu and Jain, «Analysis of the increase and decrease algorithms for congestion
     avoidance in computer networks», 1989; the memory of where it failed as in Ha, Rhee and Xu, «CUBIC», 2008.
+
+    Where the endpoint answers nothing at all, the breaker has a single request sent at a time; after the first answer
+    the others follow over a while that is a tenth of the outage.
+
+    Args:
+        most: The most requests at once.
+        start: Where to start below `most`: the level doubles while nothing fails and answers take no longer.
+        patience: Seconds without any answer after which waiting requests are given up.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, start: int | None = None, patience: float = math.inf) -> None:
         if most < 1:
             raise ValueError(f"most must be >= 1, got {most}")
         self.most = most
-        self.allowed = float(most)
-        self._running = self._answered = 0
+        self.allowed = float(most if start is None else min(start, most))
+        self.breaker = Breaker(patience)
+        self._doubling = start is not None
+        self._running = self._answered = self._before = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ceiling, self._least = float("inf"), 1.0
-        self._paused_until = self._cut_at = self._hold_until = float("-inf")
+        self._released = self._cut_at = self._hold_until = float("-inf")
+        self._release = _RELEASE
+        self._round = 0.0
+        self._timed = 0
+        self._quickest = math.inf
+        self._scarce, self._scarce_until = math.inf, -math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> None:
-        """Wait for a place."""
+        """Wait for a place.
+
+        Raises:
+            EndpointDown: If the endpoint was given up, and it is not time for the next probe.
+        """
+        now = _now()
+        if self.breaker.gave_up(now) and now < self.breaker.resumes_at:
+            raise EndpointDown
         if not self._waiting and self._may_start():
             self._running += 1
             return
@@ -55,25 +87,64 @@ class Limiter:
     async def pause_over(self) -> None:
         """Wait, with a place taken, until the time that the server has asked for since then has passed."""
         loop = asyncio.get_running_loop()
-        while (left := self._paused_until - loop.time()) > 0:
+        while (left := self.breaker.resumes_at - loop.time()) > 0:
             await asyncio.sleep(left)
 
-    def succeeded(self) -> None:
-        """Tell that a request was answered."""
+    def answered(self, started: float = -math.inf) -> None:
+        """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint works."""
+        now = _now()
+        tripped_at = self.breaker.tripped_at
+        self._reported(started)
+        if self.breaker.answered(started, now) and tripped_at is not None:
+            self._released = now
+            self._release = min(max(_RELEASE, (now - tripped_at) / 10), _SLOWEST_RELEASE)
+            self._wake()
+
+    def succeeded(self, started: float = -math.inf, seconds: float | None = None) -> None:
+        """Tell that a request, sent at `started`, was answered well, after so many seconds."""
+        self.answered(started)
         if 0 < self._running < int(self.allowed):  # places that stand empty tell nothing
             return
         self._answered += 1
+        if seconds is not None:
+            self._time(seconds)
+        if self._doubling:
+            self.allowed = min(self.most, self.allowed + 1)
+            return
         left = self._ceiling - 1 - self.allowed
         if left < 0:
-            if asyncio.get_running_loop().time() < self._hold_until:
+            if _now() < self._hold_until:
                 return
             self._ceiling = float("inf")
         gain = max(1.0, left / 2) if self._ceiling < float("inf") else 1.0
         self.allowed = min(self.most, self.allowed + gain / self.allowed)
 
-    def throttled(self, retry_after: float | None) -> None:
+    def throttled(self, retry_after: float | None, started: float = -math.inf) -> None:
         """Tell that the server answered 429; `retry_after` is in seconds."""
-        now = asyncio.get_running_loop().time()
+        now = _now()
+        self._doubling = False
+        if self.breaker.tripped_at is None:  # a closed window says nothing of how many at once are too many
+            self._cut(now, retry_after)
+        if retry_after:
+            self.breaker.wait_until(now + retry_after)
+        self._fail(started, now, rejected=True)
+
+    def failed(self, started: float, *, hung: bool = False, retry_after: float | None = None) -> None:
+        """Tell that a request failed in a way that may pass; `hung` where no answer came in time."""
+        now = _now()
+        self._doubling = False
+        if retry_after:
+            self.breaker.wait_until(now + retry_after)
+        if hung and self.breaker.tripped_at is None:  # too many at once wait at the server for too long
+            self._cut(now, None)
+        self._fail(started, now, rejected=False)
+
+    def told(self, remaining: float, seconds: float) -> None:
+        """Tell what the server says is left of its limit, until it is reset after so many seconds."""
+        self._scarce = remaining
+        self._scarce_until = _now() + seconds
+
+    def _cut(self, now: float, retry_after: float | None) -> None:
         if now - self._cut_at >= _CUT_EVERY:  # a burst of 429s is one signal, not many
             near = self._answered >= int(self.allowed) - 1
             self._ceiling = self.allowed if near else self._ceiling * _BACK_OFF
@@ -83,17 +154,50 @@ class Limiter:
         if 1 < self._running <= self.allowed:  # of a burst, those that still run were taken
             self.allowed = max(self._least, self._running - 1.0)
         self._answered = 0
-        if retry_after:
-            self._paused_until = max(self._paused_until, now + retry_after)
+
+    def _fail(self, started: float, now: float, *, rejected: bool) -> None:
+        tripped = self.breaker.tripped_at is not None
+        self._reported(started)
+        self.breaker.failed(started, now, rejected=rejected)
+        if not tripped and self.breaker.tripped_at is not None:
+            self._before = max(0, self._running - 1)
+        if self.breaker.gave_up(now):
+            while self._waiting:
+                place = self._waiting.popleft()
+                if not place.done():
+                    place.set_exception(EndpointDown())
+
+    def _reported(self, started: float) -> None:
+        """Count down the requests that were under way when the breaker tripped."""
+        tripped_at = self.breaker.tripped_at
+        if tripped_at is not None and started < tripped_at:
+            self._before = max(0, self._before - 1)
+
+    def _time(self, seconds: float) -> None:
+        """Stop growing where a whole round of answers took longer than the quickest round did."""
+        self._round, self._timed = self._round + seconds, self._timed + 1
+        if self._timed < int(self.allowed):
+            return
+        mean, self._round, self._timed = self._round / self._timed, 0.0, 0
+        if self._doubling and mean > _SLOWER * self._quickest:
+            self._doubling, self._ceiling = False, self.allowed
+            self._hold_until = _now() + _HOLD
+        self._quickest = min(self._quickest, mean)
 
     def _room(self, now: float) -> float:
         """Return how many may run now: after a pause one, and soon all that are allowed."""
-        if now < self._paused_until:
+        breaker = self.breaker
+        if now < breaker.resumes_at:
             return 0.0
-        return min(self.allowed, 1 + self.allowed * (now - self._paused_until) / _RELEASE)
+        if breaker.tripped_at is not None:
+            return 1.0 + min(self._before, self._running)
+        since = now - max(breaker.resumes_at, self._released)
+        room = min(self.allowed, 1 + self.allowed * since / self._release)
+        known = min(breaker.window.left(now), self._scarce if now < self._scarce_until else math.inf)
+        return min(room, max(1.0, known))
 
     def _may_start(self) -> bool:
-        return self._running < int(self._room(asyncio.get_running_loop().time()))
+        return self._running < int(self._room(_now()))
 
     def _wake(self) -> None:
         while self._waiting and self._may_start():
@@ -104,6 +208,19 @@ class Limiter:
         loop = asyncio.get_running_loop()
         now = loop.time()
         waits = bool(self._waiting) and self._room(now) < self.allowed
-        if waits and (self._timer is None or self._timer.when() <= now):
-            later = now + _RELEASE / self.allowed
-            self._timer = loop.call_at(max(self._paused_until, later), self._wake)
+        if not waits:
+            return
+        due = max(self.breaker.resumes_at, now + self._release / self.allowed)
+        if self._timer is not None and now < self._timer.when():
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._wake)
+
+
+def _now() -> float:
+    """Return the time of the loop, which is the monotonic clock where none runs."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return time.monotonic()

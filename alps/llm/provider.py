@@ -6,6 +6,7 @@ Retries are the client's: litellm and instructor are told to make exactly one re
 import functools
 import json
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,15 +14,30 @@ from pydantic import BaseModel
 
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
+from alps.llm.ratelimits import requests_left
 from alps.llm.redirects import following_none
 from alps.llm.served import read_reply
 from alps.llm.types import Reply, Request
 
 _PLACEHOLDER_KEY = "not-needed"
+_LATER = 60.0
+"""Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which bounds its parts."""
 
 
-async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+async def send(
+    request: Request[Any],
+    messages: list[dict[str, str]],
+    *,
+    timeout: float | None = None,
+    told: Callable[[float, float], None] | None = None,
+) -> Reply:
     """Make one HTTP request and return what came back, well-formed or not.
+
+    Args:
+        request: What is asked.
+        messages: The messages, those of the request or more.
+        timeout: Seconds that the caller waits; litellm would give up after 600.
+        told: Is given how many requests are left and in how many seconds their limit is reset, where the answer says.
 
     Raises:
         TransportError: If no answer came. Its `fatal` is what ends the run where no later call can go through either: a
@@ -35,15 +51,20 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
         options["api_base"] = request.api_base
         if loaded.litellm.validate_environment(request.model)["missing_keys"]:
             options["api_key"] = _PLACEHOLDER_KEY
+    if timeout is not None:
+        options["timeout"] = timeout + _LATER
     if request.answer is not None:
         options |= json.loads(_shaped(request.answer.schema))
-    with following_none() as refused:
+    with following_none() as exchange:
         try:
-            return read_reply(await loaded.litellm.acompletion(max_retries=0, **options), request.model)
+            reply = read_reply(await loaded.litellm.acompletion(max_retries=0, **options), request.model)
         except Exception as error:  # whatever a provider's client raises, no answer was heard
-            if refused.status is not None:
-                raise redirected(refused) from error
-            raise transport_error(loaded.litellm.exceptions, error, request.model) from error
+            if exchange.redirect is not None:
+                raise redirected(exchange) from error
+            raise transport_error(loaded.litellm.exceptions, error, request.model, exchange) from error
+    if told is not None and (left := requests_left(exchange.headers)) is not None:
+        told(*left)
+    return reply
 
 
 def _encodable(text: str) -> str:

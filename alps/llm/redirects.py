@@ -2,46 +2,31 @@
 
 HTTP clients drop `Authorization` when a redirect leaves the host. They go on sending `x-api-key`, `api-key`,
 `x-goog-api-key` and, after 307 and 308, the body. litellm makes its clients itself, of several libraries, and has them
-follow redirects, so the libraries are told, and only while a model is asked: downloads need redirects.
+follow redirects, so the libraries are told, and only while a model is asked: downloads need redirects. The same
+clients are where an answer is met as it comes, so that what it says is noted, and its body bounded, here.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
-
-@dataclass
-class Refused:
-    """The redirect that an endpoint answered with; `status` is None while there was none."""
-
-    status: int | None = None
-    host: str = ""
-
-    def note(self, status: int, asked: str, location: str) -> None:
-        """Keep what an error message names: of the new address only the host, as the rest may hold a key."""
-        self.status, self.host = status, urlsplit(urljoin(asked, location)).netloc.rpartition("@")[2]
+from alps.llm.exchange import Exchange, ask_for_plain, current, read, read_aiohttp, read_async
 
 
 class RedirectError(Exception):
     """An endpoint answered with a redirect."""
 
 
-_asking: ContextVar[Refused | None] = ContextVar("asking", default=None)
-
-
 @contextmanager
-def following_none() -> Iterator[Refused]:
-    """Let no request that is made inside follow a redirect; what is yielded tells of one that was met."""
-    refused = Refused()
-    token = _asking.set(refused)
+def following_none() -> Iterator[Exchange]:
+    """Let no request that is made inside follow a redirect; what is yielded tells what was answered."""
+    exchange = Exchange()
+    token = current.set(exchange)
     try:
-        yield refused
+        yield exchange
     finally:
-        _asking.reset(token)
+        current.reset(token)
 
 
 def teach_clients() -> None:
@@ -60,15 +45,18 @@ def teach_clients() -> None:
 def _refusing(send: Any) -> Any:
     @wraps(send)
     def sent(client: Any, request: Any, **options: Any) -> Any:
-        refused = _asking.get()
-        if refused is None:
+        exchange = current.get()
+        if exchange is None:
             return send(client, request, **options)
-        response = send(client, request, **{**options, "follow_redirects": False})
+        exchange.begin()
+        ask_for_plain(request.headers)
+        response = send(client, request, **{**options, "follow_redirects": False, "stream": True})
+        exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             response.close()
-            refused.note(response.status_code, str(request.url), response.headers.get("location", ""))
+            exchange.redirected(str(request.url))
             raise RedirectError
-        return response
+        return read(response, exchange)
 
     return sent
 
@@ -76,15 +64,18 @@ def _refusing(send: Any) -> Any:
 def _refusing_async(send: Any) -> Any:
     @wraps(send)
     async def sent(client: Any, request: Any, **options: Any) -> Any:
-        refused = _asking.get()
-        if refused is None:
+        exchange = current.get()
+        if exchange is None:
             return await send(client, request, **options)
-        response = await send(client, request, **{**options, "follow_redirects": False})
+        exchange.begin()
+        ask_for_plain(request.headers)
+        response = await send(client, request, **{**options, "follow_redirects": False, "stream": True})
+        exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             await response.aclose()
-            refused.note(response.status_code, str(request.url), response.headers.get("location", ""))
+            exchange.redirected(str(request.url))
             raise RedirectError
-        return response
+        return await read_async(response, exchange)
 
     return sent
 
@@ -92,14 +83,18 @@ def _refusing_async(send: Any) -> Any:
 def _refusing_aiohttp(request: Any) -> Any:
     @wraps(request)
     async def requested(session: Any, method: str, url: Any, **options: Any) -> Any:
-        refused = _asking.get()
-        if refused is None:
+        exchange = current.get()
+        if exchange is None:
             return await request(session, method, url, **options)
+        exchange.begin()
         response = await request(session, method, url, **{**options, "allow_redirects": False})
+        exchange.note(response.status, response.headers)
         if 300 <= response.status < 400:
             response.close()
-            refused.note(response.status, str(url), response.headers.get("location", ""))
+            exchange.redirected(str(url))
             raise RedirectError
-        return response
+        if options.get("auto_decompress") is False:  # asked by a client of httpx, which reads it
+            return response
+        return await read_aiohttp(response, exchange)
 
     return requested

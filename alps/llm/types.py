@@ -116,6 +116,8 @@ class TransportError(Exception):
         unsent: Whether no connection came about, so that nobody can have answered.
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
+        too_long: Whether the request is longer than the model or the server takes.
+        answered: Whether a 200 came whose body can't be read, which may be billed.
         fatal: What to end the run with, where no later call can go through either.
     """
 
@@ -128,8 +130,11 @@ class TransportError(Exception):
         unsent: bool = False,
         retry_after: float | None = None,
         refused: bool = False,
+        too_long: bool = False,
+        answered: bool = False,
         fatal: AlpsError | None = None,
     ) -> None:
         super().__init__(message)
         self.transient, self.status, self.unsent = transient, status, unsent
         self.retry_after, self.refused, self.fatal = retry_after, refused, fatal
+        self.too_long, self.answered = too_long, answered

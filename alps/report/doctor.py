@@ -37,7 +37,6 @@ LIBRARIES = (
     "regex",
     "confusable-homoglyphs",
     "json-repair",
-    "tenacity",
     "platformdirs",
     "datasets",
     "huggingface_hub",

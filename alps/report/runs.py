@@ -22,6 +22,7 @@ MEANINGS = {
     "transport": "no answer came: network, server or rate limit",
     "budget": "not asked: what the run may spend was spent",
     "refused": "the model, or its provider, declined to answer",
+    "too_long": "longer than the model, or its server, takes",
     "truncated": "cut off before anything complete could be read",
     "unparsable": "no JSON that can be read, even after mending",
     "invalid": "JSON, but not in the form that was asked for",

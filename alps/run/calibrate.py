@@ -263,7 +263,7 @@ async def _ask_all(
                         heard[item.item_id] = await _once(asked, item, journal, judge.name)
                         progress(heard[item.item_id].outcome == "ok")
 
-                async with stopping_together(work() for _ in range(2 * settings.concurrency)) as workers:
+                async with stopping_together(work() for _ in range(settings.workers)) as workers:
                     await asyncio.gather(*workers)
             journal.settle(item.item_id for item in items)
             rows = [row for item in items if (row := journal.get(item.item_id)) is not None]

@@ -188,7 +188,15 @@ def _open_cache() -> "Cache | None":
 def _client(settings: AskSettings, ledger: Ledger, cache: "Cache | None", budget: "Budget | None") -> "Client":
     from alps.llm import Client
 
-    return Client(concurrency=settings.concurrency, ledger=ledger, cache=cache, timeout=settings.timeout, budget=budget)
+    return Client(
+        concurrency=settings.at_once,
+        ledger=ledger,
+        cache=cache,
+        timeout=settings.timeout,
+        budget=budget,
+        patience=settings.patience,
+        notice=_say,
+    )
 
 
 def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client") -> tuple[tuple[System, ...], ...]:
@@ -280,4 +288,8 @@ def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str
 @cache
 def _say_once(line: str) -> None:
     """Say something on stderr, however often it is checked before a run begins."""
+    _say(line)
+
+
+def _say(line: str) -> None:
     click.echo(f"alps: {line}", err=True)

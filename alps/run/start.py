@@ -360,7 +360,7 @@ async def _run(
             options=JudgingOptions(extras=settings.extras == "judge"),
             floor_judge=floor_judge,
             journals=journals,
-            workers=2 * settings.concurrency,
+            workers=settings.workers,
         )
         try:
             total = data.n * settings.repeats

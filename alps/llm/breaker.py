@@ -1,0 +1,172 @@
+"""The circuit breaker of one endpoint, and the rate-limit window that it learns.
+
+Neither has a clock: times are seconds of the caller's, so that tests need not wait.
+"""
+
+import math
+import random
+
+_FAILURES = 5
+"""So many failures in a row, without one answer, are an outage."""
+_REJECTIONS = 3
+"""So many requests that started after a first 429 and were rejected, too: waiting a moment is not enough."""
+_FIRST, _FIRST_REJECTED = 1.0, 0.5
+_LONGEST, _LONGEST_REJECTED = 60.0, 5.0
+_A_MINUTE = 75.0
+"""Most limits are per minute, and a little more: for so long a closed window is looked at every few seconds."""
+_IS_A_WINDOW = 2.5
+"""Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing to wait for."""
+_LONGEST_PERIOD = 90.0
+_SOONER = 0.97
+_STEP = 0.02
+_BEYOND = 1.25
+
+
+class Window:
+    """A rate limit that starts anew at fixed times, learnt from when answers stop and when they come again.
+
+    Providers with such limits often send no Retry-After. Once one window has been seen whole, the next is asked no
+    sooner than it opens, and no more than the last one took before it is seen whether there is more.
+    """
+
+    def __init__(self) -> None:
+        self.period: float | None = None
+        self.opened: float | None = None
+        self.quota = math.inf
+        self._answered = 0
+
+    def answered(self, started: float, now: float) -> None:
+        """Count an answer to a request that was sent at `started`."""
+        if self.opened is None:
+            self.opened = started
+        if self.left(now) <= 0:
+            self.quota = _BEYOND * self.quota + 1
+        self._answered += 1
+
+    def left(self, now: float) -> float:
+        """Return how many more answers this window is known to give."""
+        if self.period is None or self.opened is None:
+            return math.inf
+        if now >= self.opened + self.period:
+            self.opened += self.period * ((now - self.opened) // self.period)
+            self._answered = 0
+        return self.quota - self._answered
+
+    def next_opening(self, now: float) -> float | None:
+        """Return when the next window opens; None where that is not known."""
+        if self.period is None or self.opened is None:
+            return None
+        return self.opened + self.period * (1 + (now - self.opened) // self.period)
+
+    def reopened(self, started: float, closed_at: float, *, at_once: bool) -> None:
+        """Learn from the first answer after rejections: `at_once` where the first request that was sent got it.
+
+        That one may have been sent too late, so that the next is sent a little sooner.
+        """
+        if self.opened is None or started - closed_at < _IS_A_WINDOW:
+            self.period, self.quota = None, math.inf
+        else:
+            measured = started - self.opened
+            if self.period is None or measured < 1.5 * self.period:  # else whole windows went by unused
+                self.period = min(measured * (_SOONER if at_once else 1.0), _LONGEST_PERIOD)
+                self.quota = self._answered
+        self.opened, self._answered = started, 0
+
+
+class Breaker:
+    """Stops an endpoint's requests after failures in a row, and sends one at a time until one is answered.
+
+    Pauses double up to a minute; where all that is wrong is a rate limit, up to 5 seconds for the first minute.
+
+    Attributes:
+        resumes_at: Nothing is to be sent before.
+        tripped_at: Since when only probes are sent; None where all is well.
+        last_answer: When the endpoint last answered anything.
+
+    Args:
+        patience: Seconds without any answer after which the endpoint is given up, but for one probe a minute.
+    """
+
+    def __init__(self, patience: float = math.inf) -> None:
+        self.resumes_at = self.last_answer = -math.inf
+        self.tripped_at: float | None = None
+        self.window = Window()
+        self._patience = patience
+        self._failing_since: float | None = None
+        self._rejecting_since: float | None = None
+        self._failures = self._rejections = self._probes = 0
+        self._pause = 0.0
+        self._limited = False
+
+    def failing_for(self, now: float) -> float:
+        """Return for how long the endpoint has answered nothing, from its first failure on."""
+        return 0.0 if self._failing_since is None else now - self._failing_since
+
+    def gave_up(self, now: float) -> bool:
+        """Tell whether an outage has outlasted the patience."""
+        return self.tripped_at is not None and self.failing_for(now) >= self._patience
+
+    def answered(self, started: float, now: float) -> bool:
+        """Tell of an answer to a request that was sent at `started`; return whether it ended an outage."""
+        self.last_answer, self._failing_since, self._failures = now, None, 0
+        if self.tripped_at is None:
+            if self._rejecting_since is not None and started >= self._rejecting_since:
+                self._rejecting_since = None
+            self.window.answered(started, now)
+            return False
+        if started < self.tripped_at:  # sent before, so that it says nothing of how it is now
+            return False
+        if self._limited:
+            self.window.reopened(started, self.tripped_at, at_once=self._probes == 0)
+        self.window.answered(started, now)
+        self.tripped_at = self._rejecting_since = None
+        return True
+
+    def failed(self, started: float, now: float, *, rejected: bool) -> None:
+        """Tell of a failure that may pass, or of a 429 (`rejected`)."""
+        self._failing_since = now if self._failing_since is None else self._failing_since
+        if self.tripped_at is not None:
+            if started >= self.tripped_at:
+                self._limited = rejected
+                self._probe_again(now)
+        elif rejected:
+            self._rejected(started, now)
+        else:
+            self._failures += 1
+            if self._failures >= _FAILURES:
+                self._trip(now, limited=False)
+
+    def wait_until(self, when: float) -> None:
+        """Send nothing before `when`, as the server has asked."""
+        self.resumes_at = max(self.resumes_at, when)
+
+    def _rejected(self, started: float, now: float) -> None:
+        if self._rejecting_since is None:
+            self._rejecting_since, self._rejections = now, 0
+        if self.window.left(now) <= 0:  # known to be used up
+            self._trip(now, limited=True)
+        elif started >= self._rejecting_since:
+            self._rejections += 1
+            if self._rejections >= _REJECTIONS:
+                self._trip(now, limited=True)
+
+    def _trip(self, now: float, *, limited: bool) -> None:
+        self.tripped_at, self._limited, self._probes = now, limited, 0
+        self._pause = _FIRST_REJECTED if limited else _FIRST
+        opens = self.window.next_opening(now) if limited else None
+        self._resume(now, now + self._pause * random.uniform(0.9, 1.1) if opens is None else opens)
+
+    def _probe_again(self, now: float) -> None:
+        assert self.tripped_at is not None
+        self._probes += 1
+        minute = self._limited and now - self.tripped_at < _A_MINUTE
+        if minute and self.window.period is not None:
+            self._pause = max(0.5, _STEP * self.window.period)
+        else:
+            self._pause = min(2 * self._pause, _LONGEST_REJECTED if minute else _LONGEST)
+        self._resume(now, now + self._pause * random.uniform(0.9, 1.1))
+
+    def _resume(self, now: float, when: float) -> None:
+        """Set the time of the next probe; the last one within the patience is sent when it ends."""
+        ends = now - self.failing_for(now) + self._patience
+        self.resumes_at = max(self.resumes_at, min(when, ends) if now < ends else when)

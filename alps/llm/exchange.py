@@ -1,0 +1,214 @@
+"""What one request met on the wire: status and headers as they came, and a body that is bounded as it is inflated.
+
+litellm tells of failures in terms of its own: a 413 becomes a 429, headers are lost, and what its own code stumbles
+over after a good answer becomes a 500. Here stands what the server said.
+"""
+
+import zlib
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+LARGEST_BODY = 16 << 20
+"""Bytes of an answer, inflated; the longest answers of today, of 128k tokens, are below 1 MB."""
+_ENCODINGS = "gzip, deflate"
+"""Those that can be inflated bit by bit with Python's own library."""
+_KEPT = 1 << 16
+_NO_HEADERS: Mapping[str, str] = {}
+_NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
+
+
+@dataclass
+class Exchange:
+    """The last answer to a request; `status` is None while none came.
+
+    Attributes:
+        redirect: The host of a redirect, which was not followed; None where there was none.
+        body: The beginning of the body, inflated.
+        problem: Why the body was given up, None where it was read.
+    """
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    redirect: str | None = None
+    body: bytes = b""
+    problem: str | None = None
+
+    def begin(self) -> None:
+        """Forget what an earlier request, such as one for a token, was answered."""
+        self.status, self.headers, self.redirect, self.body, self.problem = None, _NO_HEADERS, None, b"", None
+
+    def note(self, status: int, headers: Any) -> None:
+        """Keep the status and the headers, by names in lower case."""
+        self.status = status
+        self.headers = {str(name).lower(): str(value) for name, value in headers.items()}
+
+    def redirected(self, asked: str) -> None:
+        """Keep what an error message names: of the new address only the host, as the rest may hold a key."""
+        self.redirect = urlsplit(urljoin(asked, self.headers.get("location", ""))).netloc.rpartition("@")[2]
+
+
+current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+
+
+class _Unreadable(Exception):
+    """A body is too large, or encoded in a way that was not asked for."""
+
+
+class Body:
+    """Collects and inflates a body; raises _Unreadable as soon as it is larger than `LARGEST_BODY`."""
+
+    def __init__(self, encoding: str) -> None:
+        names = [name.strip().lower() for name in encoding.split(",")]
+        self._layers = [_inflater(name) for name in reversed(names) if name not in ("", "identity")]
+        self._received = 0
+        self.data = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take in the next bytes."""
+        self._received += len(data)
+        for layer in self._layers:
+            try:
+                data = layer.decompress(data, LARGEST_BODY + 1)
+            except zlib.error as error:
+                raise _Unreadable(f"it can't be inflated ({error})") from error
+            if layer.unconsumed_tail:
+                raise _Unreadable(_too_large())
+        self.data += data
+        if len(self.data) > LARGEST_BODY or self._received > LARGEST_BODY:
+            raise _Unreadable(_too_large())
+
+
+def _inflater(name: str) -> Any:
+    if name in ("gzip", "x-gzip"):
+        return zlib.decompressobj(zlib.MAX_WBITS | 16)
+    if name == "deflate":
+        return _Deflate()
+    raise _Unreadable(f"it is encoded as {name[:20]!r}, which was not asked for")
+
+
+class _Deflate:
+    """Inflates zlib data, or raw deflate, which many servers send under the same name."""
+
+    def __init__(self) -> None:
+        self._layer = zlib.decompressobj()
+        self._begun = False
+
+    @property
+    def unconsumed_tail(self) -> bytes:
+        return self._layer.unconsumed_tail
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        begun, self._begun = self._begun, self._begun or bool(data)
+        try:
+            return self._layer.decompress(data, most)
+        except zlib.error:
+            if begun:
+                raise
+            self._layer = zlib.decompressobj(-zlib.MAX_WBITS)
+            return self._layer.decompress(data, most)
+
+
+def _too_large() -> str:
+    return f"it is larger than {LARGEST_BODY >> 20} MB"
+
+
+def ask_for_plain(headers: Any) -> None:
+    """Ask for no encoding that can't be inflated within a bound."""
+    headers["accept-encoding"] = _ENCODINGS
+
+
+async def read_async(response: Any, exchange: Exchange) -> Any:
+    """Return a response of httpx like `response`, read and inflated within the bound.
+
+    Raises:
+        httpx.DecodingError: If it is too large or can't be inflated.
+    """
+    try:
+        body = _body_of(response)
+        async for data in response.aiter_raw():
+            body.add(data)
+        return _whole(response, bytes(body.data), exchange)
+    except _Unreadable as error:
+        raise _given_up(response, exchange, error) from error
+    finally:
+        await response.aclose()
+
+
+def read(response: Any, exchange: Exchange) -> Any:
+    """Return a response of httpx like `response`, read and inflated within the bound.
+
+    Raises:
+        httpx.DecodingError: If it is too large or can't be inflated.
+    """
+    try:
+        body = _body_of(response)
+        for data in response.iter_raw():
+            body.add(data)
+        return _whole(response, bytes(body.data), exchange)
+    except _Unreadable as error:
+        raise _given_up(response, exchange, error) from error
+    finally:
+        response.close()
+
+
+async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
+    """Read a response of aiohttp, which inflates it piece by piece itself, within the bound.
+
+    Raises:
+        httpx.DecodingError: If it is too large.
+    """
+    body = Body("")
+    try:
+        async for data in response.content.iter_chunked(_KEPT):
+            body.add(data)
+    except _Unreadable as error:
+        response.close()
+        raise _given_up(None, exchange, error) from error
+    exchange.body = bytes(body.data[:_KEPT])
+    response._body = bytes(body.data)  # where aiohttp itself keeps what was read
+    return response
+
+
+def _body_of(response: Any) -> Body:
+    return Body(response.headers.get("content-encoding", ""))
+
+
+def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:
+    import httpx
+
+    exchange.body = data[:_KEPT]
+    headers = httpx.Headers([pair for pair in response.headers.raw if _kept(pair[0])])
+    whole = httpx.Response(
+        response.status_code,
+        headers=headers,
+        content=data,
+        request=response.request,
+        extensions=response.extensions,
+        history=response.history,
+        default_encoding=response.default_encoding,
+    )
+    whole.elapsed = _elapsed(response)
+    return whole
+
+
+def _kept(name: bytes) -> bool:
+    return name.lower().decode("latin-1") not in _NOT_OF_THE_TEXT
+
+
+def _elapsed(response: Any) -> Any:
+    import datetime
+
+    try:
+        return response.elapsed
+    except RuntimeError:  # it is known where the response was read and closed by its own client
+        return datetime.timedelta()
+
+
+def _given_up(response: Any, exchange: Exchange, error: Exception) -> Exception:
+    import httpx
+
+    exchange.problem = str(error)
+    return httpx.DecodingError(str(error), request=getattr(response, "request", None))
