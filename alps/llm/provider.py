@@ -43,7 +43,9 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if refused.status is not None:
                 raise redirected(refused) from error
-            raise transport_error(loaded.litellm.exceptions, error, request.model) from error
+            failure = transport_error(loaded.litellm.exceptions, error, request.model)
+            failure.billed = refused.answered
+            raise failure from error
 
 
 def _encodable(text: str) -> str:

@@ -16,10 +16,14 @@ from urllib.parse import urljoin, urlsplit
 
 @dataclass
 class Refused:
-    """The redirect that an endpoint answered with; `status` is None while there was none."""
+    """The redirect that an endpoint answered with; `status` is None while there was none.
+
+    `answered` tells whether the last answer began with a status of success, whatever became of its body.
+    """
 
     status: int | None = None
     host: str = ""
+    answered: bool = False
 
     def note(self, status: int, asked: str, location: str) -> None:
         """Keep what an error message names: of the new address only the host, as the rest may hold a key."""
@@ -63,7 +67,9 @@ def _refusing(send: Any) -> Any:
         refused = _asking.get()
         if refused is None:
             return send(client, request, **options)
+        refused.answered = False
         response = send(client, request, **{**options, "follow_redirects": False})
+        refused.answered = response.is_success
         if response.is_redirect:
             response.close()
             refused.note(response.status_code, str(request.url), response.headers.get("location", ""))
@@ -79,7 +85,9 @@ def _refusing_async(send: Any) -> Any:
         refused = _asking.get()
         if refused is None:
             return await send(client, request, **options)
+        refused.answered = False
         response = await send(client, request, **{**options, "follow_redirects": False})
+        refused.answered = response.is_success
         if response.is_redirect:
             await response.aclose()
             refused.note(response.status_code, str(request.url), response.headers.get("location", ""))
@@ -95,7 +103,9 @@ def _refusing_aiohttp(request: Any) -> Any:
         refused = _asking.get()
         if refused is None:
             return await request(session, method, url, **options)
+        refused.answered = False
         response = await request(session, method, url, **{**options, "allow_redirects": False})
+        refused.answered = 200 <= response.status < 300
         if 300 <= response.status < 400:
             response.close()
             refused.note(response.status, str(url), response.headers.get("location", ""))

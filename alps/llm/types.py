@@ -76,7 +76,12 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP answer of a model, as it came."""
+    """One HTTP answer of a model, as it came.
+
+    Counts of tokens are None where it told none that can be believed, and so is `cost`, in US dollars, where its price
+    is not known. `served_model`, `fingerprint`, `request_id` and `service` are what the provider says it was answered
+    by, by which build of it, under which number, and how (as `flex`).
+    """
 
     text: str | None
     finish_reason: str | None = None
@@ -84,6 +89,13 @@ class Reply:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost: float | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    served_model: str | None = None
+    fingerprint: str | None = None
+    request_id: str | None = None
+    service: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,7 @@ class TransportError(Exception):
         transient: Whether the same request may go through later.
         status: The HTTP status, None where there was none; 408 where the answer took too long.
         unsent: Whether no connection came about, so that nobody can have answered.
+        billed: Whether the server began an answer of success that could not be read: it is likely to be on the bill.
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
         fatal: What to end the run with, where no later call can go through either.
@@ -121,10 +134,11 @@ class TransportError(Exception):
         transient: bool,
         status: int | None = None,
         unsent: bool = False,
+        billed: bool = False,
         retry_after: float | None = None,
         refused: bool = False,
         fatal: AlpsError | None = None,
     ) -> None:
         super().__init__(message)
-        self.transient, self.status, self.unsent = transient, status, unsent
+        self.transient, self.status, self.unsent, self.billed = transient, status, unsent, billed
         self.retry_after, self.refused, self.fatal = retry_after, refused, fatal
