@@ -46,18 +46,12 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
     """
     from alps.run.heeded import check_run
-    from alps.run.services import unpriced
     from alps.run.start import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings, parse_words
 
     parsed = parse_words(settings, RunSettings)
     check_run(parsed)
-    if parsed.max_cost is not None:
-        for model in unpriced(parsed):
-            click.echo(
-                f"alps: the price of {model} is unknown: max_cost= can't stop it, max_total_tokens= can", err=True
-            )
     if parsed.dry_run:
         from alps.report.tables import show_estimate
 

@@ -86,7 +86,10 @@ class Asked:
 def questions(count: int) -> Iterator[dict[str, str]]:
     """Yield plain questions of about the size of the dialogues that alps is given."""
     for number in range(count):
-        yield {"input": f"Question {number}: where do I live? " + "There is a park along the river. " * 20, "target": "a"}
+        yield {
+            "input": f"Question {number}: where do I live? " + "There is a park along the river. " * 20,
+            "target": "a",
+        }
 
 
 def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:
@@ -99,7 +102,8 @@ def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:
     with running(latency=LATENCY, log=home / "log", **row.server) as server:
         if who == "alps":
             made = subprocess.run(
-                [sys.executable, str(HERE / "short_samples.py"), str(home / "data"), str(calls), str(TURNS)], check=False
+                [sys.executable, str(HERE / "short_samples.py"), str(home / "data"), str(calls), str(TURNS)],
+                check=False,
             )
             if made.returncode:
                 sys.exit("The samples could not be written.")
@@ -224,7 +228,9 @@ a 429 says nothing. alps extracts with its defaults and the lexical judge, one c
 plain questions with its own defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
 LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
     command = "python bench/outages.py inspect=PYTHON proxy=LITELLM write=yes"
-    return Section("outages", "Rate limits and outages", text, promised, command, [HEAD, *rows], [named] if named else [])
+    return Section(
+        "outages", "Rate limits and outages", text, promised, command, [HEAD, *rows], [named] if named else []
+    )
 
 
 def main() -> None:

@@ -6,11 +6,11 @@ import signal
 import pytest
 
 from alps.llm import Request
-from alps.llm.budget import Budget, worst_case
+from alps.llm.budget import Budget, first_reserve
 from alps.llm.ledger import Totals
-from alps.llm.prices import Price
+from alps.llm.rates import Price
 from tests.desk import QUESTION
-from tests.endtoend import extraction, finish, rows, run, start, task1, wait_until
+from tests.endtoend import extraction, finish, one_line, rows, run, start, task1, wait_until
 from tests.loopback import Answer, serve
 from tests.visitors import good, write_visitors
 
@@ -120,8 +120,8 @@ def test_the_tokens_allowed_are_never_exceeded(whole, tmp_path):
 
 
 def most_used(server):
-    """What a provider may count at most: a token a byte of every prompt, and the longest answer."""
-    return sum(sum(len(str(m["content"]).encode()) for m in body["messages"]) + 200 for body in server.requests)
+    """What the server would count at most: its tokens of every prompt, and the longest answer."""
+    return sum(sum(len(str(m["content"])) for m in body["messages"]) // 4 + 200 for body in server.requests)
 
 
 def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
@@ -150,26 +150,37 @@ def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path)
         assert sum(call["assumed_tokens"] for call in calls) >= most_used(server)
 
 
-def test_a_request_that_is_not_answered_in_time_may_have_been_billed_and_counts_at_its_worst(desk):
+def test_a_request_that_is_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(desk):
     request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})
     price = Price(None, None, None, "nobody")
-    most = worst_case(request, QUESTION, price).tokens
-    budget = Budget(max_cost=None, max_total_tokens=2 * most, spent=Totals(), price=lambda _: price)
+    reserve = first_reserve(request, QUESTION, price).tokens
+    budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=lambda _: price)
     completion = desk.ask(request, send=lambda *_: asyncio.Event().wait(), timeout=0.02, budget=budget)
     assert completion.outcome == "budget"
-    assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, most)] * 2
+    assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, reserve)] * 2
 
 
-def test_an_unknown_price_is_said_and_an_answer_without_bound_is_refused(tmp_path):
+@pytest.mark.parametrize("dry", ["no", "yes"])
+def test_a_cap_on_dollars_that_nothing_can_enforce_is_refused(tmp_path, dry):
     environment = {**priced(tmp_path), "ALPS_PRICES": ""}
     with serve(good) as server:
-        unbounded = run(tmp_path, *extraction(server.url, "out=out", "max_cost=1"), **environment)
-        unpriced = run(tmp_path, *extraction(server.url, *BOUNDED, "max_cost=1", "limit=1"), **environment)
-    assert unbounded.returncode == 2
-    assert "max_tokens=" in unbounded.stderr
+        words = (*extraction(server.url, "out=out", "max_cost=1"), f"dry_run={dry}")
+        error = one_line(run(tmp_path, *words, **environment))
+        assert server.requests == []
+    assert "its price is unknown, so max_cost= can't hold; give max_total_tokens= instead" in error
+    assert "prices.toml" in error
     assert not (tmp_path / "out" / "predictions.jsonl").exists()
-    assert unpriced.returncode == 0
-    assert "the price of openai/scripted is unknown" in unpriced.stderr
+
+
+def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_tokens(tmp_path):
+    environment = {**priced(tmp_path), "ALPS_PRICES": ""}
+    with serve(good) as server:
+        words = extraction(server.url, "out=out", "max_total_tokens=30000", "concurrency=1")
+        finished = run(tmp_path, *words, **environment)
+        asked = charged(server, tmp_path)[1]
+    assert finished.returncode == 3, finished.stderr
+    assert 0 < asked <= 30_000
+    assert "No cost is known of calls to openai/scripted" in " ".join(finished.stdout.split())
 
 
 def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path):

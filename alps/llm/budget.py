@@ -1,17 +1,25 @@
-"""What a run may spend, checked before each call against the worst case of everything in flight."""
+"""What a run may spend: before each call, what such calls cost is set aside for it and for everything in flight."""
 
 import asyncio
+from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
-from alps.errors import UsageError
 from alps.llm.ledger import Call, Totals
-from alps.llm.prices import Price
+from alps.llm.rates import Price
 from alps.llm.types import Request, TransportError, schema_of
 
 _PER_MESSAGE = 32
 _PER_REQUEST = 64
+_BYTES_A_TOKEN = 3
+"""English has 4.2 bytes a token under today's vocabularies, Chinese and code about 3."""
+_FIRST_ANSWER = 2_048
+"""Tokens that an answer is taken to have before enough were seen."""
+_ENOUGH = 8
+"""Answers that are seen before less than the first guess is set aside."""
+_QUANTILE, _TIMES = 0.99, 2
 
 
 @dataclass(frozen=True)
@@ -22,11 +30,43 @@ class Spending:
     cost: float = 0.0
 
 
+@dataclass
+class _Seen:
+    """What the calls of one model for one purpose have used so far."""
+
+    answers: list[int] = field(default_factory=list)
+    most_tokens_a_byte: float = 1 / _BYTES_A_TOKEN
+
+    def add(self, size: int, spent: Call) -> None:
+        """Note an answered call whose prompt took at most `size` bytes."""
+        insort(self.answers, spent.completion_tokens or 0)
+        a_byte = (spent.prompt_tokens or 0) / size
+        self.most_tokens_a_byte = min(1.0, max(self.most_tokens_a_byte, a_byte))
+
+    def answer(self) -> int:
+        """Return the tokens to set aside for an answer: twice the 99th percentile of those seen."""
+        if not self.answers:
+            return _FIRST_ANSWER
+        usual = _TIMES * self.answers[ceil(_QUANTILE * len(self.answers)) - 1]
+        return usual if len(self.answers) >= _ENOUGH else max(usual, _FIRST_ANSWER)
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A call under way, and what is set aside for it."""
+
+    reserve: Spending
+    seen: _Seen
+    size: int
+
+
 class Budget:
     """Caps on the tokens and dollars of a whole run, earlier sessions of it included.
 
-    A call may start only if everything spent, the worst case of every call in flight and its own worst case stay under
-    the caps; otherwise it waits for calls in flight to turn out cheaper, and is refused once none is left.
+    A call may start only if everything spent, what is set aside for the calls in flight and what is set aside for it
+    stay under the caps; otherwise it waits for calls in flight to turn out cheaper, and is refused once none is left.
+    What is set aside is what such calls have cost so far, not the most that the model could answer (128,000 tokens of
+    gpt-5 are $1.28): a cap may be passed, by at most what is in flight when it is reached.
 
     Args:
         max_cost: US dollars, None for no cap.
@@ -48,58 +88,94 @@ class Budget:
         self._price = price
         self._tokens = spent.prompt_tokens + spent.completion_tokens + spent.assumed_tokens
         self._cost = spent.cost + spent.assumed_cost
-        self._flights: dict[int, Spending] = {}
+        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._flights: dict[int, _Flight] = {}
         self._landed = asyncio.Condition()
         self._next = 0
+        self._refused = Spending()
 
     @property
     def bounded(self) -> bool:
         """Whether there is any cap at all."""
         return self._max_cost is not None or self._max_tokens is not None
 
+    @property
+    def account(self) -> str:
+        """Say what is spent of what, and what another call is taken to use."""
+        parts = []
+        if self._max_cost is not None:
+            spent, next_one = f"${self._cost:.4f} of max_cost={self._max_cost:g}", f"${self._refused.cost:.4f}"
+            parts.append(f"{spent} is spent, and another call is taken to cost {next_one}")
+        if self._max_tokens is not None:
+            spent, next_one = f"{self._tokens:,} of max_total_tokens={self._max_tokens}", f"{self._refused.tokens:,}"
+            parts.append(f"{spent} are spent, and another call is taken to use {next_one}")
+        return f"not within the budget: {'; '.join(parts)}"
+
     async def reserve(self, request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int | None:
-        """Set the worst case of a call aside and return its ticket; None if it does not fit any more."""
+        """Set aside what a call is likely to use and return its ticket; None if it does not fit any more."""
         if not self.bounded:
             return -1
-        worst = worst_case(request, messages, self._price(request.model))
+        seen = self._seen.setdefault((request.model, request.purpose), _Seen())
+        size = prompt_bytes(request, messages)
+        price = self._price(request.model)
         async with self._landed:
-            while not self._fits(worst):
+            while not self._fits(reserve := _reserve(request, size, price, seen)):
                 if not self._flights:
+                    self._refused = reserve
                     return None
                 await self._landed.wait()
             self._next += 1
-            self._flights[self._next] = worst
+            self._flights[self._next] = _Flight(reserve, seen, size)
             return self._next
 
-    async def settle(self, ticket: int, spending: Spending | None) -> Spending:
-        """Replace the worst case behind `ticket` by what was spent; None keeps the worst case, and returns it."""
+    async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
+        """Replace what was set aside under `ticket` by what `call` used, and return what is counted without knowing.
+
+        Args:
+            ticket: What `reserve` returned.
+            call: The call, as far as it told what it used.
+            billed: Whether it is on the bill; None where nobody can know.
+        """
         if ticket not in self._flights:
             return Spending()
         async with self._landed:
-            worst = self._flights.pop(ticket)
-            counted = worst if spending is None else spending
-            self._tokens += counted.tokens
-            self._cost += counted.cost
+            flight = self._flights.pop(ticket)
+            told = call.prompt_tokens is not None and call.completion_tokens is not None
+            if billed and told:
+                flight.seen.add(flight.size, call)
+            spent = spending_of(call)
+            assumed = Spending()
+            if billed is None or (billed and not told):
+                assumed = Spending(
+                    max(0, flight.reserve.tokens - spent.tokens), max(0.0, flight.reserve.cost - spent.cost)
+                )
+            elif billed and call.cost is None:
+                assumed = Spending(0, flight.reserve.cost)
+            self._tokens += spent.tokens + assumed.tokens
+            self._cost += spent.cost + assumed.cost
             self._landed.notify_all()
-        return counted
+        return assumed
 
-    def _fits(self, worst: Spending) -> bool:
-        tokens = self._tokens + worst.tokens + sum(flight.tokens for flight in self._flights.values())
-        cost = self._cost + worst.cost + sum(flight.cost for flight in self._flights.values())
+    def _fits(self, reserve: Spending) -> bool:
+        flights = [flight.reserve for flight in self._flights.values()]
+        tokens = self._tokens + reserve.tokens + sum(flight.tokens for flight in flights)
+        cost = self._cost + reserve.cost + sum(flight.cost for flight in flights)
         return (self._max_tokens is None or tokens <= self._max_tokens) and (
             self._max_cost is None or cost <= self._max_cost
         )
 
 
-def worst_case(request: Request[Any], messages: Sequence[Mapping[str, str]], price: Price) -> Spending:
-    """Return the most that a call can use.
-
-    A token of a byte-level vocabulary is at least one byte, so the bytes of the prompt and of the schema bound its
-    tokens; the answer is bounded by `max_tokens`, or by what the model can answer at most.
-    """
-    prompt = prompt_bytes(request, messages)
-    answer = answer_bound(request, price) or 0
+def _reserve(request: Request[Any], size: int, price: Price, seen: _Seen) -> Spending:
+    """Return what to set aside for a call whose prompt takes at most `size` bytes."""
+    prompt = ceil(size * seen.most_tokens_a_byte)
+    bound = answer_bound(request, price)
+    answer = seen.answer() if bound is None else min(seen.answer(), bound)
     return Spending(prompt + answer, price.cost(prompt, answer) or 0.0)
+
+
+def first_reserve(request: Request[Any], messages: Sequence[Mapping[str, str]], price: Price) -> Spending:
+    """Return what is set aside for a call before any like it was answered."""
+    return _reserve(request, prompt_bytes(request, messages), price, _Seen())
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
@@ -115,24 +191,11 @@ def answer_bound(request: Request[Any], price: Price) -> int | None:
     return int(given) if given is not None else price.max_output_tokens
 
 
-def check_bounded(key: str, model: str, *, max_tokens: int | None, price: Price) -> None:
-    """Refuse a budget that nothing can enforce.
-
-    Raises:
-        UsageError: If nothing bounds the length of the model's answers.
-    """
-    if max_tokens is None and price.max_output_tokens is None:
-        raise UsageError(
-            f"{key}={model}: how much it can answer is not known, so no budget can hold; give "
-            f"{'judge_' if key == 'judge' else ''}max_tokens=, or its max_output_tokens in a price file"
-        )
-
-
 def spending_of(call: Call) -> Spending:
-    """Return what an answered call used."""
+    """Return what an answered call used, as far as it told."""
     return Spending((call.prompt_tokens or 0) + (call.completion_tokens or 0), call.cost or 0.0)
 
 
 def may_be_billed(error: TransportError) -> bool:
-    """Tell whether an attempt without an answer may have been answered, and billed, all the same."""
-    return not error.unsent and error.status in (None, 408)
+    """Tell whether an attempt without an answer that could be read may be on the bill all the same."""
+    return error.answered or (not error.unsent and error.status in (None, 408))

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from alps.llm import provider
-from alps.llm.budget import Budget, may_be_billed, spending_of
+from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
-from alps.llm.ledger import Call, Ledger
+from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.limiter import EndpointDown, Limiter
 from alps.llm.pace import Pace
 from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries
@@ -114,6 +114,7 @@ class Client:
             completion = understand(_without_secrets(stored, request.messages), request.answer)
             if completion.outcome == "ok":
                 self._ledger.totals.cached += 1
+                self._ledger.totals.note_served(request.purpose, stored.served_model, stored.fingerprint)
                 return completion
         messages = [dict(message) for message in request.messages]
         heard: Completion[T] | None = None
@@ -125,7 +126,7 @@ class Client:
                     raise fatal from error
                 return heard or Completion(_outcome_of(error), error=str(error))
             except _BudgetSpent:
-                return heard or Completion("budget", error="what the run may spend is spent")
+                return heard or Completion("budget", error=self._budget.account if self._budget else None)
             heard = replace(completion, notes=(*completion.notes, f"after {ask} re-asks")) if ask else completion
             if heard.outcome in ("ok", "refused"):
                 break
@@ -191,15 +192,7 @@ class Client:
             self._permanent.answered(request.model)
             self._noticed = False
         completion = understand(reply, request.answer)
-        call = replace(
-            call,
-            outcome=completion.outcome,
-            status=200,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost=reply.cost,
-            error=completion.error,
-        )
+        call = replace(call, outcome=completion.outcome, status=200, error=completion.error, **told_by(reply))
         await self._record(call, started, ticket, billed=True)
         if completion.outcome == "ok" and self._cache is not None:
             self._cache.put(key, reply)
@@ -225,10 +218,8 @@ class Client:
         """Write `call` into the ledger and settle its budget; `billed` is None where nobody can know."""
         call = replace(call, seconds=round(time.perf_counter() - started, 4))
         if self._budget is not None:
-            known = spending_of(call) if billed is not None and (call.prompt_tokens or not billed) else None
-            counted = await self._budget.settle(ticket, known)
-            if known is None:
-                call = replace(call, assumed_tokens=counted.tokens, assumed_cost=counted.cost)
+            assumed = await self._budget.settle(ticket, call, billed=billed)
+            call = replace(call, assumed_tokens=assumed.tokens, assumed_cost=assumed.cost)
         self._ledger.record(call)
 
     async def _send_in_time(self, request: Request[T], messages: list[dict[str, str]]) -> Reply:

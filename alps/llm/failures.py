@@ -179,7 +179,10 @@ def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None
 def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | None:
     """Return the seconds that the server asks to wait; where it only says when its limit is reset, until then."""
     headers = dict(exchange.headers)
-    for more in (getattr(error, "litellm_response_headers", None), getattr(getattr(error, "response", None), "headers", None)):
+    for more in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(getattr(error, "response", None), "headers", None),
+    ):
         headers = {**{str(name).lower(): str(value) for name, value in (more or {}).items()}, **headers}
     body = exchange.body.decode(errors="replace") if status == 429 else ""
     asked = seconds_asked(headers, body)

@@ -2,10 +2,12 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from alps.jsonl import Appender, scan
+from alps.llm.types import Reply
 
 _RESULTS = ("summary.json", "calibration.json")
 """What a finished session leaves beside its ledger; its `calls.cached` is there alone."""
@@ -15,8 +17,9 @@ _RESULTS = ("summary.json", "calibration.json")
 class Call:
     """One HTTP attempt.
 
-    `cost` is in US dollars, None where the model's price is unknown. `assumed_tokens` and `assumed_cost` stand for an
-    attempt that brought no answer but may have been billed; they count against a budget and nowhere else.
+    `cost` is in US dollars, None where the model's price, or what was used, is unknown. `assumed_tokens` and
+    `assumed_cost` stand for an attempt that may have been billed and did not say for what; they count against a budget
+    and nowhere else. From `finish_reason` on it is what the reply told of itself, see `Reply`.
     """
 
     key: str
@@ -34,11 +37,37 @@ class Call:
     error: str | None = None
     assumed_tokens: int = 0
     assumed_cost: float = 0.0
+    finish_reason: str | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    served_model: str | None = None
+    fingerprint: str | None = None
+    request_id: str | None = None
+    service: str | None = None
+
+
+_TOLD = (
+    *("prompt_tokens", "completion_tokens", "cost", "finish_reason", "cached_tokens", "cache_write_tokens"),
+    *("reasoning_tokens", "served_model", "fingerprint", "request_id", "service"),
+)
+
+
+def told_by(reply: Reply) -> dict[str, Any]:
+    """Return the fields of a `Call` that its reply tells."""
+    return {name: getattr(reply, name) for name in _TOLD}
+
+
+Served = tuple[str, str]
+"""A model that answered and its build, as the provider named them; empty where it did not."""
 
 
 @dataclass
 class Totals:
-    """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown."""
+    """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
+
+    `without_price` names the models of those. `served` holds by purpose what answered, replies of the cache included.
+    """
 
     calls: int = 0
     cached: int = 0
@@ -48,6 +77,10 @@ class Totals:
     unpriced: int = 0
     assumed_tokens: int = 0
     assumed_cost: float = 0.0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    without_price: set[str] = field(default_factory=set)
+    served: dict[str, set[Served]] = field(default_factory=dict)
 
     def add(self, call: Call) -> None:
         """Count `call`."""
@@ -57,7 +90,17 @@ class Totals:
         self.cost += call.cost or 0.0
         self.assumed_tokens += call.assumed_tokens
         self.assumed_cost += call.assumed_cost
-        self.unpriced += call.cost is None and call.completion_tokens is not None
+        self.cached_tokens += call.cached_tokens or 0
+        self.reasoning_tokens += call.reasoning_tokens or 0
+        if call.outcome != "transport":
+            self.unpriced += call.cost is None
+            self.without_price |= {call.model} if call.cost is None else set()
+            self.note_served(call.purpose, call.served_model, call.fingerprint)
+
+    def note_served(self, purpose: str, model: str | None, fingerprint: str | None) -> None:
+        """Keep what a reply, paid for or from the cache, was answered by."""
+        if model or fingerprint:
+            self.served.setdefault(purpose, set()).add((model or "", fingerprint or ""))
 
 
 class Ledger:
@@ -69,8 +112,8 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
-        self.totals = Totals(cached=_cached_before(path.parent))
-        known = {field.name for field in fields(Call)}
+        self.totals = _totals_before(path.parent)
+        known = {part.name for part in fields(Call)}
         for _, _, row in scan(path):
             with suppress(TypeError):  # a row of another version counts as far as it is understood
                 self.totals.add(Call(**{name: value for name, value in (row or {}).items() if name in known}))
@@ -89,11 +132,17 @@ class Ledger:
         self._file.close()
 
 
-def _cached_before(folder: Path) -> int:
-    """Return how many answers came from the cache in the sessions whose result stands in `folder`."""
+def _totals_before(folder: Path) -> Totals:
+    """Return what no row tells of earlier sessions: how many answers came from the cache, and what had given them."""
+    totals = Totals()
     for name in _RESULTS:
-        with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
-            counted = json.loads((folder / name).read_bytes())["calls"]["cached"]
+        with suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            result = json.loads((folder / name).read_bytes())
+            counted = result["calls"]["cached"]
             if type(counted) is int and counted > 0:
-                return counted
-    return 0
+                totals.cached = counted
+            for purpose, rows in result["served"].items():
+                for row in rows:
+                    totals.note_served(purpose, str(row["model"] or ""), str(row["fingerprint"] or ""))
+            break
+    return totals

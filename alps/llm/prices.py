@@ -5,61 +5,76 @@ The price file is TOML, one table a model, in US dollars per million tokens:
     ["openai/my-model"]
     input = 0.40
     cached_input = 0.10
+    cache_write = 0.50
     output = 1.60
+    reasoning = 1.60
     max_output_tokens = 8192
+    batch = { input = 0.20, output = 0.80 }
+    above = [{ tokens = 200_000, input = 0.80, output = 2.40 }]
 
-`cached_input` is for tokens of a prompt that the provider had in its cache; without it they cost as much as others.
+`cached_input` is for tokens of a prompt that the provider had in its cache, `cache_write` for those that it put there;
+without them they cost as much as others. `reasoning` is for thought, which otherwise costs what `output` does. `batch`,
+`flex` and `priority` are the rates of requests that are served so, and `above` those of all tokens of a request whose
+prompt is longer than that; what they leave out stays as it is. A model that is free has `input = 0` and `output = 0`.
 """
 
 import os
 import tomllib
-from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.folders import user_folder
-from alps.llm.libraries import libraries
+from alps.llm.price_table import listed_price
+from alps.llm.rates import Price, Rates, Tier
 
 _PER = 1_000_000
+_SERVICES = ("batch", "flex", "priority")
+_Dollars = Annotated[float, Field(ge=0)]
 
 
-class _Entry(BaseModel):
+class _Rates(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    input: Annotated[float, Field(ge=0)]
-    output: Annotated[float, Field(ge=0)]
-    cached_input: Annotated[float, Field(ge=0)] | None = None
+    input: _Dollars
+    output: _Dollars
+    cached_input: _Dollars | None = None
+    cache_write: _Dollars | None = None
+    reasoning: _Dollars | None = None
+
+    def over(self, base: dict[str, float]) -> dict[str, float]:
+        """Return the rates in dollars a token, with those of `base` where they leave something out."""
+        given = self.model_dump(include=set(_Rates.model_fields), exclude_none=True)
+        return base | {name: value / _PER for name, value in given.items()}
+
+
+class _Tier(_Rates):
+    tokens: Annotated[int, Field(ge=1)]
+
+
+class _Entry(_Rates):
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    above: list[_Tier] = []
+    batch: _Rates | None = None
+    flex: _Rates | None = None
+    priority: _Rates | None = None
 
-
-@dataclass(frozen=True)
-class Price:
-    """US dollars per token, and the most tokens the model can answer; None where it is not known."""
-
-    input: float | None
-    output: float | None
-    max_output_tokens: int | None
-    source: str
-    cached_input: float | None = None
-
-    def cost(self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0) -> float | None:
-        """Return the dollars for so many tokens, or None where the price is not known.
-
-        Args:
-            prompt_tokens: All that was sent.
-            completion_tokens: All that was answered.
-            cached_tokens: Those of the prompt that the provider had in its cache.
-        """
-        if self.input is None or self.output is None:
-            return None
-        cached = self.input if self.cached_input is None else self.cached_input
-        sent = (prompt_tokens - cached_tokens) * self.input + cached_tokens * cached
-        return sent + completion_tokens * self.output
+    def price(self) -> Price:
+        """Return the entry as a price."""
+        base = self.over({})
+        longer = sorted(self.above, key=lambda tier: tier.tokens)
+        tiers = tuple(Tier(tier.tokens, Rates(**tier.over(base))) for tier in longer)
+        services = {name: rates for name in _SERVICES if (rates := getattr(self, name)) is not None}
+        return Price(
+            **base,
+            max_output_tokens=self.max_output_tokens,
+            source="your price file",
+            tiers=tiers,
+            services={name: (Rates(**rates.over(base)), ()) for name, rates in services.items()},
+        )
 
 
 def price_file() -> Path:
@@ -78,30 +93,20 @@ def price_of(model: str) -> Price:
         DataError: If the price file can't be read.
     """
     own = _own_prices(price_file()).get(model)
-    if own is not None:
-        cached = None if own.cached_input is None else own.cached_input / _PER
-        return Price(own.input / _PER, own.output / _PER, own.max_output_tokens, "your price file", cached)
-    facts = _facts(model)
-    source = f"litellm {version('litellm')}"
-    return Price(facts.get("input"), facts.get("output"), facts.get("max_output_tokens"), source)
+    return own.price() if own is not None else listed_price(model)
 
 
-def _facts(model: str) -> dict[str, Any]:
-    """Return what litellm's table says of `model`: `input` and `output` in US dollars a token, `max_output_tokens`.
+def check_priced(key: str, model: str) -> None:
+    """Refuse a cap on dollars that nothing can enforce.
 
-    What the table does not know is absent.
+    Raises:
+        UsageError: If the price of the model is not known.
     """
-    litellm = libraries().litellm
-    try:
-        info = litellm.get_model_info(model)
-    except Exception:  # litellm raises a bare Exception for a model that it does not know
-        return {}
-    names = {
-        "input": "input_cost_per_token",
-        "output": "output_cost_per_token",
-        "max_output_tokens": "max_output_tokens",
-    }
-    return {short: info[name] for short, name in names.items() if info.get(name) is not None}
+    if not price_of(model).known:
+        raise UsageError(
+            f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= instead, or write "
+            f"its price into {price_file()}"
+        )
 
 
 def has_own_price(model: str) -> bool:

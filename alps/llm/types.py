@@ -78,7 +78,12 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP answer of a model, as it came; `thought` is what the provider itself tells apart from the text."""
+    """One HTTP answer of a model, as it came; `thought` is what the provider itself tells apart from the text.
+
+    Counts of tokens are None where it told none that can be believed, and so is `cost`, in US dollars, where its price
+    is not known. `served_model`, `fingerprint`, `request_id` and `service` are what the provider says it was answered
+    by, by which build of it, under which number, and how (as `flex`).
+    """
 
     text: str | None
     finish_reason: str | None = None
@@ -87,6 +92,13 @@ class Reply:
     completion_tokens: int | None = None
     cost: float | None = None
     thought: str | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    served_model: str | None = None
+    fingerprint: str | None = None
+    request_id: str | None = None
+    service: str | None = None
 
 
 @dataclass(frozen=True)

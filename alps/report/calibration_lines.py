@@ -6,6 +6,7 @@ from typing import Any
 
 from alps.judges.calibration import RubricReport
 from alps.report.numbers import counted, interval, number, signed, spent
+from alps.report.served import price_lines, served_lines
 from alps.run.calibrate import Calibrated
 
 _VALUES = 7
@@ -23,6 +24,8 @@ def account_of(done: Calibrated) -> Iterator[str]:
     calls = done.row.get("calls")
     if calls and (calls["http"] or calls["cached"]):
         yield spent(calls)
+        yield from price_lines(calls)
+        yield from served_lines(done.row)
     if "expires" in done.row:
         pinned = "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
         if done.row["expires"] < date.today().isoformat():

@@ -13,6 +13,7 @@ from rich.text import Text
 from alps.judges.lexical import AGREEMENT
 from alps.report.corrected import corrected_part
 from alps.report.numbers import counted, interval, number, spent
+from alps.report.served import price_lines, served_lines
 from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
 from alps.systems.raised import STDERR, TRACEBACKS
@@ -310,7 +311,7 @@ def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]],
     lines += [f"Left out: {', '.join(tracks)} ({why})." for why, tracks in reasons.items()]
     lines += [f"Calibration not used: {why}." for why in summary.get("not_calibrated", ())]
     if summary["calls"]["http"] or summary["calls"]["cached"]:
-        lines.append(spent(summary["calls"]))
+        lines += [spent(summary["calls"]), *price_lines(summary["calls"]), *served_lines(summary)]
     if any(needs_rating_judge(found) for found in summary["tracks"].values()):
         lines.append("Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL")
     if any("scoring" in found for found in summary["tracks"].values()):

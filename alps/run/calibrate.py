@@ -45,7 +45,7 @@ from alps.run.lock import claimed_folder
 from alps.run.manifest import MANIFEST, build_manifest, claim, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
-from alps.run.summary import summarise_calls
+from alps.run.summary import served, summarise_calls
 from alps.schema import UNHEARD, Outcome
 from alps.settings import CalibrateSettings
 
@@ -210,7 +210,7 @@ def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, A
         ]
         found = report_rows(reports, verdicts, labels)
         row = bound(found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base)
-        row |= {"unheard": len(unheard), "calls": summarise_calls(ledger.totals)}
+        row |= {"unheard": len(unheard), "calls": summarise_calls(ledger.totals), **served(ledger.totals)}
         write_json(folder / CALIBRATION, row)
     return Calibrated(
         judge=judge.name,

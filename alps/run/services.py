@@ -23,7 +23,7 @@ from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_syst
 from alps.systems.anonymous import Anonymous
 from alps.systems.environment import program_environment
 from alps.systems.resolve import PYTHON
-from alps.tasks import Task, load_tracks
+from alps.tasks import Task
 
 if TYPE_CHECKING:
     from alps.llm import Client
@@ -234,38 +234,27 @@ def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Pr
 
 
 def _budget(settings: RunSettings, tasks: Sequence[Task], ledger: Ledger) -> "Budget | None":
-    budget = _budget_of(settings, ledger)
-    if budget is not None and not is_local(settings.model, tasks):
-        from alps.llm.budget import check_bounded
-        from alps.llm.prices import price_of
+    if settings.max_cost is not None and not is_local(settings.model, tasks):
+        from alps.llm.prices import check_priced
 
-        check_bounded("model", settings.model, max_tokens=settings.max_tokens, price=price_of(settings.model))
-    return budget
+        check_priced("model", settings.model)
+    return _budget_of(settings, ledger)
 
 
 def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
     if settings.max_cost is None and settings.max_total_tokens is None:
         return None
-    from alps.llm.budget import Budget, check_bounded
-    from alps.llm.prices import price_of
+    from alps.llm.budget import Budget
+    from alps.llm.prices import check_priced, price_of
 
-    if not is_embedded_judge(settings.judge):
-        check_bounded("judge", settings.judge, max_tokens=settings.judge_max_tokens, price=price_of(settings.judge))
+    if settings.max_cost is not None and not is_embedded_judge(settings.judge):
+        check_priced("judge", settings.judge)
     return Budget(
         max_cost=settings.max_cost,
         max_total_tokens=settings.max_total_tokens,
         spent=ledger.totals,
         price=price_of,
     )
-
-
-def unpriced(settings: RunSettings) -> list[str]:
-    """Return the LLMs of a run whose price is not known: no cost cap can stop them."""
-    from alps.llm.prices import price_of
-
-    asked = [] if is_local(settings.model, load_tracks(settings.task)) else [settings.model]
-    asked += [] if is_embedded_judge(settings.judge) else [settings.judge]
-    return [model for model in asked if price_of(model).cost(1, 1) is None]
 
 
 def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str]) -> None:

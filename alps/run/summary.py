@@ -64,11 +64,25 @@ def summarise_run(
         "model": model,
         "tracks": dict(tracks),
         "calls": summarise_calls(totals),
+        **served(totals),
     }
 
 
+def served(totals: Totals) -> dict[str, Any]:
+    """Return what answered, by purpose, as far as providers told: the names of models, and of their builds."""
+    by_purpose = {
+        purpose: [{"model": model or None, "fingerprint": build or None} for model, build in sorted(answered)]
+        for purpose, answered in sorted(totals.served.items())
+    }
+    return {"served": by_purpose} if by_purpose else {}
+
+
 def summarise_calls(totals: Totals) -> dict[str, Any]:
-    """Return what the calls of a run came to; the cost, in US dollars, is None where one call has no price."""
+    """Return what the calls of a run came to; the cost, in US dollars, is None where one call has no price.
+
+    Of the prompt, `cached_tokens` are those that providers had in their caches; `reasoning_tokens` are part of the
+    completion.
+    """
     return {
         "http": totals.calls,
         "cached": totals.cached,
@@ -76,6 +90,9 @@ def summarise_calls(totals: Totals) -> dict[str, Any]:
         "completion_tokens": totals.completion_tokens,
         "cost": None if totals.unpriced else totals.cost,
         "unpriced": totals.unpriced,
+        "without_price": sorted(totals.without_price),
+        "cached_tokens": totals.cached_tokens,
+        "reasoning_tokens": totals.reasoning_tokens,
     }
 
 
