@@ -11,13 +11,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from alps.llm.extra import sent
 from alps.llm.failures import redirected, transport_error
+from alps.llm.keys import credentials
 from alps.llm.libraries import libraries
+from alps.llm.prompt_cache import marked
 from alps.llm.redirects import following_none
 from alps.llm.served import read_reply
 from alps.llm.types import Reply, Request
-
-_PLACEHOLDER_KEY = "not-needed"
 
 
 async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
@@ -30,11 +31,11 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
     """
     loaded = libraries()
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
-    options: dict[str, Any] = {"model": request.model, "messages": clean, **request.sampling}
+    options: dict[str, Any] = {"model": request.model, "messages": marked(clean, request.model)}
+    options |= {**request.sampling, **sent(request.extra)}
     if request.api_base is not None:
         options["api_base"] = request.api_base
-        if loaded.litellm.validate_environment(request.model)["missing_keys"]:
-            options["api_key"] = _PLACEHOLDER_KEY
+    options |= credentials(request.model, api_base=request.api_base)
     if request.answer is not None:
         options |= json.loads(_shaped(request.answer.schema))
     with following_none() as refused:
