@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
+from alps.llm import extra
 from alps.llm.patience import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
 
@@ -51,12 +52,28 @@ def _at_home(path: str) -> str:
         raise ValueError(f"there is no home folder for {Path(path).parts[0]}") from error
 
 
+def _unset(value: object) -> object:
+    """Read nothing, and the word for it, as a setting that is not sent."""
+    return "none" if isinstance(value, str) and value.strip().casefold() in ("", "none") else value
+
+
+def _given_temperature(value: object) -> object:
+    return None if _unset(value) == "none" else value
+
+
 HomePath = Annotated[str, AfterValidator(_at_home)]
 """A path that may begin with `~`."""
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
+Temperature = Annotated[float, Field(ge=0)]
+Extra = Annotated[dict[str, Any] | None, BeforeValidator(extra.checked)]
+"""Options by a provider's own names, see `alps.llm.extra`; None where there are none."""
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
+_TABLES = ("request", "judge_request")
+"""Settings with settings of their own: `request.seed=7`."""
+_UNSETTABLE = ("temperature", "judge_temperature")
+"""Settings that may be given as nothing."""
 _NONE: frozenset[str] = frozenset()
 _A_SLIP = 0.9
 """From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor `judge_api_key`."""
@@ -90,9 +107,14 @@ class AskSettings(BaseModel):
 
     judge: Annotated[str, Field(description="lexical, a litellm model, or recorded:FILE")] = "lexical"
     judge_api_base: Annotated[str | None, Field(description="endpoint of the judge")] = None
-    judge_temperature: Annotated[float | None, Field(ge=0, description="of the judge [0]")] = None
+    judge_temperature: Annotated[
+        Temperature | Literal["none"] | None,
+        BeforeValidator(_unset),
+        Field(description="of the judge [0, where the model takes it]; none: not sent"),
+    ] = None
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
+    judge_request: Annotated[Extra, Field(description="judge_request.NAME=VALUE: what else the judge is sent")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
@@ -121,9 +143,9 @@ class AskSettings(BaseModel):
         return 2 * (AUTO_MOST if self.concurrency == "auto" else self.concurrency)
 
     def judge_sampling(self) -> dict[str, Any]:
-        """Return the decoding settings of the judge that were given."""
+        """Return the decoding settings of the judge that were given; None for a temperature that is not to be sent."""
         given = {name: getattr(self, f"judge_{name}") for name in ("temperature", "max_tokens", "reasoning_effort")}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: None if value == "none" else value for name, value in given.items() if value is not None}
 
     @field_validator("judge_api_base", "api_base", check_fields=False)
     @classmethod
@@ -185,12 +207,15 @@ class RunSettings(JudgeSettings):
     dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
     config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
     api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
-    temperature: Annotated[float | None, Field(ge=0, description="sent to the model, if given")] = None
+    temperature: Annotated[
+        Temperature | None, BeforeValidator(_given_temperature), Field(description="sent to the model, if given")
+    ] = None
     top_p: Annotated[float | None, Field(gt=0, le=1, description="sent to the model, if given")] = None
     max_tokens: Annotated[int | None, Field(ge=1, description="the longest answer; sent to the model, if given")] = None
     frequency_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
     presence_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
     reasoning_effort: Annotated[str | None, Field(description="sent to the model, if given")] = None
+    request: Annotated[Extra, Field(description="request.NAME=VALUE: what else the model is sent")] = None
 
     @field_validator("task")
     @classmethod
@@ -214,9 +239,10 @@ class RunSettings(JudgeSettings):
     def experiment(self) -> dict[str, Any]:
         """Return what the run measures: every setting that is not operational, a secret in a command left out.
 
-        `env` is left out where it was not given: folders are named after a hash of these.
+        What came later is left out where it was not given: folders are named after a hash of these.
         """
-        settings = self.model_dump(exclude={*OPERATIONAL, *([] if self.env else ["env"])})
+        later = [name for name in ("env", "request", "judge_request") if getattr(self, name) is None]
+        settings = self.model_dump(exclude={*OPERATIONAL, *later})
         return {**settings, "model": redact(self.model)}
 
 
@@ -304,7 +330,8 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     Raises:
         UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does not fit.
     """
-    pairs: dict[str, str] = {}
+    pairs: dict[str, Any] = {}
+    options: dict[str, list[tuple[str, str]]] = {}
     for word in words:
         key, separator, value = word.partition("=")
         if not separator:
@@ -313,16 +340,41 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
             raise UsageError(f"'{word}': expected key=value{hint}")
         if key in pairs:
             raise UsageError(f"{key}: given twice")
-        pairs[key] = value
+        if (root := key_of(word)) != key and root in _TABLES and root in model.model_fields:
+            options.setdefault(root, []).append((key.removeprefix(f"{root}."), value))
+        else:
+            pairs[key] = value
     for key, value in pairs.items():
         _check_known(key, model)
-        if not value.strip():
+        if not value.strip() and key not in _UNSETTABLE:
             raise UsageError(_missing(key, model) if _needed(key, model) else f"{key}=: empty; leave it out")
+    for root, words_of_it in options.items():
+        if root in pairs:
+            raise UsageError(f"{root}: given twice, as a table and as {root}.{words_of_it[0][0]}=")
+        pairs[root] = _options(root, words_of_it)
     if "config" not in pairs:
         return parse_settings(pairs, model)
     config = Path(pairs["config"])
-    values = {key: value for key, value in read_config(config, model).items() if key not in pairs}
+    values = read_config(config, model)
+    for root in options:  # options that were typed come before those of the same table
+        if isinstance(values.get(root), Mapping):
+            pairs[root] = extra.merged(values[root], pairs[root])
+    values = {key: value for key, value in values.items() if key not in pairs}
     return _parse({**values, **pairs}, model, config=config, of_config=frozenset(values))
+
+
+def key_of(word: str) -> str:
+    """Return the setting that a `key=value` word is about: of `request.seed=7` it is `request`."""
+    return word.partition("=")[0].partition(".")[0]
+
+
+def _options(root: str, words: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    if empty := next((path for path, value in words if not value.strip()), None):
+        raise UsageError(f"{root}.{empty}=: empty; leave it out")
+    try:
+        return extra.read_words(words)
+    except ValueError as error:
+        raise UsageError(f"{root}.{error}") from error
 
 
 def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
@@ -369,8 +421,10 @@ def _parse(
         key = str(first["loc"][0])
         if first["type"] == "missing":
             raise UsageError(_missing(key, model)) from error
-        shown = values[key] if not key.endswith("api_base") and key != "env" else "…"
         where = f"{config}, " if key in of_config else ""
+        if key in _TABLES:
+            raise UsageError(f"{where}{key}: {_in_words(first)}") from error
+        shown = values[key] if not key.endswith("api_base") and key != "env" else "…"
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
 
 

@@ -27,6 +27,9 @@ _MARKER = re.compile(r"<|\[(?=/?[A-Z])")
 """What begins a marker of a chat template; outside a string JSON has neither."""
 
 INTRODUCTION = load_prompt("alps.judges", "rubrics", "payload")
+OWN_ENDPOINT = "api_base"
+"""Stands in a fingerprint for an endpoint other than the provider's own, without its address: what answers there under
+the name of a model may be another one."""
 ORDER = "shuffled"
 """The order in which a judge is shown the memories of a list: drawn by seed, repeat and what they say."""
 
@@ -88,7 +91,13 @@ MATCH_ANSWER = AnswerType(schema=MatchReply, read=read_match_reply, partial=Fals
 
 
 class LlmJudge:
-    """Any litellm model as a judge; `wording` holds, by their names, the rubrics that are said in other words."""
+    """Any litellm model as a judge.
+
+    Args:
+        sampling: Its decoding; its temperature is 0 unless it is given, and is not sent where it is None.
+        extra: What else the provider is sent.
+        wording: By their names, the rubrics that are said in other words.
+    """
 
     relations: frozenset[Relation] = frozenset(RELATIONS)
     comparable = True
@@ -102,6 +111,7 @@ class LlmJudge:
         client: Client,
         api_base: str | None = None,
         sampling: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
         repeat: int = 0,
         seed: int = 0,
         wording: Mapping[str, Prompt] | None = None,
@@ -112,11 +122,15 @@ class LlmJudge:
         self._repeat = repeat
         self._seed = seed
         self._api_base = api_base
-        self._sampling = {"temperature": 0, **(sampling or {})}
+        decoding = {"temperature": 0, **(sampling or {})}
+        self._sampling = {name: value for name, value in decoding.items() if value is not None}
+        self._extra = extra or {}
         self.fingerprint: Mapping[str, Any] = {
             "judge": model,
             "introduction": INTRODUCTION.sha256,
-            "decoding": self._sampling,
+            "decoding": decoding,
+            **({"request": dict(extra)} if extra else {}),
+            **({"endpoint": OWN_ENDPOINT} if api_base is not None else {}),
             "order": ORDER,
             "parser": PARSER_VERSION,
         }
@@ -218,6 +232,7 @@ class LlmJudge:
             answer=answer,
             sampling=self._sampling,
             api_base=self._api_base,
+            extra=self._extra,
             repeat=self._repeat,
             purpose="judge",
             about=about,

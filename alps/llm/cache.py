@@ -23,7 +23,11 @@ _TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT N
 
 
 def cache_key(request: Request[Any]) -> str:
-    """Return the sha256 of everything in `request` that can change its answer."""
+    """Return the sha256 of everything in `request` that can change its answer.
+
+    The mark of a prompt cache, which is put on when it is sent, can't; `extra` is left out where there is none, so that
+    replies of versions without it are still found.
+    """
     parts = {
         "model": request.model,
         "api_base": request.api_base,
@@ -31,6 +35,7 @@ def cache_key(request: Request[Any]) -> str:
         "sampling": dict(request.sampling),
         "schema": schema_of(request.answer.schema) if request.answer is not None else None,
         "repeat": request.repeat,
+        **({"extra": request.extra} if request.extra else {}),
     }
     text = json.dumps(parts, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

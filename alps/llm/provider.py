@@ -12,14 +12,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from alps.llm.extra import sent
 from alps.llm.failures import redirected, transport_error
+from alps.llm.keys import credentials
 from alps.llm.libraries import libraries
+from alps.llm.prompt_cache import marked
 from alps.llm.ratelimits import requests_left
 from alps.llm.redirects import following_none
 from alps.llm.served import read_reply
 from alps.llm.types import Reply, Request
 
-_PLACEHOLDER_KEY = "not-needed"
 _LATER = 60.0
 """Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which bounds its parts."""
 
@@ -46,11 +48,11 @@ async def send(
     """
     loaded = libraries()
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
-    options: dict[str, Any] = {"model": request.model, "messages": clean, **request.sampling}
+    options: dict[str, Any] = {"model": request.model, "messages": marked(clean, request.model)}
+    options |= {**request.sampling, **sent(request.extra)}
     if request.api_base is not None:
         options["api_base"] = request.api_base
-        if loaded.litellm.validate_environment(request.model)["missing_keys"]:
-            options["api_key"] = _PLACEHOLDER_KEY
+    options |= credentials(request.model, api_base=request.api_base)
     if timeout is not None:
         options["timeout"] = timeout + _LATER
     if request.answer is not None:

@@ -39,6 +39,7 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.judges.stress_labels import STRESS, stress_labels
 from alps.llm.ledger import Totals
+from alps.run.effective import effective_judge
 from alps.run.engine import stopping_together
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
@@ -93,6 +94,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
         raise UsageError(f"out={settings.out}: is a label folder; choose another")
     recorded = _recorded(settings)
     if recorded is None:
+        settings = effective_judge(settings)
         return _asked(settings, labels, sample, folder or _folder(settings, labels))
     verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
     reports = _reports(settings, labels, verdicts, sample)
@@ -233,6 +235,7 @@ def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
 def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
     """Return a folder named after labels and judge, and after everything that the verdicts depend on."""
     what = {**settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}), **settings.judge_sampling()}
+    what |= {"request": settings.judge_request} if settings.judge_request else {}
     digest = hashlib.sha256(json.dumps([labels.sha256, what], sort_keys=True).encode()).hexdigest()[:8]
     names = (Path(settings.labels).name, settings.judge.rpartition("/")[2])
     slugs = (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:40] for name in names)

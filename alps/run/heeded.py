@@ -10,12 +10,13 @@ from alps.systems import PROGRAM, is_local
 from alps.tasks import load_tracks
 from alps.tasks.registry import allow_modules
 
-OF_THE_MODEL = ("api_base", "prompt", *SAMPLING)
+OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request")
 OF_THE_JUDGE = (
     "judge_api_base",
     "judge_temperature",
     "judge_max_tokens",
     "judge_reasoning_effort",
+    "judge_request",
     "judge_repeats",
 )
 
@@ -52,5 +53,5 @@ def _refuse(settings: AskSettings, keys: tuple[str, ...], why: str) -> None:
     for key in keys:
         value: Any = getattr(settings, key)
         if value != type(settings).model_fields[key].default:
-            shown = "" if key.endswith("api_base") else value
+            shown = "" if key.endswith(("api_base", "request")) else value
             raise UsageError(f"{key}={shown} would change nothing: {why}; leave it out, or name a litellm model")

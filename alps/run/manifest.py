@@ -152,7 +152,7 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
     if path.exists():
         return
     kept = {name: value for name, value in given.items() if name not in _NOT_REPEATED and value is not None}
-    safe = {name: redact(value) if isinstance(value, str) else value for name, value in kept.items()}
+    safe = {name: _redacted(value) for name, value in kept.items()}
     told = told if safe == kept else (*told, "A secret was left out below; give that setting again.")
     lines = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
     lines += [f"{name} = {_as_toml(value)}" for name, value in safe.items()]
@@ -164,8 +164,17 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
     temporary.replace(path)
 
 
-def _as_toml(value: str | bool | int | float) -> str:
-    """Write a value as TOML does; JSON is the same but for one character, which TOML wants escaped."""
+def _redacted(value: Any) -> Any:
+    return redact(value) if isinstance(value, str) else value
+
+
+def _as_toml(value: Any) -> str:
+    """Write a value as TOML does; JSON is the same but for tables, and one character, which TOML wants escaped."""
+    if isinstance(value, Mapping):
+        inner = (f"{json.dumps(name)} = {_as_toml(below)}" for name, below in value.items())
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_toml, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -5,9 +5,8 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +16,9 @@ from alps.judges.base import Judge
 from alps.judges.repeated import RepeatedJudge
 from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
+from alps.llm.secrets import redact
 from alps.prompts import Prompt
+from alps.run.effective import say_once
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
@@ -131,27 +132,31 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     return Services((), _llm_judge(settings, client, None), cache, (client,))
 
 
-def check_judge(settings: AskSettings) -> None:
-    """Refuse an unknown judge, or one whose key is missing, before anything is written.
+def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
+    """Refuse an unknown judge, or one whose key is missing or that takes other options, before anything is written.
 
     Raises:
-        AlpsError: What is unknown or missing, in one line.
+        AlpsError: What is unknown, missing or not taken, in one line.
     """
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
-    else:
-        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
+        return
+    asked = _Asked("judge", settings.judge, settings.judge_api_base, settings.judge_sampling(), settings.judge_request)
+    _check_llm(asked, EMBEDDED_JUDGES, keys=keys)
 
 
-def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool) -> None:
-    """Refuse unknown systems and judges, and LLMs whose key is missing, before anything is written.
+def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True) -> None:
+    """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
+
+    Nothing is written before; without `keys`, as where nothing will be asked, nobody needs one.
 
     Raises:
-        AlpsError: What is unknown or missing, in one line.
+        AlpsError: What is unknown, missing or not taken, in one line.
     """
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in embedded_names(task)]
-        _check_llm("model", settings.model, settings.api_base, known)
+        asked = _Asked("model", settings.model, settings.api_base, settings.sampling(), settings.request)
+        _check_llm(asked, known, keys=keys)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
@@ -161,7 +166,7 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
         why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
-    check_judge(settings)
+    check_judge(settings, keys=keys)
 
 
 def _local(
@@ -209,6 +214,7 @@ def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client")
             client=client,
             api_base=settings.api_base,
             sampling=settings.sampling(),
+            extra=settings.request,
             repeat=repeat,
         )
 
@@ -217,13 +223,20 @@ def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client")
 
 def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Prompt] | None) -> Judge:
     from alps.judges.llm import LlmJudge
+    from alps.llm.decoding import default_temperature
 
+    sampling, extra = settings.judge_sampling(), settings.judge_request or {}
+    if "temperature" not in sampling:
+        sampling["temperature"] = default_temperature(
+            settings.judge, api_base=settings.judge_api_base, sampling=sampling, extra=extra
+        )
     draws = [
         LlmJudge(
             settings.judge,
             client=client,
             api_base=settings.judge_api_base,
-            sampling=settings.judge_sampling(),
+            sampling=sampling,
+            extra=extra,
             repeat=repeat,
             seed=settings.seed,
             wording=wording,
@@ -257,27 +270,35 @@ def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
     )
 
 
-def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str]) -> None:
+@dataclass(frozen=True)
+class _Asked:
+    """An LLM that is to be asked, by the `key` of its settings, and with what."""
+
+    key: str
+    name: str
+    api_base: str | None
+    sampling: Mapping[str, Any]
+    extra: Mapping[str, Any] | None
+
+
+def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
+    key, name = asked.key, asked.name
     guess = closest(name, embedded)
+    if "," in name:
+        raise UsageError(f"{key}={redact(name)}: one run asks one model; give each a run of its own")
     if name.endswith("/"):
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
-    from alps.llm.preflight import check_model, endpoint_from_environment
+    from alps.llm.preflight import check_model, check_name, check_options
 
     try:
-        check_model(name, api_base=api_base)
+        check_name(name)
     except UsageError as error:
         raise UsageError(f"{key}={name}: {error}{guess}") from error
-    if api_base is None and (elsewhere := endpoint_from_environment(name)) is not None:
-        variable, host = elsewhere
-        _say_once(f"{name} is asked at {host}, as {variable} says")
-
-
-@cache
-def _say_once(line: str) -> None:
-    """Say something on stderr, however often it is checked before a run begins."""
-    _say(line)
+    if keys:
+        check_model(name, api_base=asked.api_base, warn=say_once)
+    check_options(name, asked.sampling, asked.extra or {}, prefix="" if key == "model" else "judge_", keys=keys)
 
 
 def _say(line: str) -> None:

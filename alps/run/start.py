@@ -23,6 +23,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.run.correction import OFF, Chosen, add_corrections, choose
+from alps.run.effective import effective_judge, effective_run
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
@@ -98,6 +99,7 @@ def run(settings: RunSettings) -> Finished:
     folder, asked = run_folder(settings), settings.data
     settings = pin_data(settings, folder)
     data = replace(open_data(settings), asked=asked)
+    settings = effective_run(settings, data.tasks)
     check_names(settings, data.tasks, generate=True)
     _check_calibration(settings, data)
     return _carry_out(settings, data, folder, predictions=None, told=_repeating(folder))
@@ -127,6 +129,7 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
     if _described(then["data"], data) != _described(data.description, data):
         drawn = " (its pools were drawn with another seed=)" if settings.seed != then["settings"].get("seed") else ""
         raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}")
+    settings = effective_judge(settings)
     check_names(settings, data.tasks, generate=False)
     _check_calibration(settings, data)
     predictions = _predictions_of(source)
@@ -149,7 +152,8 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     allow_modules(settings.task)
     folder = run_folder(settings)
     data = open_data(settings := pin_data(settings, folder))
-    check_names(settings, data.tasks, generate=True)
+    settings = effective_run(settings, data.tasks)
+    check_names(settings, data.tasks, generate=True, keys=False)
     return _estimated(settings, data, folder / PREDICTIONS, folder / VERDICTS, generate=True)
 
 
@@ -163,7 +167,8 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
     given = {name: value for name, value in kept if not _goes_without_saying(name, value)}
     settings = parse_settings({**given, **judging}, RunSettings)
     data = open_data(settings)
-    check_names(settings, data.tasks, generate=False)
+    settings = effective_judge(settings)
+    check_names(settings, data.tasks, generate=False, keys=False)
     return _estimated(settings, data, source / PREDICTIONS, Path(settings.out or source) / VERDICTS, generate=False)
 
 

@@ -19,17 +19,20 @@ class LlmSystem:
         client: Client,
         api_base: str | None,
         sampling: Mapping[str, Any],
+        extra: Mapping[str, Any] | None = None,
         repeat: int = 0,
     ) -> None:
         self.name = model
         self.settings: Mapping[str, Any] = {
             "sampling": dict(sampling),
             "api_base": api_base,
+            **({"request": dict(extra)} if extra else {}),
         }
         self._task = task
         self._client = client
         self._api_base = api_base
         self._sampling = sampling
+        self._extra = extra or {}
         self._repeat = repeat
 
     def request(self, sample: Any) -> Request[Any]:
@@ -40,6 +43,7 @@ class LlmSystem:
             answer=self._task.answer_to(sample),
             sampling=self._sampling,
             api_base=self._api_base,
+            extra=self._extra,
             repeat=self._repeat,
             about=sample.benchmark_id,
         )

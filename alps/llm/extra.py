@@ -1,0 +1,205 @@
+"""Options of a request beyond the sampling settings: what single providers need, by the provider's own names.
+
+They are written `request.NAME=VALUE`, and `judge_request.NAME=VALUE` for the judge, or as a table `[request]` of a
+config file. A dot leads into a nested table: `request.extra_body.chat_template_kwargs.enable_thinking=false`. A value
+is read as JSON where it is some, else as text. `request.headers.NAME=env:VARIABLE` takes a header's value from the
+environment: keys never get into a file.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime, time
+from typing import Any
+
+from alps.llm.secrets import keep_secret, redact
+
+HEADERS, BODY = "headers", "extra_body"
+
+_SETTINGS = {
+    **{name: name for name in ("temperature", "max_tokens", "reasoning_effort")},
+    **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "max_tokens"),
+    **dict.fromkeys(("api_base", "base_url"), "api_base"),
+    **dict.fromkeys(("timeout", "request_timeout", "stream_timeout"), "timeout"),
+}
+"""Options that have a setting of their own, and its name."""
+_DECIDED = """
+    model messages prompt input n stream stream_options response_format tools tool_choice functions function_call
+    parallel_tool_calls modalities audio max_retries num_retries drop_params additional_drop_params deployment_id
+    model_list shared_session caching client custom_llm_provider fallbacks web_search_options
+"""
+_OURS = frozenset(_DECIDED.split())
+"""What alps decides itself: whom it asks what, how often, in which form, and how the reply comes."""
+_PASSED_ON = frozenset({"api_version", "allowed_openai_params", "base_model", "region_name", HEADERS})
+"""Options that litellm keeps for itself and that change where, or how, it sends a request."""
+_NAME = re.compile(r"[A-Za-z][\w-]*")
+_A_CREDENTIAL = re.compile(
+    r"(?:^|[-_])(?:api[-_]?key|secret|password|passwd|credentials?|authorization|bearer|cookie|private[-_]?key)"
+    r"|(?:access|session|ad|auth|id|refresh|security)[-_]?(?:key|token)|^(?:key|token|auth)$",
+    re.IGNORECASE,
+)
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential|bearer|session", re.IGNORECASE)
+_FROM_ENVIRONMENT = re.compile(r"env:([A-Za-z_]\w*)")
+_DEEPEST = 8
+
+
+def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Read `NAME.NAME=VALUE` words, their names without the first, into a nested table.
+
+    Raises:
+        ValueError: If a name stands twice, or is both a table and a value.
+    """
+    table: dict[str, Any] = {}
+    for path, text in words:
+        *above, last = path.split(".")
+        inner = table
+        for name in above:
+            inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise ValueError(f"{path}: {name} is a value and no table")
+        if last in inner:
+            raise ValueError(f"{path}: given twice")
+        inner[last] = _value(text)
+    return table
+
+
+def _value(text: str) -> Any:
+    """Read a value as JSON, or as text; `False` is no text: a chat template would take it for true."""
+    if text.casefold() in ("true", "false"):
+        return text.casefold() == "true"
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the values of `over` in place of its own, table by table."""
+    table = dict(base)
+    for name, value in over.items():
+        there = table.get(name)
+        both = isinstance(there, Mapping) and isinstance(value, Mapping)
+        table[name] = merged(there, value) if both else value  # type: ignore[arg-type]
+    return table
+
+
+def checked(value: Any) -> Any:
+    """Return a table of options as plain JSON.
+
+    Raises:
+        ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would hold a secret.
+    """
+    if value is None or value == {}:
+        return None
+    if isinstance(value, str):
+        value = _value(value)
+    if not isinstance(value, Mapping):
+        raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
+    table = _plain(value, _DEEPEST)
+    for name in (*table, *_names(table.get(BODY))):
+        _check_name(name)
+    if BODY in table and not isinstance(table[BODY], dict):
+        raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
+    headers = table.get(HEADERS, {})
+    if not isinstance(headers, dict):
+        raise ValueError(f"{HEADERS} takes single headers, as {HEADERS}.NAME=VALUE")
+    for name, header in headers.items():
+        headers[name] = _header(name, header)
+    for path, leaf in _leaves({name: inner for name, inner in table.items() if name != HEADERS}):
+        _check_secret(path, leaf)
+    if "api_version" in table:
+        table["api_version"] = str(table["api_version"])
+    return table
+
+
+def _plain(node: Any, levels: int) -> Any:
+    if not levels:
+        raise ValueError(f"it is nested more than {_DEEPEST} deep")
+    if isinstance(node, Mapping):
+        if odd := next((name for name in node if not _NAME.fullmatch(str(name))), None):
+            raise ValueError(f"{redact(str(odd))[:40]!r} can't be the name of an option")
+        return {str(name): _plain(inner, levels - 1) for name, inner in node.items()}
+    if isinstance(node, list | tuple):
+        return [_plain(inner, levels - 1) for inner in node]
+    if isinstance(node, datetime | date | time):  # a day of TOML without quotes: api_version = 2024-10-21
+        return node.isoformat()
+    if node is None:
+        raise ValueError("an option that is null is not sent; leave it out")
+    if isinstance(node, float) and node - node != 0:
+        raise ValueError("it takes finite numbers")
+    if not isinstance(node, str | bool | int | float):
+        raise ValueError(f"it takes texts, numbers, yes or no, lists and tables, not {type(node).__name__}")
+    return node
+
+
+def _names(node: Any) -> Iterable[str]:
+    return node if isinstance(node, dict) else ()
+
+
+def _check_name(name: str) -> None:
+    if name in _SETTINGS:
+        raise ValueError(f"{name} has a setting of its own; write {_SETTINGS[name]}=")
+    if name == "extra_headers":
+        raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
+    if name in _OURS or name.startswith(("mock_", "litellm_")):
+        raise ValueError(f"{name} is decided by alps; leave it out")
+
+
+def _header(name: str, value: Any) -> str:
+    if isinstance(value, dict | list) or (isinstance(value, str) and not value.isprintable()):
+        raise ValueError(f"header {name} takes one line of text")
+    text = str(value)
+    if _FROM_ENVIRONMENT.fullmatch(text):
+        return text
+    if _SECRET_HEADER.search(name) or redact(text) != text:
+        raise ValueError(f"header {name} may hold a key; write {HEADERS}.{name}=env:VARIABLE")
+    return text
+
+
+def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else None
+    if inner is None:
+        yield path, node
+        return
+    for name, child in inner:
+        yield from _leaves(child, f"{path}.{name}" if path else str(name))
+
+
+def _check_secret(path: str, leaf: Any) -> None:
+    """Refuse a text that may be a key: options stand in the manifest and in the fingerprint."""
+    if not isinstance(leaf, str):
+        return
+    if redact(leaf) != leaf or any(_A_CREDENTIAL.search(name) for name in path.split(".")):
+        raise ValueError(f"{path} may hold a key; keys come from the environment, in headers as env:VARIABLE")
+
+
+def variables(extra: Mapping[str, Any]) -> list[str]:
+    """Return the variables of the environment that headers take their values from."""
+    matches = (_FROM_ENVIRONMENT.fullmatch(value) for value in extra.get(HEADERS, {}).values())
+    return [match[1] for match in matches if match is not None]
+
+
+def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as litellm takes them: headers with their values out of the environment."""
+    if not extra:
+        return {}
+    options = {name: value for name, value in extra.items() if name != HEADERS}
+    if headers := extra.get(HEADERS):
+        keep_secret(variables(extra))
+        options["extra_headers"] = {name: _resolved(value) for name, value in headers.items()}
+    return options
+
+
+def _resolved(value: str) -> str:
+    match = _FROM_ENVIRONMENT.fullmatch(value)
+    return os.environ.get(match[1], "") if match is not None else value
+
+
+def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:
+    """Return the options that litellm, which owns those names, would keep for itself instead of sending them."""
+    return sorted({*extra} & {*owned} - _PASSED_ON)
