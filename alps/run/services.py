@@ -131,8 +131,8 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
     return Services((), _llm_judge(settings, client, None), cache, (client,))
 
 
-def check_judge(settings: AskSettings) -> None:
-    """Refuse an unknown judge, or one whose key is missing, before anything is written.
+def check_judge(settings: AskSettings, *, asking: bool = True) -> None:
+    """Refuse an unknown judge, or one whose key is missing, before anything is written; see `check_names`.
 
     Raises:
         AlpsError: What is unknown or missing, in one line.
@@ -140,18 +140,24 @@ def check_judge(settings: AskSettings) -> None:
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
     else:
-        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES)
+        _check_llm("judge", settings.judge, settings.judge_api_base, EMBEDDED_JUDGES, asking=asking)
 
 
-def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool) -> None:
+def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool, asking: bool = True) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing, before anything is written.
+
+    Args:
+        settings: What names them.
+        tasks: The tasks of the run.
+        generate: Whether the system is asked.
+        asking: Whether any request is to be made: a dry run needs no key, and does not import litellm to find one.
 
     Raises:
         AlpsError: What is unknown or missing, in one line.
     """
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in embedded_names(task)]
-        _check_llm("model", settings.model, settings.api_base, known)
+        _check_llm("model", settings.model, settings.api_base, known, asking=asking)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
@@ -161,7 +167,7 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool)
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
         why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
-    check_judge(settings)
+    check_judge(settings, asking=asking)
 
 
 def _local(
@@ -249,12 +255,16 @@ def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
     )
 
 
-def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str]) -> None:
+def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str], *, asking: bool) -> None:
+    from alps.llm.price_table import is_listed
+
     guess = closest(name, embedded)
     if name.endswith("/"):
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
+    if not asking and is_listed(name):
+        return
     from alps.llm.preflight import check_model, endpoint_from_environment
 
     try:

@@ -145,7 +145,7 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     """
     allow_modules(settings.task)
     data = open_data(settings)
-    check_names(settings, data.tasks, generate=True)
+    check_names(settings, data.tasks, generate=True, asking=False)
     folder = run_folder(settings)
     return _estimated(settings, data, folder / PREDICTIONS, folder / VERDICTS, generate=True)
 
@@ -160,7 +160,7 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
     given = {name: value for name, value in kept if not _goes_without_saying(name, value)}
     settings = parse_settings({**given, **judging}, RunSettings)
     data = open_data(settings)
-    check_names(settings, data.tasks, generate=False)
+    check_names(settings, data.tasks, generate=False, asking=False)
     return _estimated(settings, data, source / PREDICTIONS, Path(settings.out or source) / VERDICTS, generate=False)
 
 
