@@ -11,6 +11,7 @@ from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import scan
 from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.leaks import leak_in
 from alps.leaderboard.reading import faults_of
 from alps.leaderboard.submission import Submission, checksum_of
 from alps.leaderboard.systems import kinds_of, public_name
@@ -134,7 +135,23 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
             for part in ("http", "cached", "prompt_tokens", "completion_tokens", "cost", "unpriced")
         },
         "seconds": _seconds(run),
+        **_served(run.summary.get("served", {})),
     }
+
+
+def _served(by_purpose: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what answered, where that is known: servers of one's own name a model by its folder, which is nobody's."""
+    public = {
+        purpose: [{"model": _public(row["model"]), "fingerprint": _public(row["fingerprint"])} for row in rows]
+        for purpose, rows in by_purpose.items()
+    }
+    return {"served": public} if public else {}
+
+
+def _public(name: str | None) -> str | None:
+    """Return a name without the folder it lies in; None where it holds something else of a machine."""
+    bare = (name or "").rstrip("/").rpartition("/")[2] if (name or "").startswith("/") else name
+    return bare if bare and leak_in(bare) is None else None
 
 
 def _seconds(run: Run) -> float | None:

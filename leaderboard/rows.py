@@ -139,6 +139,9 @@ class CallRow(_Row):
     seconds: Annotated[float, Field(ge=0)]
     assumed_tokens: Annotated[int, Field(ge=0)]
     assumed_cost: Annotated[float, Field(ge=0)]
+    finish_reason: Id | None = None
+    cached_tokens: Annotated[int, Field(ge=0)] | None = None
+    reasoning_tokens: Annotated[int, Field(ge=0)] | None = None
 
 
 class Choice(_Row):

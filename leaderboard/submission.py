@@ -148,8 +148,18 @@ class Calls(Part):
     unpriced: Count
 
 
+class ServedBy(Part):
+    """A model that answered, and its build, as the provider named them."""
+
+    model: Line | None
+    fingerprint: Line | None
+
+
 class RunCard(Part):
-    """One run: its settings, the prompts and the judge it used. `seconds` is how long its calls took together."""
+    """One run: its settings, the prompts and the judge it used. `seconds` is how long its calls took together.
+
+    `served` holds what answered, by the purpose of the calls; None where no provider told.
+    """
 
     settings: Annotated[Settings, AfterValidator(_run_settings)]
     prompts: Annotated[dict[Name, Sha256], Field(max_length=100)]
@@ -157,6 +167,7 @@ class RunCard(Part):
     judge: Settings
     calls: Calls
     seconds: Seconds | None
+    served: dict[Literal["generate", "judge"], Annotated[list[ServedBy], Field(max_length=100)]] | None = None
 
 
 class Interval(Part):

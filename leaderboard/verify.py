@@ -24,6 +24,7 @@ from alps.leaderboard.checks.scores import (
     compare_unjudged,
     compare_verdicts,
 )
+from alps.leaderboard.checks.served import check_served
 from alps.leaderboard.checks.suspicion import check_suspicion
 from alps.leaderboard.checks.system import check_name, check_tasks
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
@@ -104,6 +105,7 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     if card is not None:
         check_files(folder, card, findings)
         check_judges(card, findings)
+        check_served(card, findings)
         check_baseline_name(card, findings)
         check_tasks(card, findings)
         heeded = options.reviewed or not touched

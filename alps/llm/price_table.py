@@ -8,7 +8,7 @@ the entry is of that provider.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -55,7 +55,15 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 def providers() -> frozenset[str]:
     """Return the names of the providers that litellm knows, as they stand before the `/` of a model."""
     listed = _read(_PROVIDERS_FILE).get("providers")
-    return frozenset(listed if isinstance(listed, dict) else ()) | {key.partition("/")[0] for key in table()}
+    return frozenset(listed if isinstance(listed, dict) else ()) | {
+        key.partition("/")[0] for key in table() if "/" in key
+    }
+
+
+def is_listed(model: str) -> bool:
+    """Tell whether litellm's files say where a name is sent: it has an entry, or a provider that they list."""
+    provider, slash, rest = model.partition("/")
+    return entry_of(model) is not None or bool(slash and rest and provider in providers())
 
 
 def listed_price(model: str) -> Price:
@@ -67,8 +75,8 @@ def listed_price(model: str) -> Price:
     entry = entry_of(model)
     if entry is None:
         return Price(None, None, None, source)
-    longest = entry.get("max_output_tokens")
-    most = int(longest) if _is_number(longest) and longest >= 1 else None
+    longest = _number(entry.get("max_output_tokens"))
+    most = int(longest) if longest is not None and longest >= 1 else None
     inclusive = entry.get("litellm_provider") in _REACHED_COUNTS
     standard = _of_ranges(entry) or _of_keys(entry, "", inclusive=inclusive)
     if standard is None:
@@ -115,11 +123,11 @@ def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated
     """
 
     def rate(key: str) -> float | None:
-        return _dollars(entry.get(key + suffix))
+        return _number(entry.get(key + suffix))
 
     if suffix and rate(_KEYS["input"]) is None and rate(_KEYS["output"]) is None:
         return None
-    base = _rates(lambda name: _first(rate(_KEYS[name]), _dollars(entry.get(_KEYS[name]))))
+    base = _rates({name: _first(rate(key), _number(entry.get(key))) for name, key in _KEYS.items()})
     if base is None:
         return None
     if suffix and rate(_KEYS["reasoning"]) is None and rate(_KEYS["output"]) is not None:
@@ -128,7 +136,7 @@ def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated
     below = base
     for tokens, words in sorted(_thresholds(entry)):
         above = {
-            name: _first(rate(f"{key}_above_{words}_tokens"), _dollars(entry.get(f"{key}_above_{words}_tokens")))
+            name: _first(rate(f"{key}_above_{words}_tokens"), _number(entry.get(f"{key}_above_{words}_tokens")))
             for name, key in _KEYS.items()
         }
         if all(value is None for value in above.values()):
@@ -160,37 +168,34 @@ def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
 def _ranges(ranges: list[Any]) -> Iterator[Tier]:
     for row in ranges:
         bounds = row.get("range") if isinstance(row, dict) else None
-        if not isinstance(bounds, list) or not bounds or not _is_number(bounds[0]):
+        if not isinstance(bounds, list) or not bounds or (above := _number(bounds[0])) is None:
             continue
-        rates = _rates(lambda name, row=row: _dollars(row.get(_KEYS[name])))
+        rates = _rates({name: _number(row.get(key)) for name, key in _KEYS.items()})
         if rates is not None:
-            yield Tier(int(bounds[0]), rates)
+            yield Tier(int(above), rates)
 
 
-def _rates(value: Callable[[str], float | None]) -> Rates | None:
-    """Return the rates whose values are looked up by name; None where tokens have no price, or none but 0.
+def _rates(values: Mapping[str, float | None]) -> Rates | None:
+    """Return the rates of which `values` are by name; None where tokens have no price, or none but 0.
 
     Where both are 0 nobody told the price: a model that is free is written into a price file.
     """
-    values = {name: value(name) for name in _KEYS}
-    if values["input"] is None or values["output"] is None or not (values["input"] or values["output"]):
+    per_input, per_output = values["input"], values["output"]
+    if per_input is None or per_output is None or not (per_input or per_output):
         return None
-    if values["reasoning"] == values["output"]:
-        values["reasoning"] = None
-    return Rates(**values)  # type: ignore[arg-type]
+    thought = None if values["reasoning"] == per_output else values["reasoning"]
+    cached = {name: values[name] for name in ("cached_input", "cache_write", "cache_write_hour")}
+    return Rates(per_input, per_output, **cached, reasoning=thought)
 
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def _dollars(value: Any) -> float | None:
-    """Return dollars a token; None for what is no finite number from 0."""
-    return float(value) if _is_number(value) and value >= 0 else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: Any) -> float | None:
+    """Return a finite number from 0; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number and value >= 0 else None
 
 
 def _read(name: str) -> dict[str, Any]:

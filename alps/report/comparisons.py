@@ -11,6 +11,7 @@ from alps.report import charts
 from alps.report.figures import Line, floor_line_sign, recall_curve
 from alps.report.runs import Run
 from alps.report.sections import FloorRow, MetricRow, Section, draw_plane
+from alps.report.served import served_lines
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Head:
     def comparable(self) -> bool:
         """Whether all its headlines may stand beside those of LLM judges."""
         return all(section.comparable for section in self.sections)
+
+    @property
+    def served(self) -> list[str]:
+        """What answered its calls, in lines."""
+        return list(served_lines(self.summary))
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,13 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
 def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
-    Nothing is written before; without `keys`, as where nothing will be asked, nobody needs one.
+    Nothing is written before.
+
+    Args:
+        settings: What names them.
+        tasks: The tasks of the run.
+        generate: Whether the system is asked.
+        keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find one.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
@@ -290,6 +296,10 @@ def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
+    from alps.llm.price_table import is_listed
+
+    if not keys and is_listed(name):
+        return
     from alps.llm.preflight import check_model, check_name, check_options
 
     try:
