@@ -45,6 +45,8 @@ def _at_home(path: str) -> str:
         raise ValueError(f"there is no home folder for {Path(path).parts[0]}") from error
 
 
+_DATA = "samples, hub[:OWNER/NAME][@REVISION], or a folder in the release layout"
+Data = Annotated[str, Field(description=_DATA)]
 HomePath = Annotated[str, AfterValidator(_at_home)]
 """A path that may begin with `~`."""
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
@@ -142,7 +144,7 @@ class RunSettings(JudgeSettings):
             "python:MODULE:CLASS"
         ),
     ]
-    data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
+    data: Data = "samples"
     split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
     limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
     distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all (retrieval)")] = "100"
@@ -201,7 +203,7 @@ class DataSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
+    data: Data = "samples"
     split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
 
 
