@@ -61,6 +61,8 @@ def _given_temperature(value: object) -> object:
     return None if _unset(value) == "none" else value
 
 
+_DATA = "samples, hub[:OWNER/NAME][@REVISION], or a folder in the release layout"
+Data = Annotated[str, Field(description=_DATA)]
 HomePath = Annotated[str, AfterValidator(_at_home)]
 """A path that may begin with `~`."""
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
@@ -188,7 +190,7 @@ class RunSettings(JudgeSettings):
             "python:MODULE:CLASS"
         ),
     ]
-    data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
+    data: Data = "samples"
     split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
     limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
     distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all (retrieval)")] = "100"
@@ -251,7 +253,7 @@ class DataSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: Annotated[str, Field(description="samples, hub, hub@COMMIT, or a folder in the release layout")] = "samples"
+    data: Data = "samples"
     split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
 
 

@@ -97,16 +97,6 @@ def hub_name(data: str) -> HubName | None:
     return HubName(repository, revision or None)
 
 
-def pinned(data: str) -> str:
-    """Name a data set of the hub by its commit, `hub@COMMIT`; other names stay as they are.
-
-    Raises:
-        HubError: If the revision can't be resolved.
-    """
-    name = hub_name(data)
-    return data if name is None else name.at(_commit(name))
-
-
 def as_read(data: str, commit: str | None) -> str:
     """Name a data set of the hub by the `commit` it was read at; other names stay as they are."""
     name = hub_name(data)

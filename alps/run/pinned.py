@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from alps.data.hub import HubName, hub_name, label, pinned
+from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.run.manifest import MANIFEST, read_manifest
 from alps.settings import RunSettings
 
@@ -16,7 +16,7 @@ def pin_data(settings: RunSettings, folder: Path) -> RunSettings:
     """Name the hub's data by their commit: the run in `folder` keeps its own, wherever a branch is.
 
     Raises:
-        UsageError: If what `data=` says can't be read or resolved.
+        UsageError: If what `data=` says can't be read or resolved, or no split is named.
         RunFolderError: If the manifest in `folder` can't be read.
     """
     name = hub_name(settings.data)
@@ -24,7 +24,7 @@ def pin_data(settings: RunSettings, folder: Path) -> RunSettings:
         return settings
     data = _kept(name, folder)
     if data is None:
-        data = pinned(settings.data)
+        data = open_hub(settings.data, settings.split).data
     elif name.commit is None:
         kept = f"{folder} keeps to {label(data)}; for another commit name another out="
         click.echo(f"alps: {kept}", err=True)
