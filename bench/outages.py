@@ -159,7 +159,8 @@ def proxied(command: str, url: str, home: Path) -> Iterator[str]:
     """Run LiteLLM's proxy before the server at `url`, with `PROXY_RPM` requests a minute; yield its address."""
     config, port = home / "config.yaml", _free_port()
     config.write_text(CONFIG.replace("URL", url).replace("RPM", str(PROXY_RPM)))
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False"}
+    keyless = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}  # it is on loopback
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", **keyless}
     words = [command, "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
     with (home / "proxy.log").open("w") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=home)

@@ -11,14 +11,15 @@ _FAILURES = 5
 _REJECTIONS = 3
 """So many requests that started after a first 429 and were rejected, too: waiting a moment is not enough."""
 _FIRST, _FIRST_REJECTED = 1.0, 0.5
-_LONGEST, _LONGEST_REJECTED = 60.0, 5.0
+_LONGEST, _LONGEST_REJECTED = 60.0, 3.0
 _A_MINUTE = 75.0
 """Most limits are per minute, and a little more: for so long a closed window is looked at every few seconds."""
 _IS_A_WINDOW = 2.5
 """Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing to wait for."""
 _LONGEST_PERIOD = 90.0
 _SOONER = 0.97
-_STEP = 0.02
+_REJECTED_BY, _REJECTION = 3.0, 0.5
+"""A request is taken to be accepted when it is under way so many times as long as rejections take, and so long."""
 _BEYOND = 1.25
 
 
@@ -76,7 +77,7 @@ class Window:
 class Breaker:
     """Stops an endpoint's requests after failures in a row, and sends one at a time until one is answered.
 
-    Pauses double up to a minute; where all that is wrong is a rate limit, up to 5 seconds for the first minute.
+    Pauses double up to a minute; where all that is wrong is a rate limit, up to 3 seconds for the first minute.
 
     Attributes:
         resumes_at: Nothing is to be sent before.
@@ -97,6 +98,41 @@ class Breaker:
         self._failures = self._rejections = self._probes = 0
         self._pause = 0.0
         self._limited = False
+        self._under_way: list[float] = []
+        self._rejected_after = 0.0
+
+    def sent(self, started: float) -> None:
+        """Tell that a request is sent."""
+        self._under_way.append(started)
+
+    def ended(self, started: float) -> None:
+        """Tell that a request has ended, in whatever way."""
+        if started in self._under_way:
+            self._under_way.remove(started)
+
+    def opened(self, now: float) -> bool:
+        """Tell whether a limit lets requests through again, and go on if so.
+
+        Rejections come at once, answers of a model that thinks after a minute: a probe that is not rejected by then was
+        accepted.
+        """
+        if self.tripped_at is None or not self._limited:
+            return False
+        accepted = self._accepted_since(self.tripped_at, now)
+        if accepted is not None:
+            self._reopen(accepted)
+        return accepted is not None
+
+    def _accepted_since(self, since: float, now: float) -> float | None:
+        """Return when a request was sent after `since` that must have been accepted; None where there is none."""
+        latest = now - max(_REJECTION, _REJECTED_BY * self._rejected_after)
+        return next((started for started in self._under_way if since <= started <= latest), None)
+
+    def _reopen(self, started: float) -> None:
+        assert self.tripped_at is not None
+        if self._limited:
+            self.window.reopened(started, self.tripped_at, at_once=self._probes == 0)
+        self.tripped_at = self._rejecting_since = None
 
     def failing_for(self, now: float) -> float:
         """Return for how long the endpoint has answered nothing, from its first failure on."""
@@ -116,15 +152,15 @@ class Breaker:
             return False
         if started < self.tripped_at:  # sent before, so that it says nothing of how it is now
             return False
-        if self._limited:
-            self.window.reopened(started, self.tripped_at, at_once=self._probes == 0)
+        self._reopen(started)
         self.window.answered(started, now)
-        self.tripped_at = self._rejecting_since = None
         return True
 
     def failed(self, started: float, now: float, *, rejected: bool) -> None:
         """Tell of a failure that may pass, or of a 429 (`rejected`)."""
         self._failing_since = now if self._failing_since is None else self._failing_since
+        if rejected and math.isfinite(started):
+            self._rejected_after += 0.3 * (now - started - self._rejected_after)
         if self.tripped_at is not None:
             if started >= self.tripped_at:
                 self._limited = rejected
@@ -145,6 +181,8 @@ class Breaker:
             self._rejecting_since, self._rejections = now, 0
         if self.window.left(now) <= 0:  # known to be used up
             self._trip(now, limited=True)
+        elif self._accepted_since(self._rejecting_since, now) is not None:
+            self._rejecting_since = None
         elif started >= self._rejecting_since:
             self._rejections += 1
             if self._rejections >= _REJECTIONS:
@@ -160,10 +198,7 @@ class Breaker:
         assert self.tripped_at is not None
         self._probes += 1
         minute = self._limited and now - self.tripped_at < _A_MINUTE
-        if minute and self.window.period is not None:
-            self._pause = max(0.5, _STEP * self.window.period)
-        else:
-            self._pause = min(2 * self._pause, _LONGEST_REJECTED if minute else _LONGEST)
+        self._pause = min(2 * self._pause, _LONGEST_REJECTED if minute else _LONGEST)
         self._resume(now, now + self._pause * random.uniform(0.9, 1.1))
 
     def _resume(self, now: float, when: float) -> None:

@@ -176,6 +176,7 @@ class Client:
                 attempt=attempt,
                 outcome="transport",
             )
+            self._limiter.sent(sent)
             try:
                 reply = await self._send_in_time(request, messages)
             except TransportError as error:
@@ -185,10 +186,11 @@ class Client:
                 await self._ledger.flushed()
                 raise
             except asyncio.CancelledError:  # the run is interrupted, the provider may answer all the same
+                self._limiter.interrupted(sent)
                 call = replace(call, error="interrupted before the answer came")
                 await self._record(call, started, ticket, billed=None)
                 raise
-            self._limiter.succeeded(sent, time.perf_counter() - started)
+            self._limiter.succeeded(sent, asyncio.get_running_loop().time() - sent)
             self._permanent.answered(request.model)
             self._noticed = False
         completion = understand(reply, request.answer)
@@ -206,6 +208,8 @@ class Client:
             self._limiter.failed(sent, hung=error.status == 408, retry_after=error.retry_after)
         elif error.status is not None:
             self._limiter.answered(sent)
+        else:
+            self._limiter.interrupted(sent)
 
     def _say_what_is_waited_for(self, model: str, error: TransportError) -> None:
         failing = self._limiter.breaker.failing_for(asyncio.get_running_loop().time())

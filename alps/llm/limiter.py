@@ -11,6 +11,7 @@ _CUT_EVERY = 1.0
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
 _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
+_PROBED = 0.25
 _SLOWER = 2.0
 """Answers that take so many times as long say that more requests at once would only wait at the server."""
 
@@ -90,14 +91,21 @@ class Limiter:
         while (left := self.breaker.resumes_at - loop.time()) > 0:
             await asyncio.sleep(left)
 
+    def sent(self, started: float) -> None:
+        """Tell that a request is sent; it is told of again when it ends."""
+        self.breaker.sent(started)
+
+    def interrupted(self, started: float) -> None:
+        """Tell that nobody waits for a request any more."""
+        self._reported(started)
+
     def answered(self, started: float = -math.inf) -> None:
         """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint works."""
         now = _now()
         tripped_at = self.breaker.tripped_at
         self._reported(started)
         if self.breaker.answered(started, now) and tripped_at is not None:
-            self._released = now
-            self._release = min(max(_RELEASE, (now - tripped_at) / 10), _SLOWEST_RELEASE)
+            self._let_go(now, tripped_at)
             self._wake()
 
     def succeeded(self, started: float = -math.inf, seconds: float | None = None) -> None:
@@ -117,6 +125,7 @@ class Limiter:
                 return
             self._ceiling = float("inf")
         gain = max(1.0, left / 2) if self._ceiling < float("inf") else 1.0
+        gain = max(gain, seconds or 0.0)  # a round of slow answers would take minutes: one a second instead
         self.allowed = min(self.most, self.allowed + gain / self.allowed)
 
     def throttled(self, retry_after: float | None, started: float = -math.inf) -> None:
@@ -169,9 +178,15 @@ class Limiter:
 
     def _reported(self, started: float) -> None:
         """Count down the requests that were under way when the breaker tripped."""
+        self.breaker.ended(started)
         tripped_at = self.breaker.tripped_at
         if tripped_at is not None and started < tripped_at:
             self._before = max(0, self._before - 1)
+
+    def _let_go(self, now: float, tripped_at: float) -> None:
+        """Let the others follow the request that was answered, the more slowly the longer that took."""
+        self._released = now
+        self._release = min(max(_RELEASE, (now - tripped_at) / 10), _SLOWEST_RELEASE)
 
     def _time(self, seconds: float) -> None:
         """Stop growing where a whole round of answers took longer than the quickest round did."""
@@ -200,6 +215,9 @@ class Limiter:
         return self._running < int(self._room(_now()))
 
     def _wake(self) -> None:
+        now, tripped_at = _now(), self.breaker.tripped_at
+        if tripped_at is not None and self.breaker.opened(now):
+            self._let_go(now, tripped_at)
         while self._waiting and self._may_start():
             place = self._waiting.popleft()
             if not place.done():
@@ -210,7 +228,8 @@ class Limiter:
         waits = bool(self._waiting) and self._room(now) < self.allowed
         if not waits:
             return
-        due = max(self.breaker.resumes_at, now + self._release / self.allowed)
+        soon = _PROBED if self.breaker.tripped_at is not None else self._release / self.allowed
+        due = max(self.breaker.resumes_at, now + soon)
         if self._timer is not None and now < self._timer.when():
             if self._timer.when() <= due:
                 return

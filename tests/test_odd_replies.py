@@ -1,0 +1,69 @@
+"""One odd reply never ends a run: its record fails by its kind, or is read."""
+
+import asyncio
+import json
+from typing import Any, get_args
+
+import pytest
+
+from alps.llm import Client
+from alps.llm.types import Request
+from alps.schema import Outcome
+from tests.desk import EXTRACTED, QUIET_LITELLM, Desk
+from tests.loopback import Answer, serve
+from tests.odd_bodies import ODD, TEXT, WHOLE, paths, replaced, without
+
+pytestmark = QUIET_LITELLM
+
+ENDS = {str(path[-1]) if path else "body": path for path in paths()}
+MOST_ASKED = 3
+
+
+@pytest.fixture(autouse=True)
+def _unbroken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many odd bodies in a row are an outage, and would be asked for one by one."""
+    monkeypatch.setattr("alps.llm.breaker._FAILURES", 10**9)
+
+
+def bodies(path: tuple[Any, ...]) -> list[str]:
+    return [*(replaced(path, value) for value in ODD), *([without(path)] if path else [])]
+
+
+def asked_about(desk: Desk, model: str, answers: list[str]) -> tuple[list[Any], list[dict[str, Any]]]:
+    def script(body: dict[str, Any]) -> Answer:
+        return Answer(body=answers[int(body["messages"][-1]["content"].split()[-1])])
+
+    with serve(script) as server:
+
+        async def all_of_them(client: Client) -> list[Any]:
+            questions = [{"role": "user", "content": f"Hobbies of {number}"} for number in range(len(answers))]
+            requests = [Request(model, (one,), EXTRACTED, api_base=server.url) for one in questions]
+            return await asyncio.gather(*(client.complete(request) for request in requests), return_exceptions=True)
+
+        return desk.run(all_of_them), server.requests
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str):
+    answers = bodies(ENDS[name])
+    completions, requests = asked_about(desk, "openai/tiny", answers)
+    raised = [one for one in completions if isinstance(one, BaseException)]
+    assert raised == []
+    assert {one.outcome for one in completions} <= set(get_args(Outcome))
+    for one in completions:
+        assert one.raw is None or isinstance(one.raw, str)
+        assert (one.value is None) == (one.outcome != "ok")
+    asked = [request["messages"][1 if len(request["messages"]) > 2 else -1] for request in requests]
+    assert len(asked) <= 3 * MOST_ASKED * len(answers)
+    json.dumps([one.__dict__ for one in completions])
+
+
+@pytest.mark.parametrize("name", ["id", "object", "created", "system_fingerprint", "service_tier", "usage"])
+def test_an_odd_field_beside_the_answer_costs_the_answer_only_where_litellm_can_not_go_on(desk: Desk, name: str):
+    completions, _ = asked_about(desk, "openai/tiny", [without(ENDS[name]), replaced(ENDS[name], "null")])
+    assert [one.value for one in completions] == [("chess", "tea")] * 2
+
+
+def test_a_body_as_it_should_be_is_read(desk: Desk):
+    completions, requests = asked_about(desk, "openai/tiny", [json.dumps(WHOLE)])
+    assert (completions[0].outcome, completions[0].raw, len(requests)) == ("ok", TEXT, 1)
