@@ -215,6 +215,7 @@ def test_a_token_of_entra_is_passed_on_where_there_is_no_key(monkeypatch: pytest
         ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}, False),
         ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}, False),
         ("replicate/any/model", {"REPLICATE_API_TOKEN": "of-replicate"}, True),
+        ("huggingface/any/model", {"HF_TOKEN": "of-the-hub"}, True),
         ("gemini/gemini-2.5-pro", {"GOOGLE_API_KEY": "of-google"}, False),
         ("gemini/gemini-2.5-pro", {"GEMINI_API_KEY": "of-gemini"}, False),
         ("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "of-anthropic"}, False),
