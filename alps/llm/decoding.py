@@ -20,10 +20,14 @@ the least before, when models were called claude-3-haiku and claude-2.1.
 Anthropic wants a maximum in each request; litellm would send 4,096 and cut answers that are no longer than others'.
 """
 
+_ANTHROPICS_MAXIMUM = ("vertex_ai", "azure_ai")
+"""Clouds whose requests need a maximum, as Anthropic's own do."""
 _OLD_NAME = re.compile(r"claude-(?:instant|v?[123])\b")
 _NOT_REASONING = ("none", "disable")
 _REFUSE_IN_NEW_MODELS = ("openai", "anthropic")
 """Providers whose newer models take no temperature but their own."""
+_ANTHROPICS_ROUTES = ("bedrock", "vertex_ai", "azure_ai")
+"""Clouds that have Anthropic's models; OpenRouter leaves out what a model does not take."""
 
 
 def default_temperature(
@@ -71,7 +75,7 @@ def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
     """Return how many tokens an Anthropic model may answer that litellm does not know; None for all others."""
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
-    asked_by_anthropic = provider == "anthropic" or (provider in ("vertex_ai", "azure_ai") and "claude" in name)
+    asked_by_anthropic = provider == "anthropic" or (provider in _ANTHROPICS_MAXIMUM and "claude" in name)
     if not asked_by_anthropic or sampling.get("max_tokens") is not None:
         return None
     try:
@@ -123,4 +127,5 @@ def _is_new(model: str) -> bool:
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
     listed = model in litellm.model_cost or name in litellm.model_cost
-    return not listed and (provider in _REFUSE_IN_NEW_MODELS or "claude" in name)
+    of_anthropic = provider in _ANTHROPICS_ROUTES and "claude" in name
+    return not listed and (provider in _REFUSE_IN_NEW_MODELS or of_anthropic)

@@ -67,7 +67,7 @@ def _variable(provider: str, base: str | None) -> str | None:
     if base is None:
         return None
     given = ((name, value.strip().rstrip("/")) for name, value in os.environ.items() if "://" in value)
-    return next((name for name, value in given if base.startswith(value)), None)
+    return next((name for name, value in given if base.strip().startswith(value)), None)
 
 
 def version_from_environment(model: str) -> str | None:

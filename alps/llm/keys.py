@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 
 from alps.llm.libraries import libraries
 
@@ -12,6 +13,8 @@ _OWN_SERVERS = ("openai", "text-completion-openai", "custom_openai", "litellm_pr
 """Providers that are asked through OpenAI's client, and may be servers that want no key."""
 _AZURE = ("azure", "azure_text")
 _A_KEY = re.compile(r"\w+_(?:API_KEY|API_TOKEN)")
+_BY_ANOTHER_NAME = {"openrouter": "OR_", "cohere": "CO_", "cohere_chat": "CO_", "huggingface": "HF_"}
+"""How variables of a provider begin that litellm reads, too, and that do not begin as the one it lists."""
 _LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
 
 
@@ -47,11 +50,12 @@ def missing_key(model: str) -> tuple[str, bool]:
         return "", False
     single = all(_A_KEY.fullmatch(name) for name in missing)
     names = (" or " if single else " and ").join(sorted(missing, key=lambda name: provider.upper() not in name))
-    return names, single and not any(_has_another(name) for name in missing)
+    return names, single and not _has_another(provider, missing)
 
 
-def _has_another(name: str) -> bool:
+def _has_another(provider: str, missing: Iterable[str]) -> bool:
     """Tell whether a variable of the same provider holds something like a key: litellm reads more than it lists."""
-    begins = name.partition("_")[0].removesuffix("AI")
+    begins = tuple(name.partition("_")[0].removesuffix("AI") for name in missing)
+    begins += (_BY_ANOTHER_NAME.get(provider, begins[0]),)
     others = ((other, value) for other, value in os.environ.items() if other.startswith(begins))
     return any(_LIKE_A_KEY.search(other) and value.strip() for other, value in others)
