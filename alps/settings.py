@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from alps.errors import DataError, UsageError, closest
 from alps.llm.secrets import check_address, names_in, redact
+from alps.llm.types import Structured
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -87,6 +88,7 @@ class AskSettings(BaseModel):
     judge_temperature: Annotated[float | None, Field(ge=0, description="of the judge [0]")] = None
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
+    judge_structured: Annotated[Structured | None, Field(description="as structured=, of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
@@ -161,6 +163,9 @@ class RunSettings(JudgeSettings):
     dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
     config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
     api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
+    structured: Annotated[
+        Structured | None, Field(description="how typed answers are asked for: schema, tools, json or prompt [auto]")
+    ] = None
     temperature: Annotated[float | None, Field(ge=0, description="sent to the model, if given")] = None
     top_p: Annotated[float | None, Field(gt=0, le=1, description="sent to the model, if given")] = None
     max_tokens: Annotated[int | None, Field(ge=1, description="the longest answer; sent to the model, if given")] = None

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from alps.judges.matching import Relation
+from alps.llm.types import Structured
 from alps.schema import MemoryList, Outcome, UpdatedMemoryList
 
 LONGEST_ANSWER = 200_000
@@ -139,6 +140,8 @@ class CallRow(_Row):
     seconds: Annotated[float, Field(ge=0)]
     assumed_tokens: Annotated[int, Field(ge=0)]
     assumed_cost: Annotated[float, Field(ge=0)]
+    structured: Structured | None = None
+    strict: bool | None = None
 
 
 class Choice(_Row):

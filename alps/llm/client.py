@@ -20,6 +20,7 @@ from alps.llm.ledger import Call, Ledger
 from alps.llm.limiter import Limiter
 from alps.llm.pace import Pace
 from alps.llm.secrets import masked
+from alps.llm.structured import Ladder
 from alps.llm.thought import part_thought
 from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.llm.understanding import understand
@@ -52,6 +53,7 @@ class Client:
         timeout: Seconds after which a request counts as unanswered.
         budget: What the whole run may spend, None for no cap.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
+        ladder: How models are asked for typed answers; clients of one run share it.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Client:
         timeout: float = 120.0,
         budget: Budget | None = None,
         send: Send = provider.send,
+        ladder: Ladder | None = None,
     ) -> None:
         self._limiter = Limiter(concurrency)
         self._pace = Pace()
@@ -71,6 +74,7 @@ class Client:
         self._timeout = timeout
         self._budget = budget
         self._send = send
+        self._ladder = ladder or Ladder()
         self._flights: dict[str, asyncio.Task[Completion[Any]]] = {}
 
     async def complete(self, request: Request[T]) -> Completion[T]:
@@ -81,6 +85,7 @@ class Client:
             QuotaError: If the provider asks to wait for longer than an hour, as where the quota of the day is used up.
             UsageError: If the endpoint does not have the model.
         """
+        request = self._ladder.on_its_step(request)
         key = cache_key(request)
         flight = self._flights.get(key)
         if flight is None:
@@ -116,6 +121,8 @@ class Client:
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
+                if error.shape_refused and (lower := self._ladder.one_lower(request, str(error))) is not None:
+                    return await self._answer(lower, cache_key(lower))
                 if error.fatal is not None:
                     raise error.fatal from error
                 outcome: Outcome = "refused" if error.refused else "transport"
@@ -165,6 +172,7 @@ class Client:
                 ask=ask,
                 attempt=attempt,
                 outcome="transport",
+                structured=request.structured,
             )
             try:
                 reply = await self._send_in_time(request, messages)
@@ -189,6 +197,7 @@ class Client:
             completion_tokens=reply.completion_tokens,
             cost=reply.cost,
             error=completion.error,
+            strict=completion.strict,
         )
         await self._record(call, started, ticket, billed=True)
         if completion.outcome == "ok" and self._cache is not None:

@@ -13,7 +13,7 @@ _RESULTS = ("summary.json", "calibration.json")
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP attempt.
+    """One HTTP attempt; `structured` is how a typed answer was asked for, `strict` whether it was valid as it came.
 
     `cost` is in US dollars, None where the model's price is unknown. `assumed_tokens` and `assumed_cost` stand for an
     attempt that brought no answer but may have been billed; they count against a budget and nowhere else.
@@ -34,6 +34,8 @@ class Call:
     error: str | None = None
     assumed_tokens: int = 0
     assumed_cost: float = 0.0
+    structured: str | None = None
+    strict: bool | None = None
 
 
 @dataclass

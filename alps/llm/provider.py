@@ -3,18 +3,16 @@
 Retries are the client's: litellm and instructor are told to make exactly one request.
 """
 
-import functools
-import json
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
-
-from pydantic import BaseModel
 
 from alps.llm.failures import redirected, transport_error
 from alps.llm.libraries import libraries
 from alps.llm.redirects import following_none
 from alps.llm.served import read_reply
+from alps.llm.structured import is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Reply, Request
 
 _PLACEHOLDER_KEY = "not-needed"
@@ -30,37 +28,27 @@ async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
     """
     loaded = libraries()
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
-    options: dict[str, Any] = {"model": request.model, "messages": clean, **request.sampling}
+    options: dict[str, Any] = {"model": request.model, **shaped(request, clean), **request.sampling}
     if request.api_base is not None:
         options["api_base"] = request.api_base
         if loaded.litellm.validate_environment(request.model)["missing_keys"]:
             options["api_key"] = _PLACEHOLDER_KEY
-    if request.answer is not None:
-        options |= json.loads(_shaped(request.answer.schema))
     with following_none() as refused:
         try:
-            return read_reply(await loaded.litellm.acompletion(max_retries=0, **options), request.model)
+            response = await loaded.litellm.acompletion(max_retries=0, **options)
+            reply = with_arguments(read_reply(response, request.model), response)
+            return replace(reply, strict=is_valid(reply, request))
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if refused.status is not None:
                 raise redirected(refused) from error
-            raise transport_error(loaded.litellm.exceptions, error, request.model) from error
+            failure = transport_error(loaded.litellm.exceptions, error, request.model)
+            failure.shape_refused = request.answer is not None and refuses_shape(loaded.litellm.exceptions, error)
+            raise failure from error
 
 
 def _encodable(text: str) -> str:
     """Replace halves of characters, which real texts hold and no HTTP client can send."""
     return text.encode("utf-8", errors="replace").decode()
-
-
-@functools.cache
-def _shaped(schema: type[BaseModel]) -> str:
-    """Return what instructor adds to a request for an answer by `schema`, as JSON.
-
-    Its client would make the same anew for each request, and check each answer, which our own parser reads: half of the
-    time that a request takes.
-    """
-    loaded = libraries()
-    _, options = loaded.shape(schema, mode=loaded.mode, messages=[])
-    return json.dumps({name: value for name, value in options.items() if name != "messages"})
 
 
 async def close() -> None:

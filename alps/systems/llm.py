@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alps.llm import Client, Request
+from alps.llm.types import Structured
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -20,6 +21,7 @@ class LlmSystem:
         api_base: str | None,
         sampling: Mapping[str, Any],
         repeat: int = 0,
+        structured: Structured | None = None,
     ) -> None:
         self.name = model
         self.settings: Mapping[str, Any] = {
@@ -31,6 +33,7 @@ class LlmSystem:
         self._api_base = api_base
         self._sampling = sampling
         self._repeat = repeat
+        self._structured = structured if not task.plain else None
 
     def request(self, sample: Any) -> Request[Any]:
         """Return what the model is asked about `sample`."""
@@ -42,6 +45,7 @@ class LlmSystem:
             api_base=self._api_base,
             repeat=self._repeat,
             about=sample.benchmark_id,
+            structured=self._structured,
         )
 
     async def predict(self, sample: Any) -> Prediction:
