@@ -159,6 +159,7 @@ class Client:
         """
         async with self._limiter:
             await self._pace.turn()
+            self._ladder.check(request)
             ticket = await self._budget.reserve(request, messages) if self._budget is not None else -1
             if ticket is None:
                 raise _BudgetSpent

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from alps.llm.libraries import libraries
 from alps.llm.schemas import is_strict, name_of, schema_of
 from alps.llm.thought import part_thought
-from alps.llm.types import Reply, Request, Structured
+from alps.llm.types import Reply, Request, Structured, TransportError
 from alps.prompts import load_prompt
 
 T = TypeVar("T")
@@ -77,16 +77,25 @@ class Ladder:
             return request
         return replace(request, structured=self.mode(request.model, request.api_base), steps_down=True)
 
+    def check(self, request: Request[Any]) -> None:
+        """Refuse a request whose mode was refused while it waited for its turn.
+
+        Raises:
+            TransportError: If it was.
+        """
+        mode = self._modes.get((request.model, request.api_base))
+        if request.steps_down and mode != request.structured:
+            raise TransportError(f"refused as {request.structured}", transient=False, shape_refused=True)
+
     def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
         """Step down from the mode that an endpoint refused; None where the mode was chosen, or is the lowest."""
         if not request.steps_down or request.structured in (None, MODES[-1]):
             return None
-        assert request.structured is not None
-        lower = next_mode(request.model, request.structured)
         mode = self.mode(request.model, request.api_base)
-        if MODES.index(lower) > MODES.index(mode):  # else another request, refused before, has stepped down
-            self._step_to(lower, request.model, request.api_base, f"the endpoint refuses {mode}: {why}")
-            mode = lower
+        if mode == request.structured:  # else another request, refused before, has stepped down
+            mode = next_mode(request.model, mode)
+            reason = f"the endpoint refuses {request.structured}: {why}"
+            self._step_to(mode, request.model, request.api_base, reason)
         return replace(request, structured=mode)
 
     def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:
