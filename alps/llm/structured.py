@@ -199,8 +199,11 @@ def with_arguments(reply: Reply, response: Any) -> Reply:
     """Return a reply whose text is the arguments of the tool that was called, where one was."""
     choices = getattr(response, "choices", None)
     calls = getattr(choices[0].message, "tool_calls", None) if choices else None
-    arguments = [call.function.arguments for call in calls or () if isinstance(call.function.arguments, str)]
-    return replace(reply, text="\n".join(arguments)) if arguments else reply
+    if not isinstance(calls, list):
+        return reply
+    arguments = [getattr(getattr(call, "function", None), "arguments", None) for call in calls]
+    texts = [text for text in arguments if isinstance(text, str)]
+    return replace(reply, text="\n".join(texts)) if texts else reply
 
 
 def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
