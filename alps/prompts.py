@@ -26,6 +26,11 @@ def load_prompt(package: str, folder: str, name: str) -> Prompt:
     return read_prompt(raw, f"{package}/{folder}/{name}.md")
 
 
+def asked_sha256(prompt: Prompt, schema: str | None) -> str:
+    """Return the sha256 of everything that a model is told beside the data: a prompt, and the schema of its reply."""
+    return prompt.sha256 if schema is None else hashlib.sha256(f"{prompt.sha256}\n{schema}".encode()).hexdigest()
+
+
 def read_prompt(raw: str, where: str) -> Prompt:
     """Read the text of a prompt file; `where` names it in errors.
 

@@ -13,6 +13,7 @@ from alps.errors import DataError, UsageError, closest
 from alps.llm import extra
 from alps.llm.patience import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
+from alps.llm.types import Structured
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -117,6 +118,7 @@ class AskSettings(BaseModel):
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
     judge_request: Annotated[Extra, Field(description="judge_request.NAME=VALUE: what else the judge is sent")] = None
+    judge_structured: Annotated[Structured | None, Field(description="as structured=, of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
@@ -209,6 +211,9 @@ class RunSettings(JudgeSettings):
     dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
     config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
     api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
+    structured: Annotated[
+        Structured | None, Field(description="how typed answers are asked for: schema, tools, json or prompt [auto]")
+    ] = None
     temperature: Annotated[
         Temperature | None, BeforeValidator(_given_temperature), Field(description="sent to the model, if given")
     ] = None

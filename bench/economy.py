@@ -28,7 +28,8 @@ from alps.judges.base import question
 from alps.judges.llm import LlmJudge, MatchReply
 from alps.judges.matching import Item
 from alps.judges.recorded import RELATION_OF
-from alps.llm.types import Request, schema_of
+from alps.llm.schemas import schema_of
+from alps.llm.types import Request
 from alps.schema import Memory, read_gold, read_memories
 
 HOME = Path(__file__).resolve().parent.parent

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, Relation, blocks
-from alps.judges.rubric import Rating, RubricQuestion, enforce, rating_answer, rubric
-from alps.judges.support import RUBRIC, Dialogue, Support, SupportJudgement, support_answer
+from alps.judges.rubric import EMOTIONAL, Rating, RubricQuestion, enforce, rating_answer, reply_model, rubric
+from alps.judges.support import RUBRIC, Dialogue, Support, SupportJudgement, SupportReply, support_answer
 from alps.llm.client import Client
 from alps.llm.repair import PARSER_VERSION
-from alps.llm.types import AnswerType, Read, Request
-from alps.prompts import Prompt, load_prompt
+from alps.llm.schemas import schema_of
+from alps.llm.types import AnswerType, Read, Request, Structured
+from alps.prompts import Prompt, asked_sha256, load_prompt
 
 T = TypeVar("T")
 
@@ -90,6 +91,15 @@ def _relations_of(pairs: Sequence[JudgedPair]) -> set[tuple[str, str, Relation]]
 MATCH_ANSWER = AnswerType(schema=MatchReply, read=read_match_reply, partial=False, decision=_relations_of)
 
 
+def _reply_to(rubric_id: str) -> type[BaseModel]:
+    """Return the model of the reply to a rubric, by the rubric's id."""
+    if rubric_id == rubric("matching").id:
+        return MatchReply
+    if rubric_id == RUBRIC.id:
+        return SupportReply
+    return reply_model(EMOTIONAL if rubric_id == rubric(EMOTIONAL).id else "")
+
+
 class LlmJudge:
     """Any litellm model as a judge.
 
@@ -115,6 +125,7 @@ class LlmJudge:
         repeat: int = 0,
         seed: int = 0,
         wording: Mapping[str, Prompt] | None = None,
+        structured: Structured | None = None,
     ) -> None:
         self.name = model
         self._wording = wording or {}
@@ -122,6 +133,7 @@ class LlmJudge:
         self._repeat = repeat
         self._seed = seed
         self._api_base = api_base
+        self._structured = structured
         decoding = {"temperature": 0, **(sampling or {})}
         self._sampling = {name: value for name, value in decoding.items() if value is not None}
         self._extra = extra or {}
@@ -133,13 +145,15 @@ class LlmJudge:
             **({"endpoint": OWN_ENDPOINT} if api_base is not None else {}),
             "order": ORDER,
             "parser": PARSER_VERSION,
+            **({"structured": structured} if structured is not None else {}),
         }
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on: the fingerprint with their hashes."""
         said = {name: prompt for name, prompt in self._wording.items() if rubric(name) in rubrics}
-        hashes = {prompt.id: prompt.sha256 for prompt in rubrics}
-        hashes |= {rubric(name).id: prompt.sha256 for name, prompt in said.items()}
+        worded = {rubric(name).id: prompt for name, prompt in said.items()}
+        told = {prompt.id: worded.get(prompt.id, prompt) for prompt in rubrics}
+        hashes = {name: asked_sha256(prompt, schema_of(_reply_to(name))) for name, prompt in told.items()}
         wording = {"wording": {name: prompt.id for name, prompt in said.items()}} if said else {}
         return {**self.fingerprint, "rubrics": hashes, **wording}
 
@@ -236,6 +250,7 @@ class LlmJudge:
             repeat=self._repeat,
             purpose="judge",
             about=about,
+            structured=self._structured,
         )
 
 

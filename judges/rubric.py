@@ -11,9 +11,9 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from alps.judges.support import Dialogue
 from alps.llm.types import AnswerType, Read
@@ -135,15 +135,23 @@ class BinaryReply(BaseModel):
     verdict: Literal["met", "not_met"]
 
 
+Mark = Literal[1, 2, 3, 4, 5]
+
+
 class EmotionalReply(BaseModel):
     """The reply to the rubric of emotional intelligence; the reason comes first."""
 
     model_config = ConfigDict(extra="forbid")
 
     reason: str
-    resonation: Annotated[int, Field(ge=1, le=5)]
-    expression: Annotated[int, Field(ge=1, le=5)]
-    reception: Annotated[int, Field(ge=1, le=5)]
+    resonation: Mark
+    expression: Mark
+    reception: Mark
+
+
+def reply_model(name: str) -> type[BaseModel]:
+    """Return the model of the reply to the rubric called `name`."""
+    return EmotionalReply if name == EMOTIONAL else BinaryReply
 
 
 def rating_answer(name: str) -> AnswerType[tuple[dict[str, int], str]]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from alps.judges.matching import Relation
+from alps.llm.types import Structured
 from alps.schema import MemoryList, Outcome, UpdatedMemoryList
 
 LONGEST_ANSWER = 200_000
@@ -142,6 +143,8 @@ class CallRow(_Row):
     finish_reason: Id | None = None
     cached_tokens: Annotated[int, Field(ge=0)] | None = None
     reasoning_tokens: Annotated[int, Field(ge=0)] | None = None
+    structured: Structured | None = None
+    strict: bool | None = None
 
 
 class Choice(_Row):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from alps.judges.base import Judge
+from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read, Request
-from alps.prompts import Prompt
+from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
 
 Row = Mapping[str, Any]
@@ -172,6 +173,11 @@ class Task:
     def headline(self) -> Metric:
         """The metric that stands for the track: the one marked so, else the first."""
         return next((metric for metric in self.metrics if metric.headline), self.metrics[0])
+
+    @property
+    def prompt_sha256(self) -> str:
+        """The sha256 of its prompt and of the schema that an LLM's answer is held to."""
+        return asked_sha256(self.prompt, None if self.plain else schema_of(self.answer.schema))
 
     def answer_to(self, sample: Any) -> AnswerType[Any] | None:
         """Return what an LLM is held to for `sample`; None for plain text."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from alps.errors import CredentialError, UsageError
-from tests.desk import GOOD, HALF, OTHER_SHAPE, PROSE, QUESTION, QUIET_LITELLM, Desk, Hobbies, always, in_turn, question
+from tests.desk import GOOD, HALF, OTHER_SHAPE, PROSE, QUESTION, QUIET_LITELLM, Desk, always, in_turn, question
 from tests.loopback import Answer, serve
 
 pytestmark = QUIET_LITELLM
@@ -92,7 +92,8 @@ def test_the_schema_is_sent_as_response_format(desk: Desk):
         desk.ask(question(server))
     sent = server.requests[0]["response_format"]
     assert sent["type"] == "json_schema"
-    assert sent["json_schema"]["schema"]["properties"] == Hobbies.model_json_schema()["properties"]
+    assert sent["json_schema"]["strict"]
+    assert sent["json_schema"]["schema"]["properties"] == {"hobbies": {"type": "array", "items": {"type": "string"}}}
     assert sent["json_schema"]["schema"]["required"] == ["hobbies"]
 
 

@@ -12,11 +12,13 @@ import pytest
 from alps.jsonl import Appender, scan
 from alps.judges.llm import MATCH_ANSWER
 from alps.judges.matching import Item
+from alps.llm import structured
 from alps.llm.cache import Cache, cache_key
 from alps.llm.client import Client
 from alps.llm.ledger import Call, Ledger
 from alps.llm.pace import Pace
 from alps.llm.provider import send
+from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request
 from alps.run.journal import Journal, journal_key
 from alps.run.services import open_services
@@ -192,22 +194,28 @@ def _item(side: str, number: int) -> Item:
     return Item(f"{side}1", f"{side} {number}", "direct", "UNMAPPED", None)
 
 
-def test_a_typed_request_is_the_one_that_instructor_makes():
+def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(monkeypatch: pytest.MonkeyPatch):
+    from instructor import v2
+
     messages = [{"role": "system", "content": "Relate."}, {"role": "user", "content": "{}"}]
+    handlers = v2.mode_registry.get_handlers(v2.Provider.OPENAI, v2.Mode.JSON_SCHEMA)
+    shape, schemas = handlers.request_handler, []
+
+    def counted(schema: Any, options: dict[str, Any]) -> Any:
+        schemas.append(schema.__name__)
+        return shape(schema, options)
+
+    monkeypatch.setattr(handlers, "request_handler", counted)
+    structured._options.cache_clear()
 
     async def ask(url: str) -> None:
-        import instructor
-        import litellm
-
-        request = Request("openai/m", (), MATCH_ANSWER, {"temperature": 0}, url)
-        await send(request, messages)
-        await send(request, messages)
-        asking = instructor.from_litellm(litellm.acompletion, mode=instructor.Mode.JSON_SCHEMA).chat.completions
-        common = {"model": "openai/m", "temperature": 0, "api_base": url, "api_key": "none", "max_retries": 0}
-        await asking.create(response_model=MATCH_ANSWER.schema, messages=messages, **common)
+        for model in ("openai/m", "openai/m", "openai/other"):
+            await send(Request(model, (), MATCH_ANSWER, {"temperature": 0}, url), messages)
 
     with serve(lambda _: Answer('{"pairs": []}')) as server:
         asked_over_http(ask(server.url))
-    first, second, theirs = server.requests
-    assert first == second == theirs
-    assert first["response_format"]["json_schema"]["schema"] == MATCH_ANSWER.schema.model_json_schema()
+    first, second, _ = server.requests
+    assert first == second
+    assert schemas == ["MatchReply"]
+    sent = first["response_format"]["json_schema"]
+    assert sent == {"name": "MatchReply", "schema": json.loads(schema_of(MATCH_ANSWER.schema)), "strict": True}

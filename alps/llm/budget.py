@@ -9,7 +9,8 @@ from typing import Any
 
 from alps.llm.ledger import Call, Totals
 from alps.llm.rates import Price
-from alps.llm.types import Request, TransportError, schema_of
+from alps.llm.schemas import schema_of
+from alps.llm.types import Request, TransportError
 
 _PER_MESSAGE = 32
 _PER_REQUEST = 64

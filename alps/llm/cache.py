@@ -12,7 +12,8 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.folders import user_folder
-from alps.llm.types import Reply, Request, schema_of
+from alps.llm.schemas import schema_of
+from alps.llm.types import Reply, Request
 
 _BUSY_SECONDS = 30.0
 _STORING_SECONDS = 2.0
@@ -34,6 +35,7 @@ def cache_key(request: Request[Any]) -> str:
         "messages": [dict(message) for message in request.messages],
         "sampling": dict(request.sampling),
         "schema": schema_of(request.answer.schema) if request.answer is not None else None,
+        "structured": request.structured,
         "repeat": request.repeat,
         **({"extra": request.extra} if request.extra else {}),
     }

@@ -16,6 +16,7 @@ from alps.llm.limiter import EndpointDown, Limiter
 from alps.llm.pace import Pace
 from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries
 from alps.llm.secrets import masked
+from alps.llm.structured import Ladder
 from alps.llm.thought import part_thought
 from alps.llm.types import Completion, Reply, Request, TransportError
 from alps.llm.understanding import understand
@@ -49,6 +50,7 @@ class Client:
         patience: Seconds for which a request is tried again, and for which an endpoint may answer nothing.
         notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
+        ladder: How models are asked for typed answers; clients of one run share it.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Client:
         patience: float = PATIENCE,
         notice: Callable[[str], None] | None = None,
         send: Send | None = None,
+        ladder: Ladder | None = None,
     ) -> None:
         self._limiter = Limiter(
             AUTO_MOST if concurrency is None else concurrency,
@@ -76,6 +79,7 @@ class Client:
         self._timeout = timeout
         self._budget = budget
         self._send = send or functools.partial(provider.send, timeout=timeout, told=self._limiter.told)
+        self._ladder = ladder or Ladder()
         self._flights: dict[str, asyncio.Task[Completion[Any]]] = {}
 
     async def complete(self, request: Request[T]) -> Completion[T]:
@@ -86,6 +90,7 @@ class Client:
             QuotaError: If the provider asks to wait for longer than an hour, as where the quota of the day is used up.
             UsageError: If the endpoint does not have the model.
         """
+        request = self._ladder.on_its_step(request)
         key = cache_key(request)
         flight = self._flights.get(key)
         if flight is None:
@@ -122,6 +127,8 @@ class Client:
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
+                if error.shape_refused and (lower := self._ladder.one_lower(request, str(error))) is not None:
+                    return await self._answer(lower, cache_key(lower))
                 if (fatal := self._permanent.fatal(request.model, error)) is not None:
                     raise fatal from error
                 return heard or Completion(_outcome_of(error), error=str(error))
@@ -162,6 +169,7 @@ class Client:
         """
         async with self._limiter:
             await self._pace.turn()
+            self._ladder.check(request)
             ticket = await self._budget.reserve(request, messages) if self._budget is not None else -1
             if ticket is None:
                 raise _BudgetSpent
@@ -175,6 +183,7 @@ class Client:
                 ask=ask,
                 attempt=attempt,
                 outcome="transport",
+                structured=request.structured,
             )
             self._limiter.sent(sent)
             try:
@@ -194,7 +203,8 @@ class Client:
             self._permanent.answered(request.model)
             self._noticed = False
         completion = understand(reply, request.answer)
-        call = replace(call, outcome=completion.outcome, status=200, error=completion.error, **told_by(reply))
+        told = {**told_by(reply), "error": completion.error, "strict": completion.strict}
+        call = replace(call, outcome=completion.outcome, status=200, **told)
         await self._record(call, started, ticket, billed=True)
         if completion.outcome == "ok" and self._cache is not None:
             self._cache.put(key, reply)

@@ -15,7 +15,7 @@ _RESULTS = ("summary.json", "calibration.json")
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP attempt.
+    """One HTTP attempt; `structured` is how a typed answer was asked for, `strict` whether it was valid as it came.
 
     `cost` is in US dollars, None where the model's price, or what was used, is unknown. `assumed_tokens` and
     `assumed_cost` stand for an attempt that may have been billed and did not say for what; they count against a budget
@@ -37,6 +37,8 @@ class Call:
     error: str | None = None
     assumed_tokens: int = 0
     assumed_cost: float = 0.0
+    structured: str | None = None
+    strict: bool | None = None
     finish_reason: str | None = None
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None

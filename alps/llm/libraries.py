@@ -16,7 +16,7 @@ from alps.llm.redirects import teach_clients
 
 @functools.cache
 def libraries() -> SimpleNamespace:
-    """Return `litellm`, instructor's `mode` for JSON by schema, and its function that shapes a request."""
+    """Return the modules `litellm` and `instructor`."""
     for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
         del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -29,7 +29,7 @@ def libraries() -> SimpleNamespace:
         logger.propagate = False
         logger.setLevel(logging.CRITICAL)
     with _no_dotenv():
-        litellm, instructor, processing = _imported("litellm", "instructor", "instructor.processing")
+        litellm, instructor = _imported("litellm", "instructor")
     teach_clients()
     litellm.suppress_debug_info = True
     # Where a reply says no usage, litellm counts tokens, and would fetch the tokenizer of some models for it. Only
@@ -42,7 +42,7 @@ def libraries() -> SimpleNamespace:
         litellm.in_memory_llm_clients_cache.evicted_client_closer._owned = set()
     # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
     warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
-    return SimpleNamespace(litellm=litellm, mode=instructor.Mode.JSON_SCHEMA, shape=processing.handle_response_model)
+    return SimpleNamespace(litellm=litellm, instructor=instructor)
 
 
 def _imported(*names: str) -> list[Any]:

@@ -3,14 +3,11 @@
 Retries are the client's: litellm and instructor are told to make exactly one request.
 """
 
-import functools
-import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
-
-from pydantic import BaseModel
 
 from alps.llm.extra import sent
 from alps.llm.failures import redirected, transport_error
@@ -20,6 +17,7 @@ from alps.llm.prompt_cache import marked
 from alps.llm.ratelimits import requests_left
 from alps.llm.redirects import following_none
 from alps.llm.served import read_reply
+from alps.llm.structured import is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Reply, Request
 
 _LATER = 60.0
@@ -48,42 +46,32 @@ async def send(
     """
     loaded = libraries()
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
-    options: dict[str, Any] = {"model": request.model, "messages": marked(clean, request.model)}
+    options: dict[str, Any] = {"model": request.model, **shaped(request, clean)}
+    options["messages"] = marked(options["messages"], request.model)
     options |= {**request.sampling, **sent(request.extra)}
     if request.api_base is not None:
         options["api_base"] = request.api_base
     options |= credentials(request.model, api_base=request.api_base)
     if timeout is not None:
         options["timeout"] = timeout + _LATER
-    if request.answer is not None:
-        options |= json.loads(_shaped(request.answer.schema))
     with following_none() as exchange:
         try:
-            reply = read_reply(await loaded.litellm.acompletion(max_retries=0, **options), request.model)
+            response = await loaded.litellm.acompletion(max_retries=0, **options)
+            reply = with_arguments(read_reply(response, request.model), response)
         except Exception as error:  # whatever a provider's client raises, no answer was heard
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
-            raise transport_error(loaded.litellm.exceptions, error, request.model, exchange) from error
+            failure = transport_error(loaded.litellm.exceptions, error, request.model, exchange)
+            failure.shape_refused = request.answer is not None and refuses_shape(loaded.litellm.exceptions, error)
+            raise failure from error
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
-    return reply
+    return replace(reply, strict=is_valid(reply, request))
 
 
 def _encodable(text: str) -> str:
     """Replace halves of characters, which real texts hold and no HTTP client can send."""
     return text.encode("utf-8", errors="replace").decode()
-
-
-@functools.cache
-def _shaped(schema: type[BaseModel]) -> str:
-    """Return what instructor adds to a request for an answer by `schema`, as JSON.
-
-    Its client would make the same anew for each request, and check each answer, which our own parser reads: half of the
-    time that a request takes.
-    """
-    loaded = libraries()
-    _, options = loaded.shape(schema, mode=loaded.mode, messages=[])
-    return json.dumps({name: value for name, value in options.items() if name != "messages"})
 
 
 async def close() -> None:

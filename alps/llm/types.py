@@ -1,10 +1,8 @@
 """What goes into a completion and what comes out of it."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,12 +10,8 @@ from alps.errors import AlpsError
 from alps.schema import Outcome
 
 T = TypeVar("T")
-
-
-@cache
-def schema_of(model: type[BaseModel]) -> str:
-    """Return the JSON schema of a response model, as canonical JSON; made once, as it stands in every cache key."""
-    return json.dumps(model.model_json_schema(), sort_keys=True, separators=(",", ":"))
+Structured = Literal["schema", "tools", "json", "prompt"]
+"""How a typed answer is asked for, as `alps.llm.structured` tells."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +58,8 @@ class Request(Generic[T]):
         purpose: `generate` or `judge`; only for the ledger.
         about: The record that this is about; only for the ledger.
         certain: Whether it is sure to be asked; an estimate counts the others in its upper bound alone.
+        structured: How a typed answer is asked for; None where the client is to find out.
+        steps_down: Whether another mode may be tried where an endpoint refuses that one.
     """
 
     model: str
@@ -76,15 +72,19 @@ class Request(Generic[T]):
     purpose: str = "generate"
     about: str = ""
     certain: bool = True
+    structured: Structured | None = None
+    steps_down: bool = False
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One HTTP answer of a model, as it came; `thought` is what the provider itself tells apart from the text.
+    """One HTTP answer of a model, as it came.
 
-    Counts of tokens are None where it told none that can be believed, and so is `cost`, in US dollars, where its price
-    is not known. `served_model`, `fingerprint`, `request_id` and `service` are what the provider says it was answered
-    by, by which build of it, under which number, and how (as `flex`).
+    `thought` is what the provider itself tells apart from the text. `strict` says whether the text is valid by the
+    response model as it is; None where there is none. Counts of tokens are None where it told none that can be
+    believed, and so is `cost`, in US dollars, where its price is not known. `served_model`, `fingerprint`, `request_id`
+    and `service` are what the provider says it was answered by, by which build of it, under which number, and how (as
+    `flex`).
     """
 
     text: str | None
@@ -94,6 +94,7 @@ class Reply:
     completion_tokens: int | None = None
     cost: float | None = None
     thought: str | None = None
+    strict: bool | None = None
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
@@ -108,7 +109,7 @@ class Completion(Generic[T]):
     """What a model answered in the end.
 
     `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing was. `thought` is
-    what the model thought before it answered: of `raw`, or given beside it.
+    what the model thought before it answered: of `raw`, or given beside it. `strict` is that of the reply.
     """
 
     outcome: Outcome
@@ -119,6 +120,7 @@ class Completion(Generic[T]):
     notes: tuple[str, ...] = ()
     error: str | None = None
     thought: str | None = None
+    strict: bool | None = None
 
 
 class TransportError(Exception):
@@ -133,6 +135,7 @@ class TransportError(Exception):
         too_long: Whether the request is longer than the model or the server takes.
         answered: Whether a 200 came whose body can't be read, which may be billed.
         fatal: What to end the run with, where no later call can go through either.
+        shape_refused: Whether the form in which a typed answer was asked for was refused, so that another may do.
     """
 
     def __init__(
@@ -147,8 +150,9 @@ class TransportError(Exception):
         too_long: bool = False,
         answered: bool = False,
         fatal: AlpsError | None = None,
+        shape_refused: bool = False,
     ) -> None:
         super().__init__(message)
         self.transient, self.status, self.unsent = transient, status, unsent
         self.retry_after, self.refused, self.fatal = retry_after, refused, fatal
-        self.too_long, self.answered = too_long, answered
+        self.too_long, self.answered, self.shape_refused = too_long, answered, shape_refused

@@ -55,7 +55,8 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     parted = part_thought(text, typed=answer is not None)
     thought = "\n\n".join(filter(None, (reply.thought, parted.thought))) or None
     said = parted.answer if thought is None else parted.answer.strip()
-    return replace(_answered(said, answer, cut=cut, thinking=parted.unfinished), raw=text, thought=thought)
+    completion = _answered(said, answer, cut=cut, thinking=parted.unfinished)
+    return replace(completion, raw=text, thought=thought, strict=reply.strict)
 
 
 def _answered(text: str, answer: AnswerType[T] | None, *, cut: bool, thinking: bool) -> Completion[T]:

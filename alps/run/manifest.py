@@ -46,12 +46,15 @@ def build_manifest(
     prompts: Mapping[str, str],
     judge: Mapping[str, Any],
     predictions: str | None = None,
+    structured: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the manifest of a run; nothing in it depends on when or where it runs.
 
-    `predictions` is the sha256 of those that are judged again, where a run has none of its own.
+    `predictions` is the sha256 of those that are judged again, where a run has none of its own. `structured` says how
+    model and judge are asked for typed answers, where they are LLMs.
     """
-    judged = {"predictions": predictions} if predictions is not None else {}
+    judged: dict[str, Any] = {"predictions": predictions} if predictions is not None else {}
+    judged |= {"structured": dict(structured)} if structured else {}
     return judged | {
         "alps": __version__,
         "settings": dict(settings),

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from alps.llm import Client
     from alps.llm.budget import Budget
     from alps.llm.cache import Cache
+    from alps.llm.structured import Ladder
 
 
 @dataclass(frozen=True)
 class Services:
-    """The systems, the judge, the reply cache (None where no LLM is asked, or it is off), and who asks the LLMs.
+    """The systems, the judge, the reply cache (None where no LLM is asked, or it is off), and who asks the LLMs, how.
 
     `systems` has a row for every track, in their order, with the system once per repeat.
     """
@@ -43,6 +44,7 @@ class Services:
     judge: Judge
     cache: "Cache | None"
     clients: "tuple[Client, ...]" = ()
+    ladder: "Ladder | None" = None
 
     async def aclose(self) -> None:
         """Give up what is still asked, and end the processes and connections that were opened."""
@@ -97,13 +99,15 @@ def open_services(
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     if local and embedded:
         return Services(_local(settings, tasks, folder, id_key), embedded_judge(settings.judge), None)
-    cache, budget = _open_cache(), _budget(settings, tasks, ledger)
+    from alps.llm.structured import Ladder
+
+    cache, budget, ladder = _open_cache(), _budget(settings, tasks, ledger), Ladder()
 
     clients: dict[tuple[str | None, str], Client] = {}  # one an endpoint, as each keeps to `concurrency` alone
 
     def client(api_base: str | None, model: str) -> "Client":
         endpoint = api_base, model.partition("/")[0]
-        return clients.setdefault(endpoint, _client(settings, ledger, cache, budget))
+        return clients.setdefault(endpoint, _client(settings, ledger, cache, budget, ladder))
 
     systems = (
         _local(settings, tasks, folder, id_key)
@@ -115,7 +119,7 @@ def open_services(
         if embedded
         else _llm_judge(settings, client(settings.judge_api_base, settings.judge), wording)
     )
-    return Services(systems, judge, cache, tuple(clients.values()))
+    return Services(systems, judge, cache, tuple(clients.values()), ladder)
 
 
 def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
@@ -196,7 +200,13 @@ def _open_cache() -> "Cache | None":
     return Cache(path) if path is not None else None
 
 
-def _client(settings: AskSettings, ledger: Ledger, cache: "Cache | None", budget: "Budget | None") -> "Client":
+def _client(
+    settings: AskSettings,
+    ledger: Ledger,
+    cache: "Cache | None",
+    budget: "Budget | None",
+    ladder: "Ladder | None" = None,
+) -> "Client":
     from alps.llm import Client
 
     return Client(
@@ -207,6 +217,7 @@ def _client(settings: AskSettings, ledger: Ledger, cache: "Cache | None", budget
         budget=budget,
         patience=settings.patience,
         notice=_say,
+        ladder=ladder,
     )
 
 
@@ -222,6 +233,7 @@ def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client")
             sampling=settings.sampling(),
             extra=settings.request,
             repeat=repeat,
+            structured=settings.structured,
         )
 
     return tuple(tuple(system(task, repeat) for repeat in range(settings.repeats)) for task in tasks)
@@ -246,6 +258,7 @@ def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Pr
             repeat=repeat,
             seed=settings.seed,
             wording=wording,
+            structured=settings.judge_structured,
         )
         for repeat in range(settings.judge_repeats)
     ]

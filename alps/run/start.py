@@ -38,6 +38,7 @@ from alps.run.manifest import (
     write_config,
     write_json,
 )
+from alps.run.modes import resume_modes, structured_modes, write_modes
 from alps.run.pinned import DATA_ASKED, pin_data
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
@@ -349,13 +350,15 @@ async def _run(
             settings=settings.experiment(),
             system={"name": system.name, **system.settings},
             data=data.description,
-            prompts={prompt.id: prompt.sha256 for prompt in _prompts(settings, data.tasks)},
+            prompts=_prompt_hashes(settings, data.tasks),
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
             predictions=None if judged is None else judged.sha256,
+            structured=structured_modes(settings, data.tasks, services.ladder),
         )
         if data.asked not in (None, settings.data):
             manifest[DATA_ASKED] = data.asked
         _claim(folder, manifest, judged)
+        resume_modes(settings, folder, services.ladder)
         write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
         floor_judge = judge if judge.comparable else LexicalJudge()
         journals = Journals.open(folder, baselines=floor_judge.comparable)
@@ -373,6 +376,7 @@ async def _run(
                 await run_tracks(plan, progress=progress)
         finally:
             journals.close()
+            write_modes(folder, structured_modes(settings, data.tasks, services.ladder))
     return plan, chosen
 
 
@@ -398,9 +402,12 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
     return frozenset(random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size))
 
 
-def _prompts(settings: RunSettings, tasks: Sequence[Task]) -> list[Prompt]:
-    asked = [prompt for task in tasks for prompt in (task.prompt, *task.prompts)]
-    return [*asked, *([SUPPORT_RUBRIC] if settings.extras == "judge" else [])]
+def _prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str]:
+    """Return the hashes of what a model is asked, by the prompts' names."""
+    others = [prompt for task in tasks for prompt in task.prompts]
+    others += [SUPPORT_RUBRIC] if settings.extras == "judge" else []
+    own = {task.prompt.id: task.prompt_sha256 for task in tasks}
+    return own | {prompt.id: prompt.sha256 for prompt in others}
 
 
 def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:

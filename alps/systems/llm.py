@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from alps.llm import Client, Request
+from alps.llm.types import Structured
 from alps.schema import Prediction
 from alps.tasks import Task
 
@@ -21,6 +22,7 @@ class LlmSystem:
         sampling: Mapping[str, Any],
         extra: Mapping[str, Any] | None = None,
         repeat: int = 0,
+        structured: Structured | None = None,
     ) -> None:
         self.name = model
         self.settings: Mapping[str, Any] = {
@@ -34,6 +36,7 @@ class LlmSystem:
         self._sampling = sampling
         self._extra = extra or {}
         self._repeat = repeat
+        self._structured = structured if not task.plain else None
 
     def request(self, sample: Any) -> Request[Any]:
         """Return what the model is asked about `sample`."""
@@ -46,6 +49,7 @@ class LlmSystem:
             extra=self._extra,
             repeat=self._repeat,
             about=sample.benchmark_id,
+            structured=self._structured,
         )
 
     async def predict(self, sample: Any) -> Prediction:

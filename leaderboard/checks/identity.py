@@ -54,7 +54,7 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
 def check_prompt(name: str, run: RunCard, task: Task, findings: Findings) -> None:
     """Tell where a model was asked in other words than ours."""
     said = run.prompts.get(task.prompt.id)
-    if said != task.prompt.sha256:
+    if said != task.prompt_sha256:
         how = "is not named" if said is None else "has another wording than ours"
         findings.warn(
             "prompt", f"{name}: prompts", f"{task.prompt.id} {how}", "run it with the prompts of this version"

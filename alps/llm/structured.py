@@ -1,0 +1,234 @@
+"""How a typed answer is asked for: a ladder of modes, from the one that binds a model most to its prompt alone.
+
+| mode | what is sent |
+|---|---|
+| `schema` | `response_format` with the JSON schema, `strict` |
+| `tools` | one tool with the schema as its parameters, `strict`, which the model is made to call |
+| `json` | `response_format` for any JSON object; the schema stands in the prompt |
+| `prompt` | nothing; the schema stands in the prompt |
+
+instructor's handlers shape the request, once a provider, mode and schema, and validate the reply; litellm says which
+modes a model takes. Where the endpoint itself refuses one, its first error steps down for the rest of the run.
+"""
+
+import functools
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import SimpleNamespace, new_class
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from alps.llm.libraries import libraries
+from alps.llm.schemas import is_strict, name_of, schema_of
+from alps.llm.thought import part_thought
+from alps.llm.types import Reply, Request, Structured, TransportError
+from alps.prompts import load_prompt
+
+T = TypeVar("T")
+
+MODES: tuple[Structured, ...] = ("schema", "tools", "json", "prompt")
+BY_PROMPT = load_prompt("alps.llm", "prompts", "schema")
+
+_SENT_AS = {
+    "tools": {"tools"},
+    "json": {"response_format", "response_mime_type", "format", "output_format", "json_mode"},
+}
+"""The parameters of providers that a mode must become: litellm leaves out what some of them don't take."""
+_PROBE: Mapping[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+_OF_SHAPE = re.compile(
+    r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema|object|mode|output)|"
+    r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output[\s_-]?(?:format|config)|"
+    r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
+    re.IGNORECASE,
+)
+_OF_LENGTH = re.compile(
+    r"context[\s_-]?(?:length|window)|too (?:long|large)|maximum.{0,20}tokens|reduce the length", re.IGNORECASE
+)
+
+
+class Ladder:
+    """Which mode each model of a run is asked in, by model and endpoint; it only ever goes down.
+
+    Args:
+        tell: Gets one line where a model is not asked by schema.
+    """
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        self._modes: dict[tuple[str, str | None], Structured] = {}
+        self._tell = tell or (lambda line: print(f"alps: {line}", file=sys.stderr))
+
+    def mode(self, model: str, api_base: str | None) -> Structured:
+        """Return the mode in which a model is asked for typed answers."""
+        if (model, api_base) not in self._modes:
+            self._step_to(first_mode(model), model, api_base, "its provider takes no JSON schema")
+        return self._modes[model, api_base]
+
+    def resume(self, model: str, api_base: str | None, mode: Structured) -> None:
+        """Begin with the mode that an earlier session of the run came to."""
+        self._modes[model, api_base] = mode
+
+    def on_its_step(self, request: Request[T]) -> Request[T]:
+        """Return `request` with the mode it is sent in; plain text has none."""
+        if request.answer is None or request.structured is not None:
+            return request
+        return replace(request, structured=self.mode(request.model, request.api_base), steps_down=True)
+
+    def check(self, request: Request[Any]) -> None:
+        """Refuse a request whose mode was refused while it waited for its turn.
+
+        Raises:
+            TransportError: If it was.
+        """
+        mode = self._modes.get((request.model, request.api_base))
+        if request.steps_down and mode != request.structured:
+            raise TransportError(f"refused as {request.structured}", transient=False, shape_refused=True)
+
+    def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
+        """Step down from the mode that an endpoint refused; None where the mode was chosen, or is the lowest."""
+        if not request.steps_down or request.structured in (None, MODES[-1]):
+            return None
+        mode = self.mode(request.model, request.api_base)
+        if mode == request.structured:  # else another request, refused before, has stepped down
+            mode = next_mode(request.model, mode)
+            reason = f"the endpoint refuses {request.structured}: {why}"
+            self._step_to(mode, request.model, request.api_base, reason)
+        return replace(request, structured=mode)
+
+    def _step_to(self, mode: Structured, model: str, api_base: str | None, why: str) -> None:
+        self._modes[model, api_base] = mode
+        if mode != MODES[0]:
+            self._tell(f"{model} is asked with structured={mode}, since {why}")
+
+
+@functools.cache
+def first_mode(model: str) -> Structured:
+    """Return the highest mode that litellm can say in the words of the model's provider."""
+    litellm = libraries().litellm
+    try:
+        name = litellm.get_llm_provider(model)[0]
+    except litellm.exceptions.BadRequestError:  # no provider: whoever sends it knows best
+        return "schema"
+    listed = litellm.model_cost.get(model) or litellm.model_cost.get(name)
+    if listed and not listed.get("supports_response_schema") and listed.get("supports_function_calling"):
+        return next_mode(model, "schema")
+    return "schema" if _said_to(model, "schema") else next_mode(model, "schema")
+
+
+def next_mode(model: str, mode: Structured) -> Structured:
+    """Return the next mode below `mode` that litellm can say in the words of the model's provider."""
+    return next(m for m in MODES[MODES.index(mode) + 1 :] if m == MODES[-1] or _said_to(model, m))
+
+
+def _said_to(model: str, mode: Structured) -> bool:
+    """Tell whether litellm passes a mode on to the provider; a schema that it turns into a tool is one of `tools`."""
+    litellm = libraries().litellm
+    name, provider, *_ = litellm.get_llm_provider(model)
+    asked: dict[str, dict[str, Any]] = {
+        "schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": _PROBE}}},
+        "tools": {"tools": [{"type": "function", "function": {"name": "reply", "parameters": _PROBE}}]},
+        "json": {"response_format": {"type": "json_object"}},
+    }
+    if mode == "tools":
+        asked[mode]["tool_choice"] = {"type": "function", "function": {"name": "reply"}}
+    try:
+        sent = litellm.get_optional_params(model=name, custom_llm_provider=provider, **asked[mode])
+    except Exception:  # whatever it raises, it can't say it
+        return False
+    return "tools" not in sent if mode == "schema" else not _SENT_AS[mode].isdisjoint(sent)
+
+
+def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[str, Any]:
+    """Return the options and messages of a typed request, as its mode has them."""
+    if request.answer is None:
+        return {"messages": list(messages)}
+    mode = request.structured or MODES[0]
+    options: dict[str, Any] = json.loads(_options(request.answer.schema, mode))
+    told = mode in ("json", "prompt")
+    return {**options, "messages": _with_schema(messages, request.answer.schema) if told else list(messages)}
+
+
+@functools.cache
+def _options(schema: type[BaseModel], mode: Structured) -> str:
+    """Return what instructor adds to a request, as JSON.
+
+    Its own words in the prompt (`You are a genius expert …`) are left out: ours say the format. `strict` is not among
+    what it sends by schema.
+    """
+    strict = is_strict(schema)
+    wanted: dict[str, Any] = {"messages": [], **({"strict": True} if strict and mode == "tools" else {})}
+    _, options = _handlers(mode).request_handler(_sent_model(schema), wanted)
+    del options["messages"]
+    if mode == "schema":
+        options["response_format"]["json_schema"] |= {"strict": True} if strict else {}
+    return json.dumps(options)
+
+
+def _handlers(mode: Structured) -> Any:
+    """Return instructor's handlers of a mode, for OpenAI's form: litellm takes it, and says it to every provider."""
+    v2 = libraries().instructor.v2
+    names = {"schema": "JSON_SCHEMA", "tools": "TOOLS", "json": "JSON", "prompt": "MD_JSON"}
+    return v2.mode_registry.get_handlers(v2.Provider.OPENAI, v2.Mode[names[mode]])
+
+
+@functools.cache
+def _sent_model(schema: type[BaseModel]) -> type[BaseModel]:
+    """Return a response model like `schema` that gives the schema that is sent."""
+    sent = json.loads(schema_of(schema))
+
+    def model_json_schema(cls: type[BaseModel], *_: Any, **__: Any) -> dict[str, Any]:
+        return dict(sent)
+
+    own = {"__module__": schema.__module__, "model_json_schema": classmethod(model_json_schema)}
+    return new_class(name_of(schema), (schema,), exec_body=lambda namespace: namespace.update(own))
+
+
+def _with_schema(messages: Sequence[dict[str, str]], schema: type[BaseModel]) -> list[dict[str, str]]:
+    """Return the messages with the schema at the end of the first, which is the same for many records."""
+    said = BY_PROMPT.text.replace("{schema}", schema_of(schema))
+    first, *others = messages
+    if first["role"] != "system":
+        return [{"role": "system", "content": said}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{said}"}, *others]
+
+
+def with_arguments(reply: Reply, response: Any) -> Reply:
+    """Return a reply whose text is the arguments of the tool that was called, where one was."""
+    choices = getattr(response, "choices", None)
+    calls = getattr(choices[0].message, "tool_calls", None) if choices else None
+    if not isinstance(calls, list):
+        return reply
+    arguments = [getattr(getattr(call, "function", None), "arguments", None) for call in calls]
+    texts = [text for text in arguments if isinstance(text, str)]
+    return replace(reply, text="\n".join(texts)) if texts else reply
+
+
+def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
+    """Tell whether instructor reads a reply by its response model, strictly and without mending; None for plain text.
+
+    The model's thought is no part of it. In every mode the text has to be the JSON: instructor's own reading of
+    `MD_JSON` takes whatever stands between the first brace and the last.
+    """
+    if request.answer is None:
+        return None
+    if reply.finish_reason == "length":
+        return False
+    message = SimpleNamespace(content=part_thought(reply.text or "", typed=True).answer)
+    response = SimpleNamespace(choices=[SimpleNamespace(message=message, finish_reason="stop")])
+    try:
+        _handlers("schema").response_parser(response=response, response_model=request.answer.schema, strict=True)
+    except ValueError:
+        return False
+    return True
+
+
+def refuses_shape(kinds: Any, error: Any) -> bool:
+    """Tell whether an error of litellm is about the form in which an answer was asked for."""
+    if isinstance(error, (kinds.ContextWindowExceededError, kinds.ContentPolicyViolationError)):
+        return False
+    text = f"{error} {getattr(error, 'body', None) or ''}"
+    status = getattr(error, "status_code", None)
+    return status in (400, 404, 405, 415, 422, 501) and bool(_OF_SHAPE.search(text)) and not _OF_LENGTH.search(text)

@@ -1,0 +1,50 @@
+"""How model and judge were asked for typed answers: kept in the manifest, and gone on with when a run is resumed."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alps.judges.resolve import is_embedded_judge
+from alps.run.manifest import MANIFEST, read_manifest, write_json
+from alps.settings import RunSettings
+from alps.systems import is_local
+from alps.tasks import Task
+
+if TYPE_CHECKING:
+    from alps.llm.structured import Ladder
+
+STRUCTURED = "structured"
+
+
+def structured_modes(settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None") -> dict[str, str]:
+    """Return the modes in which `model` and `judge` are asked: of those that are LLMs, and give typed answers."""
+    modes: dict[str, str] = {}
+    if ladder is None:
+        return modes
+    if not is_local(settings.model, tasks) and not all(task.plain for task in tasks):
+        modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
+    if not is_embedded_judge(settings.judge):
+        modes["judge"] = settings.judge_structured or ladder.mode(settings.judge, settings.judge_api_base)
+    return modes
+
+
+def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
+    """Begin with the modes that earlier sessions of a run came to, so that no endpoint need refuse one again."""
+    from alps.llm.structured import MODES
+
+    kept = read_manifest(folder).get(STRUCTURED)
+    asked = {
+        "model": (settings.model, settings.api_base),
+        "judge": (settings.judge, settings.judge_api_base),
+    }
+    for role, (model, api_base) in asked.items():
+        mode = kept.get(role) if isinstance(kept, dict) else None
+        if ladder is not None and mode in MODES:
+            ladder.resume(model, api_base, mode)
+
+
+def write_modes(folder: Path, modes: Mapping[str, str]) -> None:
+    """Write the modes that a session came to into the manifest, where they are others than at its start."""
+    manifest = read_manifest(folder)
+    if modes and manifest.get(STRUCTURED) != modes:
+        write_json(folder / MANIFEST, {**manifest, STRUCTURED: dict(modes)})
