@@ -19,13 +19,13 @@ from alps.tasks import Task
 SettingsT = TypeVar("SettingsT", bound=AskSettings)
 
 
-def effective_run(settings: RunSettings, tasks: Sequence[Task], *, generate: bool = True) -> RunSettings:
-    """Return the settings of a run as they take effect; without `generate` the system is not asked.
+def effective_run(settings: RunSettings, tasks: Sequence[Task]) -> RunSettings:
+    """Return the settings of a run as they take effect.
 
     Raises:
         UsageError: If an address in the environment can't be used.
     """
-    if generate and not is_local(settings.model, tasks):
+    if not is_local(settings.model, tasks):
         settings = settings.model_copy(update=_added(settings, "model", ""))
     return effective_judge(settings)
 
@@ -34,7 +34,20 @@ def effective_judge(settings: SettingsT) -> SettingsT:
     """Return the settings as they take effect for the judge; see `effective_run`."""
     if is_embedded_judge(settings.judge):
         return settings
-    return settings.model_copy(update=_added(settings, "judge", "judge_"))
+    settings = settings.model_copy(update=_added(settings, "judge", "judge_"))
+    return settings.model_copy(update={"judge_temperature": "none"}) if _takes_no_temperature(settings) else settings
+
+
+def _takes_no_temperature(settings: AskSettings) -> bool:
+    """Tell whether the judge was given no temperature, and takes none but its own."""
+    from alps.llm.decoding import default_temperature
+    from alps.llm.preflight import is_known
+
+    sampling, extra = settings.judge_sampling(), settings.judge_request or {}
+    if "temperature" in sampling or not is_known(settings.judge):
+        return False
+    default = default_temperature(settings.judge, api_base=settings.judge_api_base, sampling=sampling, extra=extra)
+    return default is None
 
 
 def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:

@@ -241,20 +241,14 @@ def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client")
 
 def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Prompt] | None) -> Judge:
     from alps.judges.llm import LlmJudge
-    from alps.llm.decoding import default_temperature
 
-    sampling, extra = settings.judge_sampling(), settings.judge_request or {}
-    if "temperature" not in sampling:
-        sampling["temperature"] = default_temperature(
-            settings.judge, api_base=settings.judge_api_base, sampling=sampling, extra=extra
-        )
     draws = [
         LlmJudge(
             settings.judge,
             client=client,
             api_base=settings.judge_api_base,
-            sampling=sampling,
-            extra=extra,
+            sampling=settings.judge_sampling(),
+            extra=settings.judge_request or {},
             repeat=repeat,
             seed=settings.seed,
             wording=wording,

@@ -153,7 +153,6 @@ def dry_run(settings: RunSettings) -> list[Stage]:
     allow_modules(settings.task)
     folder = run_folder(settings)
     data = open_data(settings := pin_data(settings, folder))
-    settings = effective_run(settings, data.tasks)
     check_names(settings, data.tasks, generate=True, keys=False)
     return _estimated(settings, data, folder / PREDICTIONS, folder / VERDICTS, generate=True)
 
@@ -168,7 +167,6 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
     given = {name: value for name, value in kept if not _goes_without_saying(name, value)}
     settings = parse_settings({**given, **judging}, RunSettings)
     data = open_data(settings)
-    settings = effective_judge(settings)
     check_names(settings, data.tasks, generate=False, keys=False)
     return _estimated(settings, data, source / PREDICTIONS, Path(settings.out or source) / VERDICTS, generate=False)
 
