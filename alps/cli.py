@@ -75,10 +75,11 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
+    from alps.llm.option_words import key_of
     from alps.report.runs import find_run
     from alps.run.heeded import check_judge
     from alps.run.start import score_again
-    from alps.settings import JudgeSettings, key_of, parse_words
+    from alps.settings import JudgeSettings, parse_words
 
     settings = allow_typed(settings)
     parsed = parse_words(settings, JudgeSettings)
@@ -100,11 +101,12 @@ def sensitivity(words: tuple[str, ...]) -> None:
     """
     import json
 
+    from alps.llm.option_words import key_of
     from alps.report.runs import find_run
     from alps.report.sensitivity import find_sensitivity
     from alps.report.sensitivity_table import print_sensitivity
     from alps.run.sensitivity import judge_reworded, plan_wordings
-    from alps.settings import SensitivitySettings, key_of, parse_words, part_words
+    from alps.settings import SensitivitySettings, parse_words, part_words
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
