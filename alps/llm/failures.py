@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
+from alps.llm.keys import lacks_credentials
 from alps.llm.redirects import Refused
 from alps.llm.secrets import redact
 from alps.llm.types import TransportError
@@ -57,6 +58,8 @@ def _fatal(kinds: Any, error: Any, who: str, message: str, retry_after: float | 
     if retry_after is not None and retry_after > _LONGEST_WAIT:
         wait = f"asks to wait {retry_after / 3600:,.1f} hours"
         return QuotaError(f"{who}: the provider {wait} ({message}); the same command goes on then")
+    if lacks_credentials(error):
+        return CredentialError(f"{who}: no credentials were found ({message})")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         return CredentialError(f"{who}: the provider refused the key ({message})")
     if isinstance(error, kinds.NotFoundError):
