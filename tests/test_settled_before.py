@@ -56,6 +56,7 @@ def test_a_model_that_takes_temperature_0_is_sent_it(model: str):
 def test_a_server_of_ones_own_takes_temperature_0_whatever_it_is_called():
     assert temperature("openai/mine", api_base=LOOPBACK) == 0
     assert temperature("openai/gpt-5", api_base=LOOPBACK) is None
+    assert temperature(NEW_CLAUDE, api_base=LOOPBACK) is None
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "vertex_ai/claude-sonnet-4-5", "openai/mine"])
