@@ -75,7 +75,6 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
-    from alps.llm.option_words import key_of
     from alps.report.runs import find_run
     from alps.run.heeded import check_judge
     from alps.run.start import score_again
@@ -84,7 +83,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     settings = allow_typed(settings)
     parsed = parse_words(settings, JudgeSettings)
     check_judge(parsed)
-    given = {key: getattr(parsed, key) for key in map(key_of, settings)}
+    given = {key: getattr(parsed, key) for key in sorted(parsed.model_fields_set)}
     _show(score_again(find_run(run_folder), given))
 
 
@@ -101,7 +100,6 @@ def sensitivity(words: tuple[str, ...]) -> None:
     """
     import json
 
-    from alps.llm.option_words import key_of
     from alps.report.runs import find_run
     from alps.report.sensitivity import find_sensitivity
     from alps.report.sensitivity_table import print_sensitivity
@@ -110,7 +108,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
-    given = list(map(key_of, settings))
+    given = sorted(parsed.model_fields_set)
     plan = plan_wordings([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
     done = judge_reworded(plan, {key: getattr(parsed, key) for key in given})
