@@ -72,12 +72,12 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.report.runs import find_run
     from alps.run.heeded import check_judge
     from alps.run.start import score_again
-    from alps.settings import JudgeSettings, key_of, parse_words
+    from alps.settings import JudgeSettings, parse_words
 
     settings = allow_typed(settings)
     parsed = parse_words(settings, JudgeSettings)
     check_judge(parsed)
-    given = {key: getattr(parsed, key) for key in map(key_of, settings)}
+    given = {key: getattr(parsed, key) for key in sorted(parsed.model_fields_set)}
     _show(score_again(find_run(run_folder), given))
 
 
@@ -98,11 +98,11 @@ def sensitivity(words: tuple[str, ...]) -> None:
     from alps.report.sensitivity import find_sensitivity
     from alps.report.sensitivity_table import print_sensitivity
     from alps.run.sensitivity import judge_reworded, plan_wordings
-    from alps.settings import SensitivitySettings, key_of, parse_words, part_words
+    from alps.settings import SensitivitySettings, parse_words, part_words
 
     runs, settings = part_words(allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
-    given = list(map(key_of, settings))
+    given = sorted(parsed.model_fields_set)
     plan = plan_wordings([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
     done = judge_reworded(plan, {key: getattr(parsed, key) for key in given})

@@ -10,14 +10,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from alps.errors import DataError, UsageError, closest
-from alps.llm import extra
+from alps.llm.option_words import JUDGE_SAMPLING, SAMPLING, TABLES, Extra, JudgeExtra, option_tables, over_file
 from alps.llm.patience import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
 from alps.llm.types import Structured
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
-SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort")
 OPERATIONAL = (
     *("out", "concurrency", "max_failures", "timeout", "patience", "max_cost", "max_total_tokens", "dry_run", "config"),
     "calibration",
@@ -69,12 +68,8 @@ HomePath = Annotated[str, AfterValidator(_at_home)]
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Temperature = Annotated[float, Field(ge=0)]
-Extra = Annotated[dict[str, Any] | None, BeforeValidator(extra.checked)]
-"""Options by a provider's own names, see `alps.llm.extra`; None where there are none."""
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
-_TABLES = ("request", "judge_request")
-"""Settings with settings of their own: `request.seed=7`."""
 _UNSETTABLE = ("temperature", "judge_temperature")
 """Settings that may be given as nothing."""
 _NONE: frozenset[str] = frozenset()
@@ -117,7 +112,7 @@ class AskSettings(BaseModel):
     ] = None
     judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
-    judge_request: Annotated[Extra, Field(description="judge_request.NAME=VALUE: what else the judge is sent")] = None
+    judge_request: Annotated[JudgeExtra, Field(description="judge_request.NAME=VALUE: the judge is sent, too")] = None
     judge_structured: Annotated[Structured | None, Field(description="as structured=, of the judge")] = None
     judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
     out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
@@ -148,7 +143,7 @@ class AskSettings(BaseModel):
 
     def judge_sampling(self) -> dict[str, Any]:
         """Return the decoding settings of the judge that were given; None for a temperature that is not to be sent."""
-        given = {name: getattr(self, f"judge_{name}") for name in ("temperature", "max_tokens", "reasoning_effort")}
+        given = {name: getattr(self, f"judge_{name}") for name in JUDGE_SAMPLING}
         return {name: None if value == "none" else value for name, value in given.items() if value is not None}
 
     @field_validator("judge_api_base", "api_base", check_fields=False)
@@ -338,7 +333,7 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
         UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does not fit.
     """
     pairs: dict[str, Any] = {}
-    options: dict[str, list[tuple[str, str]]] = {}
+    tables, words = option_tables(words, model.model_fields)
     for word in words:
         key, separator, value = word.partition("=")
         if not separator:
@@ -347,41 +342,18 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
             raise UsageError(f"'{word}': expected key=value{hint}")
         if key in pairs:
             raise UsageError(f"{key}: given twice")
-        if (root := key_of(word)) != key and root in _TABLES and root in model.model_fields:
-            options.setdefault(root, []).append((key.removeprefix(f"{root}."), value))
-        else:
-            pairs[key] = value
+        pairs[key] = value
     for key, value in pairs.items():
         _check_known(key, model)
         if not value.strip() and key not in _UNSETTABLE:
             raise UsageError(_missing(key, model) if _needed(key, model) else f"{key}=: empty; leave it out")
-    for root, words_of_it in options.items():
-        if root in pairs:
-            raise UsageError(f"{root}: given twice, as a table and as {root}.{words_of_it[0][0]}=")
-        pairs[root] = _options(root, words_of_it)
     if "config" not in pairs:
-        return parse_settings(pairs, model)
+        return parse_settings({**pairs, **tables}, model)
     config = Path(pairs["config"])
     values = read_config(config, model)
-    for root in options:  # options that were typed come before those of the same table
-        if isinstance(values.get(root), Mapping):
-            pairs[root] = extra.merged(values[root], pairs[root])
+    pairs |= over_file(tables, values)
     values = {key: value for key, value in values.items() if key not in pairs}
     return _parse({**values, **pairs}, model, config=config, of_config=frozenset(values))
-
-
-def key_of(word: str) -> str:
-    """Return the setting that a `key=value` word is about: of `request.seed=7` it is `request`."""
-    return word.partition("=")[0].partition(".")[0]
-
-
-def _options(root: str, words: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    if empty := next((path for path, value in words if not value.strip()), None):
-        raise UsageError(f"{root}.{empty}=: empty; leave it out")
-    try:
-        return extra.read_words(words)
-    except ValueError as error:
-        raise UsageError(f"{root}.{error}") from error
 
 
 def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
@@ -429,7 +401,7 @@ def _parse(
         if first["type"] == "missing":
             raise UsageError(_missing(key, model)) from error
         where = f"{config}, " if key in of_config else ""
-        if key in _TABLES:
+        if key in TABLES:
             raise UsageError(f"{where}{key}: {_in_words(first)}") from error
         shown = values[key] if not key.endswith("api_base") and key != "env" else "…"
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error

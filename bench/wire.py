@@ -101,6 +101,7 @@ PROVIDERS = (
         ("judge_reasoning_effort=high",),
     ),
     Provider("anthropic, old", "anthropic/claude-3-haiku-20240307", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT),
+    Provider("anthropic, unlisted", "anthropic/claude-opus-9", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT),
     Provider("gemini", "gemini/gemini-2.5-flash", {"GEMINI_API_KEY": KEY, "GEMINI_API_BASE": "{url}"}, ()),
     Provider("bedrock, bearer", CONVERSED, BEARER, ()),
     Provider("bedrock, signed", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", KEYS, (), SIGNED),

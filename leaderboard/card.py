@@ -16,8 +16,8 @@ from alps.leaderboard.reading import faults_of
 from alps.leaderboard.submission import Submission, checksum_of
 from alps.leaderboard.systems import kinds_of, public_name
 from alps.leaderboard.truth import SAMPLES
+from alps.llm.option_words import SAMPLING
 from alps.report.runs import Run
-from alps.settings import SAMPLING
 from alps.systems.resolve import RECORDED
 
 LEFT_OUT = ("api_base", "judge_api_base")

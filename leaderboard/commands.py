@@ -15,6 +15,7 @@ from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySet
 from alps.leaderboard.submission import CARD, REVIEW, Review, write_card
 from alps.leaderboard.verify import Options, verify
 from alps.leaderboard.wording import shown
+from alps.llm.option_words import key_of
 from alps.report.runs import MANIFEST
 from alps.settings import parse_words, part_words
 
@@ -124,7 +125,7 @@ def rescore_command(words: Sequence[str]) -> int:
     def tell(stages: Sequence[Stage]) -> None:
         show_estimate(stages, max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens)
 
-    done = rescore(folder, parsed, [word.partition("=")[0] for word in settings], tell=tell)
+    done = rescore(folder, parsed, list(map(key_of, settings)), tell=tell)
     if done is None:
         return 0
     if done.budget_spent:

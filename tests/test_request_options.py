@@ -73,6 +73,7 @@ def test_options_of_the_command_line_come_before_those_of_a_file(tmp_path: Path)
         (["request=7"], "request: it takes single options, as request.seed=7"),
         (["request.temperature=1"], "request: temperature has a setting of its own; write temperature="),
         (["request.max_completion_tokens=9"], "write max_tokens="),
+        (["request.top_p=0.5"], "write top_p="),
         (["request.base_url=http://127.0.0.1"], "write api_base="),
         (["request.extra_body.max_tokens=9"], "write max_tokens="),
         (["request.extra_body.model=other"], "model is decided by alps"),
@@ -124,6 +125,9 @@ def test_a_table_of_a_file_that_can_not_be_read_names_the_file(tmp_path: Path, t
 
 
 def test_a_judge_has_options_of_its_own():
+    assert parse_words(("judge=openai/judge", "judge_request.top_p=0.5"), JudgeSettings).judge_request == {"top_p": 0.5}
+    with pytest.raises(UsageError, match="judge_request: max_tokens has a setting of its own; write judge_max_tokens="):
+        parse_words(("judge=openai/judge", "judge_request.max_tokens=5"), JudgeSettings)
     words = ("judge=openai/judge", "judge_request.seed=7")
     assert parse_words(words, JudgeSettings).judge_request == {"seed": 7}
     assert parse_words((*words, "labels=stress"), CalibrateSettings).judge_request == {"seed": 7}
@@ -176,6 +180,17 @@ def test_a_run_sends_its_options_writes_them_down_and_repeats_them(tmp_path: Pat
     assert manifest["judge"]["request"] == {"seed": 9}
     written = [path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert not any(b"canary" in text for text in written)
+
+
+def test_a_judge_that_judges_again_is_sent_its_options(tmp_path: Path):
+    write_visitors(tmp_path / "data", 1)
+    judge = ("judge=openai/scripted-judge", "judge_request.seed=5", "out=again")
+    with serve(good) as server:
+        first = run(tmp_path, "run", "task=extraction", "data=data", "model=oracle", "out=out")
+        again = run(tmp_path, "score", "out", *judge, f"judge_api_base={server.url}", "baseline_records=1")
+    assert (first.returncode, again.returncode) == (0, 0), (first.stderr, again.stderr)
+    assert server.requests
+    assert {body["seed"] for body in server.requests} == {5}
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,14 @@ from alps.llm.decoding import check_sampling, default_temperature, unlisted_answ
 from alps.llm.endpoints import endpoint_from_environment, version_from_environment
 from alps.llm.keys import credentials
 from alps.llm.preflight import check_model
+from alps.llm.provider import send
+from alps.llm.types import Request, TransportError
 from tests.endtoend import extraction, one_line, rows, run, without_baselines
-from tests.loopback import LoopbackServer, serve
+from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
 from tests.visitors import good, is_judging, write_visitors
+
+# litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
+pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
 
 LOOPBACK = "http://127.0.0.1:9/v1"
 NEW_CLAUDE = "anthropic/claude-opus-9"
@@ -51,6 +56,7 @@ def test_a_model_that_takes_temperature_0_is_sent_it(model: str):
 def test_a_server_of_ones_own_takes_temperature_0_whatever_it_is_called():
     assert temperature("openai/mine", api_base=LOOPBACK) == 0
     assert temperature("openai/gpt-5", api_base=LOOPBACK) is None
+    assert temperature(NEW_CLAUDE, api_base=LOOPBACK) is None
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "vertex_ai/claude-sonnet-4-5", "openai/mine"])
@@ -234,6 +240,34 @@ def test_credentials_that_may_come_from_elsewhere_are_not_refused(
 def test_either_key_of_gemini_is_asked_for():
     with pytest.raises(CredentialError, match=r"set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"):
         check_model("gemini/gemini-2.5-pro", api_base=None)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("azure/gpt-4.1", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", "gemini/gemini-2.5-pro"),
+        *("fireworks_ai/any", "perplexity/sonar"),
+    ],
+)
+def test_a_call_without_credentials_ends_the_run_at_once(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
+    request = Request[str](model, (), None, api_base=LOOPBACK)
+    with pytest.raises(TransportError) as caught:
+        asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
+    assert not caught.value.transient
+    assert isinstance(caught.value.fatal, CredentialError)
+    assert str(caught.value.fatal).startswith(f"model '{model}': no credentials were found (")
+
+
+@pytest.mark.parametrize("status", [500, 400, 429])
+def test_an_answer_of_a_server_that_speaks_of_credentials_is_one(status: int):
+    with serve(lambda _: Answer(status=status, error="Missing credentials, set OPENAI_API_KEY")) as server:
+        request = Request[str]("openai/tiny", (), None, api_base=server.url)
+        with pytest.raises(TransportError) as caught:
+            asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
+    assert (caught.value.status, caught.value.fatal) == (status, None)
 
 
 def asked_of(server: LoopbackServer, *, judge: bool) -> list[dict[str, Any]]:

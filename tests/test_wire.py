@@ -61,7 +61,7 @@ def test_every_provider_is_asked_with_the_key_that_was_set_for_it(wire: Any, row
 def test_only_models_that_take_it_are_sent_a_temperature(wire: Any, rows: list[Any]):
     sent = {(row.provider.name, row.provider.model): wire.temperature_of(row.asked.body) for row in rows}
     thinking = {(name, model) for name, model in sent if "reasoning" in name or "thinking" in name}
-    thinking |= {(name, model) for name, model in sent if model in ("openai/o3", "openai/gpt-5-mini")}
+    thinking |= {(name, model) for name, model in sent if "unlisted" in name}
     assert {which for which, temperature in sent.items() if temperature == "none"} == thinking
     assert {sent[which] for which in sent.keys() - thinking} == {"0"}
 
@@ -78,6 +78,12 @@ def test_the_shared_beginning_is_marked_where_anthropic_keeps_it_and_nowhere_els
             text = json.dumps(row.asked.body)
             assert "cache_control" not in text, row.provider.model
             assert "cachePoint" not in text, row.provider.model
+
+
+def test_an_anthropic_model_that_nobody_knows_may_answer_more_than_litellm_would_let_it(rows: list[Any]):
+    assert body(rows, "anthropic, unlisted")["max_tokens"] == 32_000
+    assert body(rows, "anthropic, old")["max_tokens"] == 4_096
+    assert body(rows, "anthropic, new")["max_tokens"] == 64_000
 
 
 def test_the_version_of_azures_api_is_the_one_of_the_environment(rows: list[Any]):

@@ -45,7 +45,7 @@ def default_temperature(
     _, behind = _mapped(model.partition("/")[2], {"temperature": 0})
     if problem or behind or _thinks(mapped):
         return None
-    return None if api_base is None and _is_new(model) else 0
+    return None if _is_new(model, api_base) else 0
 
 
 def check_sampling(model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = "") -> None:
@@ -123,9 +123,15 @@ def _thinks(mapped: Mapping[str, Any] | None) -> bool:
     return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
 
 
-def _is_new(model: str) -> bool:
+def _is_new(model: str, api_base: str | None) -> bool:
+    """Tell whether a model is of a family whose newer members take no temperature, and none that litellm knows.
+
+    Under `openai/` with an address it is a server of one's own; other providers with one are reached by a gateway.
+    """
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
-    listed = model in litellm.model_cost or name in litellm.model_cost
+    if (provider == "openai" and api_base is not None) or _OLD_NAME.search(name):
+        return False
+    listed = any(known in litellm.model_cost for known in (model, name, name.rpartition("/")[2]))
     of_anthropic = provider in _ANTHROPICS_ROUTES and "claude" in name
     return not listed and (provider in _REFUSE_IN_NEW_MODELS or of_anthropic)

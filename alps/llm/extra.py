@@ -9,7 +9,7 @@ environment: keys never get into a file.
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any
 
@@ -18,12 +18,11 @@ from alps.llm.secrets import keep_secret, redact
 HEADERS, BODY = "headers", "extra_body"
 
 _SETTINGS = {
-    **{name: name for name in ("temperature", "max_tokens", "reasoning_effort")},
     **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "max_tokens"),
     **dict.fromkeys(("api_base", "base_url"), "api_base"),
     **dict.fromkeys(("timeout", "request_timeout", "stream_timeout"), "timeout"),
 }
-"""Options that have a setting of their own, and its name."""
+"""Options that have a setting of another name, and that."""
 _DECIDED = """
     model messages prompt input n stream stream_options response_format tools tool_choice functions function_call
     parallel_tool_calls modalities audio max_retries num_retries drop_params additional_drop_params deployment_id
@@ -88,8 +87,13 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
-def checked(value: Any) -> Any:
+def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     """Return a table of options as plain JSON.
+
+    Args:
+        value: The table, or its JSON.
+        settings: Options with a setting of their own name.
+        prefix: `judge_` for settings of the judge.
 
     Raises:
         ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would hold a secret.
@@ -102,6 +106,9 @@ def checked(value: Any) -> Any:
         raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
     for name in (*table, *_names(table.get(BODY))):
+        if instead := name if name in settings else _SETTINGS.get(name):
+            own = instead if instead == "timeout" else f"{prefix}{instead}"
+            raise ValueError(f"{name} has a setting of its own; write {own}=")
         _check_name(name)
     if BODY in table and not isinstance(table[BODY], dict):
         raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
@@ -142,8 +149,6 @@ def _names(node: Any) -> Iterable[str]:
 
 
 def _check_name(name: str) -> None:
-    if name in _SETTINGS:
-        raise ValueError(f"{name} has a setting of its own; write {_SETTINGS[name]}=")
     if name == "extra_headers":
         raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
     if name in _OURS or name.startswith(("mock_", "litellm_")):

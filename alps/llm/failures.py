@@ -6,6 +6,7 @@ from typing import Any
 
 from alps.errors import AlpsError, CredentialError, QuotaError, UsageError
 from alps.llm.exchange import Exchange
+from alps.llm.keys import lacks_credentials
 from alps.llm.ratelimits import seconds_asked, seconds_to_reset
 from alps.llm.secrets import redact
 from alps.llm.types import TransportError
@@ -92,6 +93,8 @@ def _fatal(
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
         return UsageError(f"{who}: it needs a Python package that is not installed: pip install {package} ({message})")
+    if lacks_credentials(error):
+        return CredentialError(f"{who}: no credentials were found ({message})")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
         return CredentialError(f"{who}: the provider refused the key ({message})")
     if isinstance(error, kinds.NotFoundError):

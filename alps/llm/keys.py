@@ -15,6 +15,11 @@ _AZURE = ("azure", "azure_text")
 _A_KEY = re.compile(r"\w+_(?:API_KEY|API_TOKEN)")
 _BY_ANOTHER_NAME = {"openrouter": "OR_", "cohere": "CO_", "cohere_chat": "CO_", "huggingface": "HF_"}
 """How variables of a provider begin that litellm reads, too, and that do not begin as the one it lists."""
+_NO_CREDENTIALS = re.compile(r"NoCredentials|PartialCredentials|DefaultCredentials|NoAuthToken|CredentialRetrieval")
+"""Errors of the clouds' own clients."""
+_LOCAL = ("openai.OpenAIError", "builtins.ValueError")
+"""Errors that clients raise before they ask; what a server answers is of a class below, or of litellm."""
+_SAYS_SO = re.compile(r"\bcredentials\b|\b(?:API|JWT|access) ?key\b|_API_KEY\b", re.IGNORECASE)
 _LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
 
 
@@ -31,6 +36,21 @@ def credentials(model: str, *, api_base: str | None) -> dict[str, str]:
         return {"azure_ad_token": token} if token else {}
     lacking = provider in _OWN_SERVERS and not key and not _first("OPENAI_API_KEY")
     return {"api_key": PLACEHOLDER} if lacking and api_base is not None else {}
+
+
+def lacks_credentials(error: BaseException) -> bool:
+    """Tell whether a client found no credentials, and so asked nobody.
+
+    litellm takes most such errors for a server's: without this they would be tried again, for half a minute a record.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        kind = type(cause)
+        is_local = f"{kind.__module__}.{kind.__name__}" in _LOCAL
+        if _NO_CREDENTIALS.search(kind.__name__) or (is_local and _SAYS_SO.search(str(cause))):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _first(*names: str) -> str:
