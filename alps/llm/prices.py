@@ -113,6 +113,11 @@ def check_priced(key: str, model: str) -> None:
         )
 
 
+def has_own_price(model: str) -> bool:
+    """Tell whether the user's price file names `model`."""
+    return model in _own_prices(price_file())
+
+
 @cache
 def _own_prices(path: Path) -> dict[str, _Entry]:
     if not os.path.isfile(path):  # unlike `Path.is_file` it takes a folder that is not ours for none
