@@ -100,6 +100,12 @@ class RubricRow(_Model):
         return isinstance(p, int | float) and p < 0.01
 
 
+class ServedRow(_Model):
+    """A model that answered, as its provider named it."""
+
+    model: Texts | None = None
+
+
 class CalibrationRow(_Model):
     """A calibration, as far as it is used again."""
 
@@ -108,6 +114,7 @@ class CalibrationRow(_Model):
     api_base: str | None = None
     made: str | None = None
     expires: str | None = None
+    served: dict[str, tuple[ServedRow, ...]] = {}
     rubrics: dict[str, RubricRow]
 
 

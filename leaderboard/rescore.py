@@ -23,6 +23,7 @@ from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.submission import REFUTED, REVIEW, Entry, Review, Submission, read_entry, write_card
 from alps.leaderboard.truth import SAMPLES, data_for
 from alps.leaderboard.verify import Options, verify
+from alps.llm.ledger import counted_in
 from alps.run.estimate import Stage
 from alps.run.manifest import write_json
 from alps.run.source import open_data
@@ -147,13 +148,12 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
 
 def _left(settings: RescoreSettings, finished: Sequence[Finished]) -> dict[str, Any]:
     """Return what is left of the caps, which are of all runs of a submission together."""
-    spent = [run.summary["calls"] for run in finished]
+    tokens, cost = counted_in(run.folder for run in finished)
     left: dict[str, Any] = {}
     if settings.max_cost is not None:
-        left["max_cost"] = max(0.0, settings.max_cost - sum(calls["cost"] or 0.0 for calls in spent))
+        left["max_cost"] = max(0.0, settings.max_cost - cost)
     if settings.max_total_tokens is not None:
-        used = sum(calls["prompt_tokens"] + calls["completion_tokens"] for calls in spent)
-        left["max_total_tokens"] = max(0, settings.max_total_tokens - used)
+        left["max_total_tokens"] = max(0, settings.max_total_tokens - tokens)
     return left
 
 

@@ -16,8 +16,8 @@ IMPORTING = """
 import os, sys
 opened = []
 sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
-from alps.llm.prices import price_of
-price_of("openai/gpt-4.1-mini")
+from alps.llm.libraries import libraries
+libraries()
 import datasets, huggingface_hub, instructor
 print([name for name in opened if os.path.basename(name).startswith(".env")])
 print(os.environ.get("OF_DOTENV"), os.environ.get("LITELLM_MODE"), os.environ.get("PYTHON_DOTENV_DISABLED"))

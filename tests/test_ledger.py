@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from alps.errors import AlpsError
-from alps.llm.ledger import Call, Ledger, Totals
+from alps.llm.ledger import Call, Ledger, Totals, counted_in
 
 
 def call(**fields: Any) -> Call:
@@ -114,3 +114,14 @@ def test_the_next_session_goes_on_counting_what_came_from_the_cache(path: Path):
 def test_a_summary_that_tells_no_such_count_is_passed_over(path: Path, text: str):
     (path.parent / "summary.json").write_text(text)
     assert record(path).cached == 0
+
+
+def test_what_counts_against_a_budget_of_several_runs_holds_what_was_not_told(tmp_path: Path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        unread = call(**UNHEARD, assumed_tokens=40, assumed_cost=0.2)
+        untold = call(prompt_tokens=None, completion_tokens=None, cost=None, assumed_tokens=30, assumed_cost=0.1)
+        record(tmp_path / name / "calls.jsonl", call(), unread, untold)
+    tokens, cost = counted_in([tmp_path / "one", tmp_path / "two", tmp_path / "none"])
+    assert (tokens, cost) == (2 * (110 + 40 + 30), pytest.approx(2 * (0.5 + 0.2 + 0.1)))
+    assert not (tmp_path / "none").exists()

@@ -193,10 +193,8 @@ def test_a_price_file_says_the_same_kinds_of_rates(
 ):
     monkeypatch.setenv("ALPS_PRICES", str(tmp_path / "prices.toml"))
     (tmp_path / "prices.toml").write_text(OWN)
-    price_of.cache_clear()
     assert cost("openai/tiered", *used, service=service) == pytest.approx(millionths / 1e6)
     assert cost("openai/free", 1_000, 100) == 0.0
-    price_of.cache_clear()
 
 
 def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):

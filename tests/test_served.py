@@ -15,6 +15,7 @@ from tests.desk import QUESTION
 from tests.endtoend import extraction, rows, run, summary
 from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
 from tests.submissions import WHO, card_of
+from tests.test_correction import calibrated, make_run, score, strict
 from tests.visitors import good, write_visitors
 
 pytestmark = [
@@ -171,3 +172,28 @@ def test_the_folder_of_a_model_on_a_server_of_ones_own_is_not_published(
     packed = pack([tmp_path / "out"], WHO, out=tmp_path / "packed" / "served")
     (card,) = card_of(packed.folder)["runs"]
     assert {row["model"] for rows in card["served"].values() for row in rows} == {"qwen"}
+
+
+def test_a_judge_that_is_another_model_than_when_it_was_calibrated_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("ALPS_CALIBRATIONS", str(tmp_path / "known"))
+    predicted = make_run(tmp_path)
+
+    def served_as(snapshot: str) -> Any:
+        return lambda body: Answer(body=completion(strict(body).text or "", model=snapshot))
+
+    with serve(served_as("judge-2025-04-14")) as server:
+        calibration = calibrated(predicted, server, n=20)
+        again = score(predicted, server, f"calibration={calibration}", out="same")
+        server.script = served_as("judge-2025-06-14")
+        monkeypatch.setenv("ALPS_CACHE", "off")
+        ran = score(predicted, server, f"calibration={calibration}", out="later")
+    assert again.code == ran.code == 0, ran.err
+    served = json.loads((calibration / "calibration.json").read_text())["served"]
+    assert served == {"judge": [{"model": "judge-2025-04-14", "fingerprint": "fp_abc"}]}
+    assert "Warning" not in again.out
+    said = " ".join(ran.out.split())
+    assert "Warning: the model of the judge changed after its calibration" in said
+    assert "was judge-2025-04-14 in" in said
+    assert "is judge-2025-06-14 now" in said

@@ -87,8 +87,7 @@ class Budget:
         self._max_cost = max_cost
         self._max_tokens = max_total_tokens
         self._price = price
-        self._tokens = spent.prompt_tokens + spent.completion_tokens + spent.assumed_tokens
-        self._cost = spent.cost + spent.assumed_cost
+        self._tokens, self._cost = spent.counted
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._flights: dict[int, _Flight] = {}
         self._landed = asyncio.Condition()

@@ -1,6 +1,7 @@
 """What was asked, and what it cost: one row per HTTP attempt."""
 
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -84,6 +85,12 @@ class Totals:
     without_price: set[str] = field(default_factory=set)
     served: dict[str, set[Served]] = field(default_factory=dict)
 
+    @property
+    def counted(self) -> tuple[int, float]:
+        """The tokens and US dollars that count against a budget, assumed ones among them."""
+        tokens = self.prompt_tokens + self.completion_tokens + self.assumed_tokens
+        return tokens, self.cost + self.assumed_cost
+
     def add(self, call: Call) -> None:
         """Count `call`."""
         self.calls += 1
@@ -132,6 +139,17 @@ class Ledger:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
+    """Return the tokens and US dollars of some run folders that count against a budget of all of them together."""
+    tokens, cost = 0, 0.0
+    for path in (folder / "calls.jsonl" for folder in folders):
+        if path.exists():
+            ledger = Ledger(path)
+            ledger.close()
+            tokens, cost = tokens + ledger.totals.counted[0], cost + ledger.totals.counted[1]
+    return tokens, cost
 
 
 def _totals_before(folder: Path) -> Totals:

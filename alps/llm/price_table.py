@@ -68,11 +68,7 @@ def is_listed(model: str) -> bool:
 
 def listed_price(model: str) -> Price:
     """Return what the table says of `model`; its rates are None where the table does not price it."""
-    try:
-        source = f"litellm {version('litellm')}"
-    except PackageNotFoundError:
-        source = "litellm is not installed"
-    entry = entry_of(model)
+    source, entry = _source(), entry_of(model)
     if entry is None:
         return Price(None, None, None, source)
     longest = _number(entry.get("max_output_tokens"))
@@ -89,6 +85,15 @@ def listed_price(model: str) -> Price:
         tiers=standard[1],
         services={name: (rates[0], rates[1]) for name, rates in services.items() if rates is not None},
     )
+
+
+@cache
+def _source() -> str:
+    """Return whose table it is; cached, as finding a version takes 2 ms."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return "litellm is not installed"
 
 
 def entry_of(model: str) -> Mapping[str, Any] | None:

@@ -84,7 +84,6 @@ def price_file() -> Path:
     return (user_folder("config") or Path(os.devnull)) / "prices.toml"
 
 
-@cache
 def price_of(model: str) -> Price:
     """Return the price of `model`.
 
@@ -92,7 +91,12 @@ def price_of(model: str) -> Price:
         UsageError: If `ALPS_PRICES` names a file that does not exist.
         DataError: If the price file can't be read.
     """
-    own = _own_prices(price_file()).get(model)
+    return _price_of(model, price_file())
+
+
+@cache
+def _price_of(model: str, path: Path) -> Price:
+    own = _own_prices(path).get(model)
     return own.price() if own is not None else listed_price(model)
 
 

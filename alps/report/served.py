@@ -25,6 +25,8 @@ def served_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"Served for {role}: {models[0]}{f', build {builds[0]}' if len(builds) == 1 else ''}."
         if len(builds) > 1:
             yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
+    for change in summary.get("calibrated_otherwise", ()):
+        yield f"Warning: the model of the judge changed after its calibration: {change}."
 
 
 def _listed(names: list[str]) -> str:

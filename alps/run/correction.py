@@ -108,6 +108,21 @@ def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chos
                 summary["tracks"][track]["scores"][name]["corrected"] = row
     if chosen.refused:
         summary["not_calibrated"] = list(chosen.refused)
+    if changes := _served_otherwise(summary, chosen):
+        summary["calibrated_otherwise"] = changes
+
+
+def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
+    """Say where the verdicts of a run are of another model than those of the calibration that corrects it."""
+    now = sorted({row["model"] for row in summary.get("served", {}).get("judge", ()) if row["model"]})
+    used = {calibration.path: calibration for of_rubric in chosen.by_rubric.values() for calibration in of_rubric}
+    changes = []
+    for path, calibration in sorted(used.items()):
+        then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
+        if then and now and then != now:
+            told = f"{summary['judge']} was {', '.join(then)} in {path}, and is {', '.join(now)} now"
+            changes.append(told)
+    return changes
 
 
 def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Row]]:

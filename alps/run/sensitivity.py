@@ -9,7 +9,7 @@ from typing import Any
 from alps.errors import DataError, UsageError, closest
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import rubric
-from alps.llm.ledger import Ledger
+from alps.llm.ledger import counted_in
 from alps.prompts import Prompt, read_prompt
 from alps.run.manifest import read_manifest
 from alps.run.source import options_of
@@ -268,13 +268,7 @@ def _caps(plan: WordingPlan, others: Sequence[Path]) -> dict[str, Any]:
     """Return what the other folders leave of the caps: a run knows only what it spends itself."""
     if plan.max_cost is None and plan.max_total_tokens is None:
         return {}
-    cost, tokens = 0.0, 0
-    for path in (folder / "calls.jsonl" for folder in others):
-        if path.exists():
-            ledger = Ledger(path)
-            ledger.close()
-            cost += ledger.totals.cost + ledger.totals.assumed_cost
-            tokens += ledger.totals.prompt_tokens + ledger.totals.completion_tokens + ledger.totals.assumed_tokens
+    tokens, cost = counted_in(others)
     caps: dict[str, Any] = {}
     if plan.max_cost is not None:
         caps["max_cost"] = max(0.0, plan.max_cost - cost)
