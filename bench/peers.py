@@ -12,7 +12,7 @@ are noise, and what is looked at is that each record ends with an outcome. `pyth
 environment with transformers[serving] and torch; nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of
 bench/outages.py.
 
-Exits 1 where a record of a peer that answers well was lost, and 2 where a peer can't be started.
+Exits 1 where a record on aimock was not both answered and judged, and 2 where a peer can't be started.
 """
 
 import json
@@ -28,7 +28,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
-from typing import Any
 
 from words import program, read_words, whole
 
@@ -76,18 +75,17 @@ ROUTES = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of the records of a run: how many, how many were scored, and the requests it took."""
+    """What became of the records of a run, by outcome; the requests it took, and what it printed as errors."""
 
     records: int
-    scored: int
     outcomes: Mapping[str, int]
     requests: int
     said: str
 
     @property
-    def lost(self) -> int:
-        """How many records ended without a score."""
-        return self.records - self.scored
+    def failed(self) -> int:
+        """How many records were not both answered and judged."""
+        return self.records - self.outcomes.get("ok", 0)
 
 
 def install_aimock(folder: Path) -> Path:
@@ -207,17 +205,14 @@ def run_on(route: Route, url: str, folder: Path, *, records: int) -> Ran:
 
 
 def ran(out: Path, records: int, said: str) -> Ran:
-    """Read what became of the records of a run; one that was never begun has lost them all."""
+    """Read what became of the records of a run; where it never began, of none of them anything did."""
     if not (out / "summary.json").is_file():
-        return Ran(records, 0, {"refused to run": records}, 0, said)
+        return Ran(records, {"refused to run": records}, 0, said)
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    track: dict[str, Any] = summary["tracks"]["task1"]
-    failed = {**track["failed_predictions"]}
-    for kind, count in track["failed_judgements"].items():
-        failed[f"judge {kind}"] = count
-    outcomes = {"ok": track["scored"] - sum(track["failed_predictions"].values()), **failed}
-    scored = track["scored"] - sum(track["failed_predictions"].get(kind, 0) for kind in ("transport", "budget"))
-    return Ran(track["n"], scored, outcomes, summary["calls"]["http"], said)
+    track = summary["tracks"]["task1"]
+    judged = {f"judge {kind}": count for kind, count in track["failed_judgements"].items()}
+    failed = {**track["failed_predictions"], **judged}
+    return Ran(track["n"], {"ok": track["n"] - sum(failed.values()), **failed}, summary["calls"]["http"], said)
 
 
 def line(name: str, found: Ran) -> str:
@@ -228,6 +223,7 @@ def line(name: str, found: Ran) -> str:
 
 def of_aimock(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
     """Yield what became of the records on each route of aimock."""
+    records = whole(words, "records")
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         place = install_aimock(Path(words["folder"] or scratch).resolve())
@@ -235,7 +231,7 @@ def of_aimock(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
             for number, (route_name, route) in enumerate(ROUTES.items()):
                 folder = scratch / f"run{number}"
                 folder.mkdir()
-                yield route_name, run_on(route, url, folder, records=whole(words, "records"))
+                yield route_name, run_on(route, url, folder, records=records)
 
 
 def of_transformers(words: Mapping[str, str]) -> Iterator[tuple[str, Ran]]:
@@ -268,12 +264,12 @@ def main() -> None:
         for route, one in PEERS[name](words):
             found[route] = one
             print(line(route, one), flush=True)
-            if one.lost:
+            if one.failed and one.said:
                 print(f"  {one.said.strip()[-300:]}")
     except PeerAbsent as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(2)
-    sys.exit(1 if name == "aimock" and any(one.lost for one in found.values()) else 0)
+    sys.exit(1 if name == "aimock" and any(one.failed for one in found.values()) else 0)
 
 
 if __name__ == "__main__":
