@@ -237,6 +237,17 @@ def test_a_run_on_the_hub_is_packed_without_a_network(run: Path, shelf: Shelf, t
     assert pack([run], WHO, out=tmp_path / SLUG, data=str(shelf.data)).verification.consistent
 
 
+def test_a_run_on_another_data_set_of_the_hub_is_packed_by_its_name(run: Path, tmp_path: Path) -> None:
+    def move(manifest: dict[str, Any]) -> None:
+        manifest["settings"]["data"] = f"hub:mine/own@{'b' * 40}"
+        manifest["data"]["commit"] = "b" * 40
+
+    change_manifest(run, move)
+    packed = pack([run], WHO, out=tmp_path / SLUG).card.runs[0]
+    assert packed.data.model_dump() == {"name": "hub:mine/own", "split": "dev", "commit": "b" * 40, "public": False}
+    assert packed.settings["data"] == "hub:mine/own"
+
+
 def test_a_folder_whose_name_begins_as_the_hub_is_known_by_its_last_part_alone(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
