@@ -189,6 +189,7 @@ class Client:
                 await self._record(call, started, ticket, billed=None)
                 raise
             self._limiter.succeeded()
+            self._ladder.taken(request)
         completion = understand(reply, request.answer)
         call = replace(
             call,
