@@ -224,7 +224,8 @@ class Prediction(Record):
 
     `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`), None unless the
     outcome is `ok`. `raw` is the text as it came, `thought` what a model thought before it answered: never judged.
-    `notes` say what was mended or normalised to read it.
+    `notes` say what was mended or normalised to read it, `strict` whether a model's reply was valid by its schema as it
+    came.
     """
 
     benchmark_id: str
@@ -233,6 +234,7 @@ class Prediction(Record):
     outcome: Outcome
     repaired: bool = False
     truncated: bool = False
+    strict: bool | None = None
     prediction: dict[str, Any] | None = None
     raw: str | None = None
     thought: str | None = None
@@ -240,8 +242,8 @@ class Prediction(Record):
     error: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the row of `predictions.jsonl`; without a thought it is that of a system that does not think."""
-        return self.model_dump(exclude={"thought"} if self.thought is None else None)
+        """Return the row of `predictions.jsonl`; what only an LLM has is left out of other systems' rows."""
+        return self.model_dump(exclude={name for name in ("thought", "strict") if getattr(self, name) is None})
 
 
 _KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text"}

@@ -9,16 +9,17 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, Relation, blocks
-from alps.judges.rubric import EMOTIONAL, Rating, RubricQuestion, enforce, rating_answer, reply_model, rubric
+from alps.judges.rubric import EMOTIONAL, Rating, Reason, RubricQuestion, enforce, rating_answer, reply_model, rubric
 from alps.judges.support import RUBRIC, Dialogue, Support, SupportJudgement, SupportReply, support_answer
 from alps.llm.client import Client
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.schemas import schema_of
+from alps.llm.tolerant import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 
@@ -35,23 +36,34 @@ ORDER = "shuffled"
 """The order in which a judge is shown the memories of a list: drawn by seed, repeat and what they say."""
 
 
-class JudgedPair(BaseModel):
+def _relation(value: object) -> str:
+    folded = str(value).strip().casefold()
+    if folded not in RELATIONS:
+        refuse(f"{value!r} is none of {', '.join(RELATIONS)}")
+    return folded
+
+
+def _related(pairs: object) -> object:
+    """Leave out pairs that are called unrelated, as those are that are not named."""
+    if not isinstance(pairs, list):
+        refuse("expected a list")
+    named = (str(pair.get("relation")).strip().casefold() if isinstance(pair, dict) else "" for pair in pairs)
+    return [pair for pair, relation in zip(pairs, named, strict=True) if relation != "unrelated"]
+
+
+class JudgedPair(ReplyModel):
     """One pair of the reply; the reason comes first, so that it is thought before it is said."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str
+    reason: Reason
     gold: str
     predicted: str
-    relation: Relation
+    relation: Annotated[Relation, forgiving(_relation)]
 
 
-class MatchReply(BaseModel):
+class MatchReply(ReplyModel):
     """The reply to a matching payload; pairs not named are unrelated."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    pairs: list[JudgedPair]
+    pairs: Annotated[list[JudgedPair], forgiving(_related)]
 
 
 def read_match_reply(node: object) -> Read[tuple[JudgedPair, ...]]:
@@ -61,27 +73,9 @@ def read_match_reply(node: object) -> Read[tuple[JudgedPair, ...]]:
         ValueError: If there is no list of pairs, or a pair lacks its ids or has an unknown relation: a verdict is
             never guessed.
     """
-    pairs = node.get("pairs") if isinstance(node, dict) else node
-    if not isinstance(pairs, list):
-        raise ValueError("expected an object with a list `pairs`")
-    read, notes = [], []
-    for number, pair in enumerate(pairs, start=1):
-        if (
-            not isinstance(pair, dict)
-            or not isinstance(pair.get("gold"), str)
-            or not isinstance(pair.get("predicted"), str)
-        ):
-            raise ValueError(f"pair {number} must be an object with the strings `gold` and `predicted`")
-        relation = str(pair.get("relation")).strip().casefold()
-        if relation == "unrelated":
-            continue
-        if relation not in RELATIONS:
-            raise ValueError(f"pair {number}: relation {pair.get('relation')!r} is none of {', '.join(RELATIONS)}")
-        if not isinstance(pair.get("reason"), str):
-            notes.append(f"pair {number} has no reason")
-        reason = str(pair.get("reason") or "")
-        read.append(JudgedPair(reason=reason, gold=pair["gold"], predicted=pair["predicted"], relation=relation))
-    return Read(tuple(read), tuple(notes))
+    reply = read_tolerantly(MatchReply, {"pairs": node} if isinstance(node, list) else node)
+    notes = (f"pair {number} has no reason" for number, pair in enumerate(reply.pairs, start=1) if not pair.reason)
+    return Read(tuple(reply.pairs), tuple(notes))
 
 
 def _relations_of(pairs: Sequence[JudgedPair]) -> set[tuple[str, str, Relation]]:

@@ -11,11 +11,12 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from alps.judges.support import Dialogue
+from alps.llm.tolerant import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
@@ -126,24 +127,39 @@ class Rating:
         return {**said, **more, "enforced": self.enforced, "error": self.error, "raw": list(self.raw)}
 
 
-class BinaryReply(BaseModel):
+def _reason(value: object) -> str:
+    return str(value or "")
+
+
+def _verdict(value: object) -> str:
+    folded = str(value).strip().casefold().replace(" ", "_")
+    if folded not in ("met", "not_met"):
+        refuse(f"{value!r} is neither met nor not_met")
+    return folded
+
+
+def _mark(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (1, 2, 3, 4, 5):
+        refuse(f"{value!r} is no integer from 1 to 5")
+    return int(value)
+
+
+Reason = Annotated[str, forgiving(_reason)]
+"""Why a judge says what it says; missing ones are forgiven."""
+Mark = Annotated[Literal[1, 2, 3, 4, 5], forgiving(_mark)]
+
+
+class BinaryReply(ReplyModel):
     """The reply to a binary rubric; the reason comes first."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str
-    verdict: Literal["met", "not_met"]
+    reason: Reason
+    verdict: Annotated[Literal["met", "not_met"], forgiving(_verdict)]
 
 
-Mark = Literal[1, 2, 3, 4, 5]
-
-
-class EmotionalReply(BaseModel):
+class EmotionalReply(ReplyModel):
     """The reply to the rubric of emotional intelligence; the reason comes first."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str
+    reason: Reason
     resonation: Mark
     expression: Mark
     reception: Mark
@@ -287,25 +303,10 @@ def _same_words(one: str, other: str) -> bool:
 
 
 def _read_binary(node: object) -> Read[tuple[dict[str, int], str]]:
-    said = _object(node)
-    verdict = str(said.get("verdict")).strip().casefold().replace(" ", "_")
-    if verdict not in ("met", "not_met"):
-        raise ValueError(f"verdict {said.get('verdict')!r} is neither met nor not_met")
-    return Read(({"met": int(verdict == "met")}, str(said.get("reason") or "")))
+    reply = read_tolerantly(BinaryReply, node)
+    return Read(({"met": int(reply.verdict == "met")}, reply.reason))
 
 
 def _read_emotional(node: object) -> Read[tuple[dict[str, int], str]]:
-    said = _object(node)
-    marks = {}
-    for name in DIMENSIONS:
-        mark = said.get(name)
-        if isinstance(mark, bool) or not isinstance(mark, int | float) or mark not in (1, 2, 3, 4, 5):
-            raise ValueError(f"{name} {mark!r} is no integer from 1 to 5")
-        marks[name] = int(mark)
-    return Read((marks, str(said.get("reason") or "")))
-
-
-def _object(node: object) -> Mapping[str, Any]:
-    if not isinstance(node, dict):
-        raise ValueError("expected a JSON object")
-    return node
+    reply = read_tolerantly(EmotionalReply, node)
+    return Read(({name: getattr(reply, name) for name in DIMENSIONS}, reply.reason))

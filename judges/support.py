@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
-
+from alps.llm.tolerant import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Turn
@@ -33,20 +32,22 @@ class SupportJudgement:
         return {"outcome": self.outcome, "items": items, "error": self.error, "raw": self.raw}
 
 
-class SupportedItem(BaseModel):
+def _support(value: object) -> object:
+    if value not in SUPPORTS:
+        refuse(f"{value!r} is none of {', '.join(SUPPORTS)}")
+    return value
+
+
+class SupportedItem(ReplyModel):
     """One item of the reply; the reason comes first."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str
-    id: str
-    support: Support
+    reason: Annotated[str, forgiving(lambda value: str(value or ""))]
+    id: Annotated[str, forgiving(str)]
+    support: Annotated[Support, forgiving(_support)]
 
 
-class SupportReply(BaseModel):
+class SupportReply(ReplyModel):
     """The reply to a support payload."""
-
-    model_config = ConfigDict(extra="forbid")
 
     items: list[SupportedItem]
 
@@ -59,15 +60,10 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
     """Return the answer type of a support call about `ids`: every one of them must be judged."""
 
     def read(node: object) -> Read[dict[str, tuple[Support, str]]]:
-        items = node.get("items") if isinstance(node, dict) else node
-        if not isinstance(items, list):
-            raise ValueError("expected an object with a list `items`")
+        reply = read_tolerantly(SupportReply, {"items": node} if isinstance(node, list) else node)
         found: dict[str, tuple[Support, str]] = {}
-        for number, item in enumerate(items, start=1):
-            said = item.get("support") if isinstance(item, dict) else None
-            if said not in SUPPORTS:
-                raise ValueError(f"item {number}: support {said!r} is none of {', '.join(SUPPORTS)}")
-            found.setdefault(str(item.get("id")), (said, str(item.get("reason") or "")))
+        for item in reply.items:
+            found.setdefault(item.id, (item.support, item.reason))
         if missing := [name for name in ids if name not in found]:
             raise ValueError(f"nothing said of {', '.join(missing)}")
         return Read({name: found[name] for name in ids})

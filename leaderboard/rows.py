@@ -49,6 +49,7 @@ class PredictionRow(_About):
     outcome: Outcome
     repaired: bool = False
     truncated: bool = False
+    strict: bool | None = None
     prediction: dict[str, Any] | None = None
     raw: str | None = None
     thought: str | None = None

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alps.judges.llm import LlmJudge, MatchReply
-from alps.judges.rubric import BinaryReply, EmotionalReply, rubric
+from alps.judges.rubric import BinaryReply, EmotionalReply, rating_answer, rubric
 from alps.llm.schemas import is_strict, schema_of
 from alps.prompts import asked_sha256
 from alps.schema import MemoryList
@@ -131,3 +131,19 @@ def test_a_schema_is_part_of_the_hash_of_its_prompt_and_its_rubric():
     assert told == {rubric("matching").id: asked_sha256(rubric("matching"), schema_of(MatchReply))}
     assert TASK.prompt_sha256 == asked_sha256(TASK.prompt, schema_of(MemoryList))
     assert len({asked_sha256(TASK.prompt, schema) for schema in (None, schema_of(MemoryList), schema_of(Own))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        ("pa", {"reason": "r", "verdict": "Met"}),
+        ("pa", {"verdict": "met"}),
+        ("pa", {"reason": "r", "verdict": "met", "more": 1}),
+        ("ei", {"resonation": 4, "expression": 4, "reception": 4}),
+    ],
+)
+def test_what_is_forgiven_in_reading_is_not_valid_as_it_came(name, reply):
+    answer = rating_answer(name)
+    assert set(answer.read(reply).value[0].values()) <= {1, 4}
+    with pytest.raises(ValidationError):
+        answer.schema.model_validate_json(json.dumps(reply), strict=True)

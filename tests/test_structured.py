@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from alps.errors import CredentialError
+from alps.llm import Client
 from alps.llm.cache import Cache, cache_key
 from alps.llm.schemas import schema_of
 from alps.llm.structured import MODES, first_mode, next_mode
@@ -101,6 +102,43 @@ def test_other_errors_do_not_step_down(desk: Desk, error: str):
     with serve(always(Answer(status=400, error=error))) as server:
         assert desk.ask(question(server)).outcome != "ok"
         assert {mode_of(body) for body in server.requests} == {"schema"}
+
+
+def test_one_answer_that_a_provider_could_not_constrain_does_not_step_down(desk: Desk):
+    error = {"message": "Failed to generate JSON in response_format", "code": "json_validate_failed"}
+    body = json.dumps({"error": error})
+    with serve(always(Answer(status=400, body=body))) as server:
+        assert desk.ask(question(server)).outcome != "ok"
+        assert {mode_of(sent) for sent in server.requests} == {"schema"}
+
+
+def test_a_form_that_was_taken_before_is_not_left(desk: Desk):
+    answers = [Answer(GOOD), Answer(status=400, error="response_format: try again")]
+    with serve(lambda _: answers.pop(0)) as server:
+
+        async def twice(client: Client) -> list[str]:
+            return [(await client.complete(question(server, repeat=number))).outcome for number in range(2)]
+
+        assert desk.run(twice) == ["ok", "transport"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "Unsupported parameter", "param": "response_format"}),
+        (400, {"message": "Unrecognized request argument supplied: response_format"}),
+        (422, {"message": "body.response_format: Extra inputs are not permitted"}),
+        (400, {"message": "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."}),
+        (400, {"message": "Invalid schema for response_format 'Hobbies': too many levels"}),
+        (400, {"message": "guided decoding is not available with this engine"}),
+        (404, {"message": "No endpoints found that support structured outputs"}),
+    ],
+)
+def test_refusals_in_other_words_step_down(desk: Desk, status: int, error: dict[str, str]):
+    refusal = Answer(status=status, body=json.dumps({"error": error}))
+    with serve(lambda body: refusal if mode_of(body) == "schema" else called(body, GOOD)) as server:
+        assert desk.ask(question(server)).outcome == "ok"
+        assert [mode_of(sent) for sent in server.requests] == ["schema", "tools"]
 
 
 def test_a_refused_key_does_not_step_down(desk: Desk):

@@ -202,6 +202,7 @@ class Client:
             self._limiter.succeeded(sent, asyncio.get_running_loop().time() - sent)
             self._permanent.answered(request.model)
             self._noticed = False
+            self._ladder.taken(request)
         completion = understand(reply, request.answer)
         told = {**told_by(reply), "error": completion.error, "strict": completion.strict}
         call = replace(call, outcome=completion.outcome, status=200, **told)

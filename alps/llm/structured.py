@@ -45,9 +45,12 @@ _OF_SHAPE = re.compile(
     r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
     re.IGNORECASE,
 )
-_OF_LENGTH = re.compile(
-    r"context[\s_-]?(?:length|window)|too (?:long|large)|maximum.{0,20}tokens|reduce the length", re.IGNORECASE
+_OF_ONE_REQUEST = re.compile(
+    r"context[\s_-]?(?:length|window)|too (?:long|large)|maximum.{0,20}tokens|reduce the length|"
+    r"fail\w*[\s_-]+(?:to[\s_-]+)?(?:generat|call|valid)|(?:generation|validate|use)_failed",
+    re.IGNORECASE,
 )
+"""What is wrong with this request or its answer alone: its length, or an answer that the model did not bring about."""
 
 
 class Ladder:
@@ -59,6 +62,7 @@ class Ladder:
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
         self._modes: dict[tuple[str, str | None], Structured] = {}
+        self._taken: set[tuple[str, str | None, Structured | None, str]] = set()
         self._tell = tell or (lambda line: print(f"alps: {line}", file=sys.stderr))
 
     def mode(self, model: str, api_base: str | None) -> Structured:
@@ -87,9 +91,17 @@ class Ladder:
         if request.steps_down and mode != request.structured:
             raise TransportError(f"refused as {request.structured}", transient=False, shape_refused=True)
 
+    def taken(self, request: Request[Any]) -> None:
+        """Hear that an endpoint answered a request: what it refuses later is not the form of it."""
+        if request.answer is not None:
+            self._taken.add(_form(request))
+
     def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
-        """Step down from the mode that an endpoint refused; None where the mode was chosen, or is the lowest."""
-        if not request.steps_down or request.structured in (None, MODES[-1]):
+        """Step down from the mode that an endpoint refused.
+
+        None where the mode was chosen, is the lowest, or was taken for the same schema before.
+        """
+        if not request.steps_down or request.structured in (None, MODES[-1]) or _form(request) in self._taken:
             return None
         mode = self.mode(request.model, request.api_base)
         if mode == request.structured:  # else another request, refused before, has stepped down
@@ -102,6 +114,11 @@ class Ladder:
         self._modes[model, api_base] = mode
         if mode != MODES[0]:
             self._tell(f"{model} is asked with structured={mode}, since {why}")
+
+
+def _form(request: Request[Any]) -> tuple[str, str | None, Structured | None, str]:
+    name = request.answer.schema.__name__ if request.answer is not None else ""
+    return request.model, request.api_base, request.structured, name
 
 
 @functools.cache
@@ -230,5 +247,6 @@ def refuses_shape(kinds: Any, error: Any) -> bool:
     if isinstance(error, (kinds.ContextWindowExceededError, kinds.ContentPolicyViolationError)):
         return False
     text = f"{error} {getattr(error, 'body', None) or ''}"
-    status = getattr(error, "status_code", None)
-    return status in (400, 404, 405, 415, 422, 501) and bool(_OF_SHAPE.search(text)) and not _OF_LENGTH.search(text)
+    if getattr(error, "status_code", None) not in (400, 404, 405, 415, 422, 501):
+        return False
+    return _OF_SHAPE.search(text) is not None and _OF_ONE_REQUEST.search(text) is None

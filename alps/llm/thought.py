@@ -31,6 +31,8 @@ _CLOSINGS = (
     r"(?-i:assistantfinal)",
 )
 _MARKER = re.compile(rf"(?P<opening>{'|'.join(_OPENINGS)})|(?P<closing>{'|'.join(_CLOSINGS)})", re.IGNORECASE)
+_CANDIDATE = re.compile(r"<|◁|\[|assistantfinal")
+"""What a marker begins with, unless it begins the text: looked for first, since the whole expression is slow."""
 _ENDS = re.compile(r"(?:\s*<\|(?:end|return|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
 _WRAPPED = re.compile(
     r"<\|?(?:begin_of_|start_)?(answer|final|final_answer|solution|response|output)\|?>"
@@ -66,7 +68,7 @@ def part_thought(text: str, *, typed: bool) -> Parted:
     A marker counts where it can't be a quotation: outside the strings of JSON where the answer is `typed`, else outside
     code and quotation marks. A closing marker without an opening one makes thought of everything before it.
     """
-    if not _MARKER.search(text):
+    if next(_markers(text, 0), None) is None:
         return Parted(text)
     answer: list[str] = []
     thought: list[str] = []
@@ -79,7 +81,7 @@ def part_thought(text: str, *, typed: bool) -> Parted:
             answer, thought = [], [text[: marker.start()]]
             start = at = marker.end()
             continue
-        closing = next((m for m in _MARKER.finditer(text, marker.end()) if m["closing"] is not None), None)
+        closing = next((m for m in _markers(text, marker.end()) if m["closing"] is not None), None)
         if closing is None and (typed or _begins(text, marker)):
             return Parted("".join(answer) + text[start : marker.start()], text[marker.end() :].strip(), unfinished=True)
         if closing is None or not (typed or _is_thought(text, marker, closing)):
@@ -94,11 +96,20 @@ def part_thought(text: str, *, typed: bool) -> Parted:
     return Parted(_unwrapped("".join([*answer, text[start:]])), parted or None)
 
 
+def _markers(text: str, at: int) -> Iterator[re.Match[str]]:
+    places = (candidate.start() for candidate in _CANDIDATE.finditer(text, at))
+    for place in (0, *places) if at == 0 else places:
+        marker = _MARKER.match(text, place) if place >= at else None
+        if marker is not None:
+            yield marker
+            at = marker.end()
+
+
 def _next_marker(text: str, at: int, *, typed: bool) -> re.Match[str] | None:
     """Return the next marker from `at` on that is not quoted."""
     quoted = _quoted_json(text, at) if typed else ((m.start(), m.end(), True) for m in _CODE.finditer(text, at))
     span = next(quoted, None)
-    for marker in _MARKER.finditer(text, at):
+    for marker in _markers(text, at):
         while span is not None and span[1] <= marker.start():
             span = next(quoted, None)
         inside = span is not None and span[0] <= marker.start()

@@ -13,7 +13,10 @@ from alps import __version__
 from alps.data.hub import as_read
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import dump, parse_json
+from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.secrets import redact
+from alps.settings import RunSettings
+from alps.tasks import Task
 
 CONFIG, MANIFEST = "config.toml", "manifest.json"
 
@@ -193,3 +196,11 @@ def _difference(there: Any, here: Any, name: str) -> str:
                 return difference
         return ""
     return "" if there == here else f"{name} is {json.dumps(there)} there, {json.dumps(here)} here"
+
+
+def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str]:
+    """Return the hashes of what a model is asked, by the prompts' names."""
+    others = [prompt for task in tasks for prompt in task.prompts]
+    others += [SUPPORT_RUBRIC] if settings.extras == "judge" else []
+    own = {task.prompt.id: task.prompt_sha256 for task in tasks}
+    return own | {prompt.id: prompt.sha256 for prompt in others}

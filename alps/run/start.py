@@ -18,7 +18,6 @@ from alps.data.hub import label
 from alps.errors import RunFolderError, UsageError
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
-from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
@@ -33,6 +32,7 @@ from alps.run.manifest import (
     MANIFEST,
     build_manifest,
     claim,
+    prompt_hashes,
     read_manifest,
     refuse_other_files,
     write_config,
@@ -348,7 +348,7 @@ async def _run(
             settings=settings.experiment(),
             system={"name": system.name, **system.settings},
             data=data.description,
-            prompts=_prompt_hashes(settings, data.tasks),
+            prompts=prompt_hashes(settings, data.tasks),
             judge={"id": fingerprint_id(fingerprint), **fingerprint},
             predictions=None if judged is None else judged.sha256,
             structured=structured_modes(settings, data.tasks, services.ladder),
@@ -398,14 +398,6 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
     """Draw the records, by position, that floors are judged on where that costs calls; the same for every run."""
     size = min(settings.baseline_records, track.n)
     return frozenset(random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size))
-
-
-def _prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str]:
-    """Return the hashes of what a model is asked, by the prompts' names."""
-    others = [prompt for task in tasks for prompt in task.prompts]
-    others += [SUPPORT_RUBRIC] if settings.extras == "judge" else []
-    own = {task.prompt.id: task.prompt_sha256 for task in tasks}
-    return own | {prompt.id: prompt.sha256 for prompt in others}
 
 
 def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:

@@ -62,6 +62,7 @@ class LlmSystem:
             outcome=completion.outcome,
             repaired=completion.repaired,
             truncated=completion.truncated,
+            strict=completion.strict,
             prediction=self._task.to_prediction(completion.value) if heard else None,
             raw=completion.raw,
             thought=completion.thought,
