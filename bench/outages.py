@@ -48,16 +48,16 @@ class Row:
 
 
 ROWS = {
-    "bucket_told": Row("bucket 600 rpm, Retry-After", 2_000, {"rate": 10, "retry_after": 1}),
-    "bucket": Row("bucket 600 rpm", 2_000, {"rate": 10, "retry_after": -1}),
-    "window_600": Row("600 per 60 s", 2_000, {"per_window": 600, "retry_after": -1}),
-    "window_60": Row("60 per 60 s", 300, {"per_window": 60, "retry_after": -1}),
+    "503": Row("503 for 300 s", 600, {"outage": 503, "outage_after": 2, "outage_for": 300}),
     "529": Row(
         "bucket, and 529 for 90 s",
         1_000,
         {"rate": 10, "retry_after": -1, "outage": 529, "outage_after": 10, "outage_for": 90},
     ),
-    "503": Row("503 for 300 s", 600, {"outage": 503, "outage_after": 2, "outage_for": 300}),
+    "window_60": Row("60 per 60 s", 300, {"per_window": 60, "retry_after": -1}),
+    "window_600": Row("600 per 60 s", 2_000, {"per_window": 600, "retry_after": -1}),
+    "bucket_told": Row("bucket 600 rpm, Retry-After", 1_000, {"rate": 10, "retry_after": 1}),
+    "bucket": Row("bucket 600 rpm", 1_000, {"rate": 10, "retry_after": -1}),
 }
 
 INSPECT_SCRIPT = """
@@ -231,7 +231,7 @@ LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
     words = read_words(sys.argv[1:], DEFAULTS)
-    known = (*ROWS, PROXY)
+    known = (PROXY, *ROWS)
     given = words["rows"] or ",".join(name for name in known if name != PROXY or words["proxy"])
     names = some_of({"rows": given}, "rows", known)
     with ThreadPoolExecutor(whole(words, "at_once")) as pool:
