@@ -80,7 +80,8 @@ class Permanent:
         """Return what to end the run with after `error`; None where the next request may fare better."""
         if error.fatal is not None:
             return error.fatal
-        if model in self._answered or error.transient or error.refused or error.too_long:
+        one_record = error.refused or error.too_long or error.answered
+        if model in self._answered or error.transient or error.unsent or one_record:
             return None
         kind = model, error.status, _PARTICULAR.sub("#", str(error))
         self._failures[kind] += 1
