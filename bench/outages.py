@@ -6,8 +6,9 @@
 `rows` names some of `ROWS` and `proxy`; each is a server of its own on loopback. `calls` takes fewer of them, `at_once`
 is how many rows run side by side: they mostly wait. Both harnesses ask with their defaults, Inspect AI (MIT, not a
 dependency: `pip install inspect-ai==0.3.285 openai` into an environment of its own) by its adaptive connections.
-`proxy=` names the command of LiteLLM's proxy (MIT but for a folder of its own: `pip install 'litellm[proxy]==1.105.3'`),
-which lets 60 requests a minute through; 170 records of the AlpsBench sample are asked and judged by it.
+`proxy=` names the command of LiteLLM's proxy (MIT but for its folder `enterprise`; `pip install
+'litellm[proxy]==1.105.3'` into one, too), which lets 60 requests a minute through: 170 records of the AlpsBench sample
+are asked and judged by it.
 Prints a row for each, and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
@@ -86,7 +87,10 @@ class Asked:
 def questions(count: int) -> Iterator[dict[str, str]]:
     """Yield plain questions of about the size of the dialogues that alps is given."""
     for number in range(count):
-        yield {"input": f"Question {number}: where do I live? " + "There is a park along the river. " * 20, "target": "a"}
+        yield {
+            "input": f"Question {number}: where do I live? " + "There is a park along the river. " * 20,
+            "target": "a",
+        }
 
 
 def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:
@@ -99,7 +103,8 @@ def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:
     with running(latency=LATENCY, log=home / "log", **row.server) as server:
         if who == "alps":
             made = subprocess.run(
-                [sys.executable, str(HERE / "short_samples.py"), str(home / "data"), str(calls), str(TURNS)], check=False
+                [sys.executable, str(HERE / "short_samples.py"), str(home / "data"), str(calls), str(TURNS)],
+                check=False,
             )
             if made.returncode:
                 sys.exit("The samples could not be written.")
@@ -219,13 +224,16 @@ HEAD = ["server", "answers", "alps: seconds, lost, rejected", "Inspect AI"]
 
 def section(rows: list[list[str]], promised: list[Bound], named: str) -> Section:
     """Return the section of the page."""
-    text = f"""Servers on loopback that answer after {LATENCY.replace("-", " to ")} seconds, but turn requests away: a bucket
-that fills up by ten a second, windows that begin with the first request, and outages. Where Retry-After is not named,
-a 429 says nothing. alps extracts with its defaults and the lexical judge, one call a record; Inspect AI asks as many
-plain questions with its own defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
+    latency = LATENCY.replace("-", " to ")
+    text = f"""Servers on loopback that answer after {latency} seconds, but turn requests away: a bucket that fills up
+by ten a second, windows that begin with the first request, and outages. Where Retry-After is not named, a 429 says
+nothing. alps extracts with its defaults and the lexical judge, one call a record; Inspect AI asks as many plain
+questions with its own defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
 LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
     command = "python bench/outages.py inspect=PYTHON proxy=LITELLM write=yes"
-    return Section("outages", "Rate limits and outages", text, promised, command, [HEAD, *rows], [named] if named else [])
+    return Section(
+        "outages", "Rate limits and outages", text, promised, command, [HEAD, *rows], [named] if named else []
+    )
 
 
 def main() -> None:

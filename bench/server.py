@@ -184,7 +184,11 @@ class Answers:
         if fault in ("full", "down") or fault in REFUSED:
             status = self.settings.outage if fault == "down" else REFUSED.get(fault, 429)
             said = {"error": {"message": f"scripted {status}", "type": "scripted", "code": str(status)}}
-            asked = f"Retry-After: {self.settings.retry_after:g}\r\n" if status == 429 and self.settings.retry_after >= 0 else ""
+            asked = (
+                f"Retry-After: {self.settings.retry_after:g}\r\n"
+                if status == 429 and self.settings.retry_after >= 0
+                else ""
+            )
             return _http(status, json.dumps(said).encode(), more=asked), False
         whole = _http(200, _completion(found), "text/plain" if fault == "type" else "application/json")
         return (whole[: len(whole) - len(whole) // 4], True) if fault == "cut" else (whole, False)
@@ -209,11 +213,16 @@ class Answers:
     def sums(self) -> bytes:
         """Return the counts as JSON, and write the log out.
 
-        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (questions answered well more than once), `under_way`.
+        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (those more than once), and
+        `under_way`.
         """
         if self.log is not None:
             self.log.flush()
-        more = {"questions": len(self.arrived), "answered": len(self.well), "well_twice": sum(n > 1 for n in self.well.values())}
+        more = {
+            "questions": len(self.arrived),
+            "answered": len(self.well),
+            "well_twice": sum(n > 1 for n in self.well.values()),
+        }
         under_way = {"under_way": self.under_way, "most_under_way": self.most_under_way}
         return json.dumps({**self.counts, **more, **under_way, "cpu": time.process_time()}).encode()
 

