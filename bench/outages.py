@@ -6,8 +6,9 @@
 `rows` names some of `ROWS` and `proxy`; each is a server of its own on loopback. `calls` takes fewer of them, `at_once`
 is how many rows run side by side: they mostly wait. Both harnesses ask with their defaults, Inspect AI (MIT, not a
 dependency: `pip install inspect-ai==0.3.285 openai` into an environment of its own) by its adaptive connections.
-`proxy=` names the command of LiteLLM's proxy (MIT but for a folder of its own: `pip install 'litellm[proxy]==1.105.3'`),
-which lets 60 requests a minute through; 170 records of the AlpsBench sample are asked and judged by it.
+`proxy=` names the command of LiteLLM's proxy (MIT but for its folder `enterprise`; `pip install
+'litellm[proxy]==1.105.3'` into one, too), which lets 60 requests a minute through: 170 records of the AlpsBench sample
+are asked and judged by it.
 Prints a row for each, and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
@@ -48,16 +49,16 @@ class Row:
 
 
 ROWS = {
-    "bucket_told": Row("bucket 600 rpm, Retry-After", 2_000, {"rate": 10, "retry_after": 1}),
-    "bucket": Row("bucket 600 rpm", 2_000, {"rate": 10, "retry_after": -1}),
-    "window_600": Row("600 per 60 s", 2_000, {"per_window": 600, "retry_after": -1}),
-    "window_60": Row("60 per 60 s", 300, {"per_window": 60, "retry_after": -1}),
+    "503": Row("503 for 300 s", 600, {"outage": 503, "outage_after": 2, "outage_for": 300}),
     "529": Row(
         "bucket, and 529 for 90 s",
         1_000,
         {"rate": 10, "retry_after": -1, "outage": 529, "outage_after": 10, "outage_for": 90},
     ),
-    "503": Row("503 for 300 s", 600, {"outage": 503, "outage_after": 2, "outage_for": 300}),
+    "window_60": Row("60 per 60 s", 300, {"per_window": 60, "retry_after": -1}),
+    "window_600": Row("600 per 60 s", 2_000, {"per_window": 600, "retry_after": -1}),
+    "bucket_told": Row("bucket 600 rpm, Retry-After", 1_000, {"rate": 10, "retry_after": 1}),
+    "bucket": Row("bucket 600 rpm", 1_000, {"rate": 10, "retry_after": -1}),
 }
 
 INSPECT_SCRIPT = """
@@ -223,10 +224,11 @@ HEAD = ["server", "answers", "alps: seconds, lost, rejected", "Inspect AI"]
 
 def section(rows: list[list[str]], promised: list[Bound], named: str) -> Section:
     """Return the section of the page."""
-    text = f"""Servers on loopback that answer after {LATENCY.replace("-", " to ")} seconds, but turn requests away: a bucket
-that fills up by ten a second, windows that begin with the first request, and outages. Where Retry-After is not named,
-a 429 says nothing. alps extracts with its defaults and the lexical judge, one call a record; Inspect AI asks as many
-plain questions with its own defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
+    latency = LATENCY.replace("-", " to ")
+    text = f"""Servers on loopback that answer after {latency} seconds, but turn requests away: a bucket that fills up
+by ten a second, windows that begin with the first request, and outages. Where Retry-After is not named, a 429 says
+nothing. alps extracts with its defaults and the lexical judge, one call a record; Inspect AI asks as many plain
+questions with its own defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
 LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
     command = "python bench/outages.py inspect=PYTHON proxy=LITELLM write=yes"
     return Section(
@@ -237,7 +239,7 @@ LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
 def main() -> None:
     """Measure, print, write, and compare with the bounds."""
     words = read_words(sys.argv[1:], DEFAULTS)
-    known = (*ROWS, PROXY)
+    known = (PROXY, *ROWS)
     given = words["rows"] or ",".join(name for name in known if name != PROXY or words["proxy"])
     names = some_of({"rows": given}, "rows", known)
     with ThreadPoolExecutor(whole(words, "at_once")) as pool:

@@ -213,7 +213,8 @@ class Answers:
     def sums(self) -> bytes:
         """Return the counts as JSON, and write the log out.
 
-        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (questions answered well more than once), `under_way`.
+        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (those more than once), and
+        `under_way`.
         """
         if self.log is not None:
             self.log.flush()

@@ -17,17 +17,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Answer:
-    """One scripted HTTP answer; `drop` closes the connection without one, `body` is sent as it is."""
+    """One scripted HTTP answer; `drop` closes the connection without one, `body` is sent as it is.
+
+    `drip` sends a byte of the body each so many seconds.
+    """
 
     text: str | None = ""
     status: int = 200
     finish_reason: str = "stop"
     refusal: str | None = None
     error: str | None = None
-    body: str | None = None
+    body: str | bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
+    drip: float = 0.0
 
 
 Script = Callable[[dict[str, Any]], Answer]
@@ -78,13 +82,17 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.drop:
             self.close_connection = True
             return
-        data = (json.dumps(_completion(body, answer)) if answer.body is None else answer.body).encode()
+        content = json.dumps(_completion(body, answer)) if answer.body is None else answer.body
+        data = content if isinstance(content, bytes) else content.encode()
         self.send_response(answer.status)
         for name, value in {**answer.headers, "Content-Type": "application/json"}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        for start in range(len(data) if answer.drip else 0):
+            self.wfile.write(data[start : start + 1])
+            time.sleep(answer.drip)
+        self.wfile.write(b"" if answer.drip else data)
 
     def do_GET(self) -> None:
         """Take what follows a redirect: most clients go on with GET after 301, 302 and 303."""

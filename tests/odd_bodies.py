@@ -44,9 +44,9 @@ WHOLE: dict[str, Any] = {
 }
 MARK = "@odd@"
 ODD = (
-    *("null", "true", "0", "-1", "1.5", "1e999", "NaN", '""', '"x"', '"\\ud83d"', "[]", "{}", "[null]", "[[]]"),
-    *('{"a": {"b": 1}}', '[{"type": "text", "text": "Yes."}]', '{"message": "No.", "code": 7}', "1" * 4_299),
-    *("9" * 4_400, '"' + "7" * 4_400 + '"', "[" * 90 + "]" * 90, "[" * 100_000 + "]" * 100_000),
+    *("null", "true", "-1", "1e999", "NaN", '"x"', '"\\ud83d"', "[]", "{}", "[null]"),
+    *('[{"type": "text", "text": "Yes."}]', '{"message": "No.", "code": 7}'),
+    *("1" * 4_299, "9" * 4_400, "[" * 20_000 + "]" * 20_000),
 )
 """JSON values, as text: numbers may be larger than Python reads, and lists deeper."""
 

@@ -54,15 +54,17 @@ def test_every_http_attempt_is_one_row_with_its_tokens(desk: Desk):
         pytest.param(Answer(OTHER_SHAPE), 3, id="another shape"),
         pytest.param(Answer('{"hobbies": ["chess", 5]}'), 1, id="a wrong type that is read all the same"),
         pytest.param(Answer(HALF, finish_reason="length"), 1, id="cut off"),
-        pytest.param(Answer(status=500), 8, id="an error that may pass"),
-        pytest.param(Answer(status=429), 8, id="a throttled endpoint"),
-        pytest.param(Answer(drop=True), 8, id="a dropped connection"),
+        pytest.param(Answer(status=500), None, id="an error that may pass"),
+        pytest.param(Answer(status=429), None, id="a throttled endpoint"),
+        pytest.param(Answer(drop=True), None, id="a dropped connection"),
     ],
 )
-def test_neither_library_makes_requests_of_its_own(desk: Desk, answer: Answer, requests: int):
+def test_neither_library_makes_requests_of_its_own(desk: Desk, answer: Answer, requests: int | None):
     with serve(always(answer)) as server:
         desk.ask(question(server))
-    assert len(server.requests) == len(desk.rows) == requests
+    assert len(server.requests) == len(desk.rows)
+    assert len(desk.rows) == requests if requests is not None else 3 <= len(desk.rows) <= 20
+    assert [row["attempt"] for row in desk.rows if row["ask"] == 0][-1] == sum(row["ask"] == 0 for row in desk.rows)
 
 
 def test_the_cost_of_a_model_with_a_known_price_is_counted(desk: Desk, monkeypatch: pytest.MonkeyPatch):

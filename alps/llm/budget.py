@@ -198,4 +198,4 @@ def spending_of(call: Call) -> Spending:
 
 def may_be_billed(error: TransportError) -> bool:
     """Tell whether an attempt without an answer that could be read may be on the bill all the same."""
-    return error.answered or (not error.unsent and error.status in (None, 408))
+    return error.billed or (not error.unsent and error.status in (None, 408))

@@ -16,8 +16,9 @@ _LONGEST_WAIT = 3600.0
 _TRANSIENT = (408, 409, 425, 429)
 _OF_THE_REQUEST = (400, 413, 422)
 _NO_MONEY = re.compile(
-    r"insufficient[ _-]?(quota|balance|funds?|credits?)|(credit|account|prepaid) balance|balance is (too low|not enough)"
-    r"|(no|out of|not enough|run out of|more) credits?\b|billing[ _-]?(hard[ _-]?limit|not[ _-]?active)|in arrears"
+    r"insufficient[ _-]?(quota|balance|funds?|credits?)|(credit|account|prepaid) balance"
+    r"|balance is (too low|not enough)|(no|out of|not enough|run out of|more) credits?\b"
+    r"|billing[ _-]?(hard[ _-]?limit|not[ _-]?active)|in arrears"
     r"|payment (is )?required|spend(ing)?[ _-]?limit|budget has been exceeded",
     re.IGNORECASE,
 )
@@ -51,7 +52,10 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     said = f"{error} {exchange.body.decode(errors='replace')}" if not answered else ""
     retry_after = _retry_after(error, exchange, status)
     too_long = _is_too_long(kinds, error, status, said)
-    fatal = None if too_long or answered else _fatal(kinds, error, model, status, message, said, retry_after)
+    fatal = None
+    if not too_long and not answered:
+        fatal = _of_waiting(model, message, retry_after) or _of_money(model, message, status, said)
+        fatal = fatal or _fatal(kinds, error, f"model '{model}'", message)
     transient = answered or _may_pass(kinds, error, status, exchange)
     return TransportError(
         message,
@@ -61,7 +65,7 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
         retry_after=retry_after,
         refused=isinstance(error, kinds.ContentPolicyViolationError) and not answered,
         too_long=too_long,
-        answered=answered,
+        billed=answered,
         fatal=fatal,
     )
 
@@ -80,16 +84,22 @@ def _detail(error: Any, exchange: Exchange) -> str:
     return text.partition("Exception - ")[2] or text or type(error).__name__  # litellm names its classes before
 
 
-def _fatal(
-    kinds: Any, error: Any, model: str, status: int | None, message: str, said: str, retry_after: float | None
-) -> AlpsError | None:
+def _of_waiting(model: str, message: str, retry_after: float | None) -> AlpsError | None:
+    if retry_after is None or retry_after <= _LONGEST_WAIT:
+        return None
+    wait = f"asks to wait {retry_after / 3600:,.1f} hours"
+    return QuotaError(f"model '{model}': the provider {wait} ({message}); the same command goes on then")
+
+
+def _of_money(model: str, message: str, status: int | None, said: str) -> AlpsError | None:
+    if status is None or not 400 <= status < 500 or (status != 402 and not _NO_MONEY.search(said)):
+        return None
+    what = "the account has no money or quota left"
+    return QuotaError(f"model '{model}': {what} ({message}); the same command goes on then")
+
+
+def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     """Return what to end the run with, where no later call can go through either."""
-    who = f"model '{model}'"
-    if retry_after is not None and retry_after > _LONGEST_WAIT:
-        wait = f"asks to wait {retry_after / 3600:,.1f} hours"
-        return QuotaError(f"{who}: the provider {wait} ({message}); the same command goes on then")
-    if status == 402 or (status is not None and 400 <= status < 500 and _NO_MONEY.search(said)):
-        return QuotaError(f"{who}: the account has no money or quota left ({message}); the same command goes on then")
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
         return UsageError(f"{who}: it needs a Python package that is not installed: pip install {package} ({message})")
@@ -182,10 +192,8 @@ def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None
 def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | None:
     """Return the seconds that the server asks to wait; where it only says when its limit is reset, until then."""
     headers = dict(exchange.headers)
-    for more in (
-        getattr(error, "litellm_response_headers", None),
-        getattr(getattr(error, "response", None), "headers", None),
-    ):
+    response = getattr(error, "response", None)
+    for more in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
         headers = {**{str(name).lower(): str(value) for name, value in (more or {}).items()}, **headers}
     body = exchange.body.decode(errors="replace") if status == 429 else ""
     asked = seconds_asked(headers, body)

@@ -51,7 +51,7 @@ class Tries:
             return None
         self._ends = now + self._patience if self._ends is None else self._ends
         self._alone += error.status != 429 and last_answer > max(self._failed_at, sent)
-        self._billed += error.status == 408 or error.answered
+        self._billed += error.status == 408 or error.billed
         self._failed_at = now
         if self._alone >= _ALONE or self._billed >= _BILLED or now >= self._ends:
             return None
@@ -80,7 +80,8 @@ class Permanent:
         """Return what to end the run with after `error`; None where the next request may fare better."""
         if error.fatal is not None:
             return error.fatal
-        if model in self._answered or error.transient or error.refused or error.too_long:
+        one_record = error.refused or error.too_long or error.billed
+        if model in self._answered or error.transient or error.unsent or one_record:
             return None
         kind = model, error.status, _PARTICULAR.sub("#", str(error))
         self._failures[kind] += 1

@@ -22,8 +22,8 @@ _LIMIT = re.compile(
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)(?![a-z])")
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _IN_WORDS = re.compile(
-    r"(?:try again|retry|reset)s?\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|sec|seconds?|m|min|minutes?"
-    r"|h|hours?)(?![a-z])[\s,]*(?:and\s*)?)+)",
+    r"(?:try again|retry|reset)s?\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*"
+    r"(?:ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?)(?![a-z])[\s,]*(?:and\s*)?)+)",
     re.IGNORECASE,
 )
 _RETRY_INFO = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
@@ -38,9 +38,10 @@ class Limit:
 
 
 def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Limit]:
-    """Return the limits that headers, by names in lower case, tell of: `requests`, `tokens` and the like.
+    """Return the limits that headers tell of: `requests`, `tokens` and the like.
 
     Args:
+        headers: By their names in lower case.
         now: Seconds since 1970, by default the time.
     """
     now = time.time() if now is None else now

@@ -133,7 +133,7 @@ class TransportError(Exception):
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
         too_long: Whether the request is longer than the model or the server takes.
-        answered: Whether a 200 came whose body can't be read, which may be billed.
+        billed: Whether the server began an answer of success that could not be read: it is likely to be on the bill.
         fatal: What to end the run with, where no later call can go through either.
         shape_refused: Whether the form in which a typed answer was asked for was refused, so that another may do.
     """
@@ -148,11 +148,11 @@ class TransportError(Exception):
         retry_after: float | None = None,
         refused: bool = False,
         too_long: bool = False,
-        answered: bool = False,
+        billed: bool = False,
         fatal: AlpsError | None = None,
         shape_refused: bool = False,
     ) -> None:
         super().__init__(message)
         self.transient, self.status, self.unsent = transient, status, unsent
         self.retry_after, self.refused, self.fatal = retry_after, refused, fatal
-        self.too_long, self.answered, self.shape_refused = too_long, answered, shape_refused
+        self.too_long, self.billed, self.shape_refused = too_long, billed, shape_refused

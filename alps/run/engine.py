@@ -318,9 +318,13 @@ async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
 
 
 def is_judged(row: Row) -> bool:
-    """Tell whether a verdict is whole; a failure beside the score leaves the record scored, and is asked again."""
+    """Tell whether nothing of a verdict is to be asked again.
+
+    A failure beside the score leaves the record scored, and is asked again. What is too long for the judge would be too
+    long again.
+    """
     parts = [row, *(row[name] for name in ("support", "used") if row.get(name))]
-    return all(isinstance(part, dict) and part.get("outcome") == "ok" for part in parts)
+    return all(isinstance(part, dict) and part.get("outcome") in ("ok", "too_long") for part in parts)
 
 
 async def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:

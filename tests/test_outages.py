@@ -1,0 +1,154 @@
+"""Rate limits and outages, as servers without Retry-After have them: in virtual time, so that hours take no time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from alps.errors import QuotaError, UsageError
+from alps.llm import Client, Request
+from alps.llm.types import Reply, TransportError
+from tests.virtual_time import (
+    Bucket,
+    NoLedger,
+    Outage,
+    Windows,
+    asked,
+    failure,
+    in_virtual_time,
+)
+
+HOW_MANY = [pytest.param(None, id="auto"), pytest.param(64, id="64 at once")]
+
+
+@pytest.mark.parametrize("concurrency", HOW_MANY)
+@pytest.mark.parametrize(
+    ("server", "count", "rejected", "seconds"),
+    [
+        pytest.param(lambda: Bucket(10, 10), 1_000, 150, 130, id="bucket"),
+        pytest.param(lambda: Bucket(10, 10, retry_after=1.0), 1_000, 150, 130, id="bucket, Retry-After"),
+        pytest.param(lambda: Windows(600, 60), 2_000, 600, 220, id="600 a minute"),
+        pytest.param(lambda: Windows(60, 60), 300, 300, 280, id="60 a minute"),
+        pytest.param(lambda: Windows(60, 60, offset=40), 300, 300, 280, id="60 a minute, by the clock"),
+        pytest.param(lambda: Outage(529, 10, 100, Bucket(10, 10)), 1_000, 200, 270, id="529 for 90 s"),
+        pytest.param(lambda: Outage(503, 2, 302), 600, 100, 390, id="503 for 300 s"),
+        pytest.param(lambda: Outage(503, 0, 300), 600, 120, 390, id="503 from the first request on"),
+    ],
+)
+def test_nothing_is_lost_and_little_is_rejected(
+    server: Any, count: int, rejected: int, seconds: float, concurrency: int | None
+):
+    fared = asked(server(), count, concurrency=concurrency, workers=128 if concurrency else 400)
+    assert fared.lost == 0
+    assert fared.rejected <= rejected
+    assert fared.seconds <= seconds
+
+
+@pytest.mark.parametrize("concurrency", HOW_MANY)
+def test_slow_answers_regain_their_places_in_time(concurrency: int | None):
+    fared = asked(Bucket(10, 10), 2_000, concurrency=concurrency, latency=(10.0, 30.0))
+    assert fared.lost == 0
+    assert fared.seconds <= 800  # 64 at once with answers of 20 s take 630 without any limit
+
+
+def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
+    fared = asked(Outage(503, 0, 1e9), 1_000, patience=600.0)
+    assert fared.answered == 0
+    assert 600 <= fared.seconds <= 700
+    assert fared.rejected <= 250
+    assert any("not asked: the endpoint has not answered for 10 min" in str(one.error) for one in fared.completions)
+
+
+def test_records_after_the_outage_are_answered_though_it_outlasted_the_patience():
+    fared = asked(Outage(503, 20, 400, Bucket(1, 1)), 400, patience=60.0, concurrency=8, workers=16)
+    assert 0 < fared.answered < 400
+
+
+def test_one_request_that_always_fails_is_given_up_while_others_are_answered():
+    tries: list[str] = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        await asyncio.sleep(1.0)
+        if messages[0]["content"] == "0":
+            tries.append("0")
+            raise failure(500)
+        return Reply("Yes.")
+
+    assert outcomes(send, 500)[0] == "transport"
+    assert 8 <= len(tries) <= 9
+
+
+def outcomes(send: Any, count: int, **options: Any) -> list[str]:
+    async def all_of_them() -> list[str]:
+        client = Client(concurrency=4, ledger=NoLedger(), cache=None, send=send, **options)  # type: ignore[arg-type]
+        waiting, heard = iter(range(count)), [""] * count
+
+        async def work() -> None:
+            for number in waiting:
+                message = {"role": "user", "content": str(number)}
+                heard[number] = (await client.complete(Request("openai/tiny", (message,), None))).outcome
+
+        await asyncio.gather(*(work() for _ in range(8)))
+        return heard
+
+    return in_virtual_time(all_of_them())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(TransportError("no answer within 120 s", transient=True, status=408), id="hung"),
+        pytest.param(TransportError("unreadable", transient=True, status=200, billed=True), id="unreadable"),
+    ],
+)
+def test_what_may_be_billed_is_asked_three_times(error: TransportError):
+    tries: list[str] = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        tries.append(messages[0]["content"])
+        raise error
+
+    assert outcomes(send, 1) == ["transport"]
+    assert len(tries) == 3
+
+
+def failing_alike(status: int, **changes: Any) -> Any:
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        text = f"BadRequestError: Invalid model name (request req_{messages[0]['content']}7)"
+        raise TransportError(text, transient=False, status=status, **changes)
+
+    return send
+
+
+def test_the_same_error_from_the_first_requests_ends_the_run():
+    with pytest.raises(UsageError, match=r"'openai/tiny': the first 3 requests failed alike.*Invalid model name"):
+        outcomes(failing_alike(400), 20)
+
+
+@pytest.mark.parametrize("kind", ["too_long", "refused"])
+def test_outcomes_of_single_records_end_no_run(kind: str):
+    assert outcomes(failing_alike(400, **{kind: True}), 20) == [kind] * 20
+
+
+def test_errors_after_an_answer_end_no_run():
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        if messages[0]["content"] == "0":
+            return Reply("Yes.")
+        await asyncio.sleep(1.0)
+        raise TransportError("bad", transient=False, status=400)
+
+    assert outcomes(send, 6) == ["ok", *["transport"] * 5]
+
+
+def test_a_quota_that_is_used_up_ends_the_run_at_once():
+    with pytest.raises(QuotaError):
+        outcomes(failing_alike(402, fatal=QuotaError("no money left")), 20)
+
+
+def test_what_is_waited_for_is_said_once():
+    said: list[str] = []
+    fared = asked(Outage(503, 0, 300), 100, notice=said.append)
+    assert fared.lost == 0
+    (line,) = said
+    assert line.startswith("openai/tiny has not answered for ")
+    assert "patience=" in line
