@@ -55,7 +55,6 @@ def test_little_patience_is_over_soon(folder: Path):
         done = run(folder, *extraction(endpoint.url, "out=run", "patience=3s"), **KEY)
     assert done.returncode == 1, done.stderr
     assert {row["outcome"] for row in rows(folder / "run" / "predictions.jsonl")} == {"transport"}
-    assert "has not answered for" in done.stderr
 
 
 @pytest.mark.parametrize("who", ["model", "judge"])
