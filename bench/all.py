@@ -4,7 +4,7 @@ Each is a process of its own, so that none weighs another's memory. A line tells
 where it failed for another reason than a missed bound. In the end stand the bounds of all that ran, and what is missed
 ends in exit 1. `write=yes` writes docs/benchmarks.md anew, section by section. `quick=yes` takes smaller sizes where a
 benchmark has them, and never writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps
-with other harnesses, `demo=yes` to startup.
+with other harnesses, `proxy=LITELLM` to outages, `demo=yes` to startup.
 """
 
 import os
@@ -21,11 +21,12 @@ from typing import NamedTuple
 import document
 
 HERE = Path(__file__).resolve().parent
-WORDS = ("write", "only", "quick", "inspect", "lm_eval", "demo")
+WORDS = ("write", "only", "quick", "inspect", "lm_eval", "proxy", "demo")
 PASSED_ON: Mapping[str, tuple[str, ...]] = {
     "harness": ("inspect", "lm_eval"),
     "throughput": ("inspect",),
     "startup": ("demo",),
+    "outages": ("inspect", "proxy"),
 }
 """The words that a benchmark takes from here."""
 WIDTHS = (36, 12, 20, 6)
@@ -39,6 +40,7 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "leaderboard": ("systems=20",),
     "matching": ("records=300",),
     "soak": ("samples=300",),
+    "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
 }
 """Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot."""

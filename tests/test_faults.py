@@ -117,7 +117,7 @@ class Scenarios:
         taken.bind(("127.0.0.1", 0))
         write_visitors(folder / "data", count)
         url = address(f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-        self._processes[name] = start(folder, *extraction(url, "out=out"), **variables)
+        self._processes[name] = start(folder, *extraction(url, "out=out", "patience=2"), **variables)
 
     def __getitem__(self, name):
         if name not in self._finished:

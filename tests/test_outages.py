@@ -51,6 +51,40 @@ def test_slow_answers_regain_their_places_in_time(concurrency: int | None):
     assert fared.seconds <= 800  # 64 at once with answers of 20 s take 630 without any limit
 
 
+class Counted:
+    """Counts how many requests are under way; with `serial`, they are answered one after another."""
+
+    def __init__(self, *, serial: bool) -> None:
+        self.under_way = self.most = 0
+        self.serial, self.turn = serial, asyncio.Lock()
+
+    async def __call__(self, request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        if self.serial:
+            async with self.turn:
+                await asyncio.sleep(0.1)
+        else:
+            await asyncio.sleep(1.0)
+        self.under_way -= 1
+        return Reply("Yes.")
+
+
+def most_at_once(server: Counted, count: int, **options: Any) -> int:
+    outcomes(server, count, workers=400, **options)
+    return server.most
+
+
+def test_as_many_run_at_once_as_are_answered_as_soon():
+    assert most_at_once(Counted(serial=False), 2_000, concurrency=None) == 200
+    assert most_at_once(Counted(serial=False), 12, concurrency=None) == 12
+    assert most_at_once(Counted(serial=False), 2_000, concurrency=40) == 40
+
+
+def test_no_more_run_at_once_where_they_would_wait_at_the_server():
+    assert most_at_once(Counted(serial=True), 1_000, concurrency=None) <= 64
+
+
 def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
     fared = asked(Outage(503, 0, 1e9), 1_000, patience=600.0)
     assert fared.answered == 0
@@ -78,9 +112,10 @@ def test_one_request_that_always_fails_is_given_up_while_others_are_answered():
     assert 8 <= len(tries) <= 9
 
 
-def outcomes(send: Any, count: int, **options: Any) -> list[str]:
+def outcomes(send: Any, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any) -> list[str]:
     async def all_of_them() -> list[str]:
-        client = Client(concurrency=4, ledger=NoLedger(), cache=None, send=send, **options)  # type: ignore[arg-type]
+        asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), "send": send, **options}
+        client = Client(cache=None, **asking)
         waiting, heard = iter(range(count)), [""] * count
 
         async def work() -> None:
@@ -88,7 +123,7 @@ def outcomes(send: Any, count: int, **options: Any) -> list[str]:
                 message = {"role": "user", "content": str(number)}
                 heard[number] = (await client.complete(Request("openai/tiny", (message,), None))).outcome
 
-        await asyncio.gather(*(work() for _ in range(8)))
+        await asyncio.gather(*(work() for _ in range(workers)))
         return heard
 
     return in_virtual_time(all_of_them())

@@ -224,7 +224,7 @@ class Client:
 
     def _say_what_is_waited_for(self, model: str, error: TransportError) -> None:
         failing = self._limiter.breaker.failing_for(asyncio.get_running_loop().time())
-        if self._notice is not None and not self._noticed and failing >= min(_A_WHILE, self._patience / 2):
+        if self._notice is not None and not self._noticed and failing >= _A_WHILE:
             self._noticed = True
             wait = f"it is tried again for {self._patience / 60:.3g} min (patience=)"
             self._notice(f"{model} has not answered for {failing:.0f} s ({error}): {wait}")

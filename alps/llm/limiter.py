@@ -45,14 +45,14 @@ class Limiter:
         self.most = most
         self.allowed = float(most if start is None else min(start, most))
         self.breaker = Breaker(patience)
-        self._doubling = start is not None
+        self._doubling, self._start = start is not None, self.most if start is None else start
         self._running = self._answered = self._before = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ceiling, self._least = float("inf"), 1.0
         self._released = self._cut_at = self._hold_until = float("-inf")
         self._release = _RELEASE
         self._round = 0.0
-        self._timed = 0
+        self._timed, self._in_round = 0, int(self.allowed)
         self._quickest = math.inf
         self._scarce, self._scarce_until = math.inf, -math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -191,10 +191,11 @@ class Limiter:
     def _time(self, seconds: float) -> None:
         """Stop growing where a whole round of answers took longer than the quickest round did."""
         self._round, self._timed = self._round + seconds, self._timed + 1
-        if self._timed < int(self.allowed):
+        if self._timed < self._in_round:
             return
         mean, self._round, self._timed = self._round / self._timed, 0.0, 0
-        if self._doubling and mean > _SLOWER * self._quickest:
+        self._in_round = int(self.allowed)
+        if self.allowed > self._start and mean > _SLOWER * self._quickest:
             self._doubling, self._ceiling = False, self.allowed
             self._hold_until = _now() + _HOLD
         self._quickest = min(self._quickest, mean)
