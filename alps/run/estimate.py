@@ -1,6 +1,6 @@
 """What a run would ask and cost, counted without one request."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -8,6 +8,7 @@ from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import price_of
 from alps.llm.rates import Price
+from alps.llm.structured import MODES
 from alps.llm.types import Request
 from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
 from alps.run.journal import Journal
@@ -119,9 +120,15 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
     if key in seen:
         return stage
     seen.add(key)
-    if services.cache is not None and services.cache.get(key) is not None:
+    if services.cache is not None and any(services.cache.get(key) is not None for key in _keys(request)):
         return replace(stage, cached=stage.cached + 1)
     return stage.with_call(request, price_of(request.model), certain=request.certain)
+
+
+def _keys(request: Request[Any]) -> Iterator[str]:
+    """Yield the keys under which a reply may be kept: one a mode, where the run would only find out which is taken."""
+    modes = MODES if request.answer is not None and request.structured is None else (request.structured,)
+    return (cache_key(replace(request, structured=mode)) for mode in modes)
 
 
 def _answer_at_once(unit: Unit) -> Prediction | None:
