@@ -257,7 +257,9 @@ def _budget_of(settings: AskSettings, ledger: Ledger) -> "Budget | None":
 
 def _check_llm(key: str, name: str, api_base: str | None, embedded: Iterable[str], *, asking: bool) -> None:
     from alps.llm.price_table import is_listed
+    from alps.llm.prices import price_of
 
+    price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)
     if name.endswith("/"):
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
