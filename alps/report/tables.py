@@ -51,7 +51,8 @@ def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_
         calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
         most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
         low, high = (_dollars(cost) for cost in (stage.least_cost, stage.most_cost))
-        table.add_row(stage.name, calls, f"{stage.least_tokens:,} – {most}", f"{low} – {high}")
+        asked = (f"{stage.least_tokens:,} – {most}", f"{low} – {high}") if stage.calls else ("", "")
+        table.add_row(stage.name, calls, *asked)
     console.print(table, markup=False)
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
     console.print(Text("\n".join(notes)))
