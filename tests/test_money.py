@@ -183,11 +183,12 @@ def test_a_model_without_a_known_price_or_longest_answer_keeps_to_a_cap_on_token
     assert "No cost is known of calls to openai/scripted" in " ".join(finished.stdout.split())
 
 
-def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path):
+@pytest.mark.parametrize("cap", ["max_cost=1", "max_total_tokens=100000", "limit=1"])
+def test_a_bad_price_is_named_with_its_file_and_its_field(tmp_path, cap):
     environment = priced(tmp_path)
     (tmp_path / "prices.toml").write_text('["openai/scripted"]\ninput = -1\noutput = 1\n')
     with serve(good) as server:
-        finished = run(tmp_path, *extraction(server.url, *BOUNDED, "max_cost=1"), **environment)
+        finished = run(tmp_path, *extraction(server.url, *BOUNDED, cap), **environment)
     assert finished.returncode == 2
     assert "prices.toml, openai/scripted.input" in finished.stderr
     assert server.requests == []

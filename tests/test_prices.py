@@ -222,6 +222,18 @@ def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):
     assert stages["judge"].endswith("– – –")
 
 
+def test_a_dry_run_shows_a_dash_for_a_price_that_is_not_known_and_nothing_where_nothing_is_asked(tmp_path: Path):
+    words = ("task=extraction", "model=openai/gpt-9", "data=samples", "limit=2", "dry_run=yes")
+    finished = run(tmp_path, "run", *words)
+    assert finished.returncode == 0, finished.stderr
+    stages = {
+        line.split()[0]: line.split() for line in finished.stdout.splitlines() if line.startswith((" gen", " jud"))
+    }
+    assert stages["generate"][-3:] == ["–", "–", "–"]
+    assert stages["judge"] == ["judge", "0"]
+    assert "$" not in finished.stdout
+
+
 def test_a_run_of_a_model_that_is_newer_than_the_table_costs_a_dash(tmp_path: Path):
     write_visitors(tmp_path / "data", 2)
     with serve(good) as server:

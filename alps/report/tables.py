@@ -51,7 +51,8 @@ def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_
         calls = f"{stage.calls:,}" if stage.exact else f"up to {stage.calls:,}"
         most = "?" if stage.most_tokens is None else f"{stage.most_tokens:,}"
         low, high = (_dollars(cost) for cost in (stage.least_cost, stage.most_cost))
-        table.add_row(stage.name, calls, f"{stage.least_tokens:,} – {most}", f"{low} – {high}")
+        asked = (f"{stage.least_tokens:,} – {most}", f"{low} – {high}") if stage.calls else ("", "")
+        table.add_row(stage.name, calls, *asked)
     console.print(table, markup=False)
     notes = _estimate_notes(stages, max_cost=max_cost, max_total_tokens=max_total_tokens)
     console.print(Text("\n".join(notes)))
@@ -68,12 +69,17 @@ def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_tota
             notes.append(f"{stage.model}: how much it can answer is unknown; {bound} bounds it.")
     costs, tokens = [stage.most_cost for stage in stages], [stage.most_tokens for stage in stages]
     if max_cost is not None and None not in costs:
-        covers = "covers" if sum(filter(None, costs)) <= max_cost else "does not cover"
-        notes.append(f"max_cost={max_cost:g} {covers} the upper bound.")
+        notes.append(f"max_cost={max_cost:g} {_covers(sum(filter(None, costs)) <= max_cost)}")
     if max_total_tokens is not None and None not in tokens:
-        covers = "covers" if sum(filter(None, tokens)) <= max_total_tokens else "does not cover"
-        notes.append(f"max_total_tokens={max_total_tokens:,} {covers} the upper bound.")
+        covered = sum(filter(None, tokens)) <= max_total_tokens
+        notes.append(f"max_total_tokens={max_total_tokens:,} {_covers(covered)}")
     return notes
+
+
+def _covers(covered: bool) -> str:
+    if covered:
+        return "covers the upper bound."
+    return "does not cover the upper bound; a run ends when it is spent, passing it by at most what is in flight."
 
 
 def _kept(stage: Stage) -> str:

@@ -295,7 +295,10 @@ class _Asked:
 
 
 def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
+    from alps.llm.prices import price_of
+
     key, name = asked.key, asked.name
+    price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)
     if "," in name:
         raise UsageError(f"{key}={redact(name)}: one run asks one model; give each a run of its own")
