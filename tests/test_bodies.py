@@ -1,6 +1,6 @@
 """Answers are bounded: how large they get when they are inflated, and how long they may take."""
 
-import functools
+import gc
 import gzip
 import resource
 import time
@@ -26,10 +26,11 @@ BODY = (
 )
 
 
-@functools.cache
 def zeros(megabytes: int, *, wbits: int) -> bytes:
+    """Return so many megabytes of zeros, compressed; all after the first are the same bytes, which saves the time."""
     layer = zlib.compressobj(9, wbits=wbits)
-    return b"".join([*(layer.compress(bytes(1 << 20)) for _ in range(megabytes)), layer.flush()])
+    first, again = (layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return first + again * (megabytes - 1)
 
 
 def bomb() -> bytes:
@@ -136,3 +137,20 @@ def test_what_can_not_be_read_is_asked_three_times(desk: Desk):
     assert (completion.outcome, len(server.requests)) == ("transport", 3)
     assert "HTTP 200: its body can't be read" in str(completion.error)
     assert {row["status"] for row in desk.rows} == {200}
+
+
+def test_as_many_connections_are_opened_as_requests_may_be_under_way():
+    limits: list[tuple[int, int]] = []
+
+    async def seen(server_url: str) -> None:
+        import aiohttp
+
+        request = Request[str]("openai/tiny", (), None, api_base=server_url)
+        await send(request, [{"role": "user", "content": "Chess?"}])
+        sessions = [one for one in gc.get_objects() if isinstance(one, aiohttp.ClientSession) and not one.closed]
+        limits.extend((one.connector.limit, one.connector.limit_per_host) for one in sessions if one.connector)
+
+    with serve(always(Answer("Yes."))) as server:
+        asked_over_http(seen(server.url))
+    assert limits
+    assert min(min(pair) for pair in limits) >= 1024
