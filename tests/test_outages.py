@@ -30,6 +30,7 @@ HOW_MANY = [pytest.param(None, id="auto"), pytest.param(64, id="64 at once")]
         pytest.param(lambda: Windows(600, 60), 2_000, 600, 220, id="600 a minute"),
         pytest.param(lambda: Windows(60, 60), 300, 300, 280, id="60 a minute"),
         pytest.param(lambda: Windows(60, 60, offset=40), 300, 300, 280, id="60 a minute, by the clock"),
+        pytest.param(lambda: Windows(60, 60, 23, retry_after=60), 254, 66, 310, id="60 a minute, Retry-After"),
         pytest.param(lambda: Outage(529, 10, 100, Bucket(10, 10)), 1_000, 200, 270, id="529 for 90 s"),
         pytest.param(lambda: Outage(503, 2, 302), 600, 100, 390, id="503 for 300 s"),
         pytest.param(lambda: Outage(503, 0, 300), 600, 120, 390, id="503 from the first request on"),

@@ -99,6 +99,7 @@ class Windows:
     most: int
     seconds: float
     offset: float = 0.0
+    retry_after: float | None = None
     window: int = -1
     taken: int = 0
 
@@ -107,7 +108,7 @@ class Windows:
         if window != self.window:
             self.window, self.taken = window, 0
         if self.taken >= self.most:
-            return rejection()
+            return rejection(self.retry_after)
         self.taken += 1
         return None
 

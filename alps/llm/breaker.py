@@ -16,6 +16,8 @@ _A_MINUTE = 75.0
 """Most limits are per minute, and a little more: for so long a closed window is looked at every few seconds."""
 _IS_A_WINDOW = 2.5
 """Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing to wait for."""
+_ASKED_WINDOW = 10.0
+"""Seconds; a server that asks to wait for so long has a window that is used up."""
 _LONGEST_PERIOD = 90.0
 _SOONER = 0.97
 _REJECTED_BY, _REJECTION = 3.0, 0.5
@@ -156,8 +158,11 @@ class Breaker:
         self.window.answered(started, now)
         return True
 
-    def failed(self, started: float, now: float, *, rejected: bool) -> None:
-        """Tell of a failure that may pass, or of a 429 (`rejected`)."""
+    def failed(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
+        """Tell of a failure that may pass, or of a 429 (`rejected`), after which the server asks to wait.
+
+        Where it asks for as long as a window takes, this one is used up.
+        """
         self._failing_since = now if self._failing_since is None else self._failing_since
         if rejected and math.isfinite(started):
             self._rejected_after += 0.3 * (now - started - self._rejected_after)
@@ -165,6 +170,8 @@ class Breaker:
             if started >= self.tripped_at:
                 self._limited = rejected
                 self._probe_again(now)
+        elif rejected and asked >= _ASKED_WINDOW:
+            self._trip(now, limited=True)
         elif rejected:
             self._rejected(started, now)
         else:

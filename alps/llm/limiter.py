@@ -136,7 +136,7 @@ class Limiter:
             self._cut(now, retry_after)
         if retry_after:
             self.breaker.wait_until(now + retry_after)
-        self._fail(started, now, rejected=True)
+        self._fail(started, now, rejected=True, asked=retry_after or 0.0)
 
     def failed(self, started: float, *, hung: bool = False, retry_after: float | None = None) -> None:
         """Tell that a request failed in a way that may pass; `hung` where no answer came in time."""
@@ -164,10 +164,10 @@ class Limiter:
             self.allowed = max(self._least, self._running - 1.0)
         self._answered = 0
 
-    def _fail(self, started: float, now: float, *, rejected: bool) -> None:
+    def _fail(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
         tripped = self.breaker.tripped_at is not None
         self._reported(started)
-        self.breaker.failed(started, now, rejected=rejected)
+        self.breaker.failed(started, now, rejected=rejected, asked=asked)
         if not tripped and self.breaker.tripped_at is not None:
             self._before = max(0, self._running - 1)
         if self.breaker.gave_up(now):
