@@ -243,7 +243,8 @@ class RunSettings(JudgeSettings):
 
         What came later is left out where it was not given: folders are named after a hash of these.
         """
-        later = [name for name in ("env", "request", "judge_request") if getattr(self, name) is None]
+        since = ("env", "request", "judge_request", "structured", "judge_structured")
+        later = [name for name in since if getattr(self, name) is None]
         settings = self.model_dump(exclude={*OPERATIONAL, *later})
         return {**settings, "model": redact(self.model)}
 

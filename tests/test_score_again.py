@@ -89,7 +89,7 @@ def test_the_same_predictions_that_came_before_a_manifest_are_judged(here):
 
 def test_a_judge_that_is_refused_leaves_no_predictions(here):
     words = ("score", "right", "judge=openai/none-such", "max_cost=1", "out=judged")
-    assert "no budget can hold" in one_line(run(here, *words, OPENAI_API_KEY="none"))
+    assert "its price is unknown" in one_line(run(here, *words, OPENAI_API_KEY="none"))
     assert "predictions.jsonl" not in names_in(here / "judged")
 
 
