@@ -14,7 +14,7 @@ from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
 from alps.llm.limiter import EndpointDown, Limiter
 from alps.llm.pace import Pace
-from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries
+from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries, unreachable
 from alps.llm.secrets import masked
 from alps.llm.structured import Ladder
 from alps.llm.thought import part_thought
@@ -150,6 +150,10 @@ class Client:
                 return await self._attempt(request, messages, key=key, ask=ask, attempt=number)
             except TransportError as error:
                 last_answer = self._limiter.breaker.last_answer
+                failing_for = self._limiter.breaker.failing_for(loop.time())
+                nobody = unreachable(request.model, error, failing_for=failing_for, last_answer=last_answer)
+                if nobody is not None:
+                    raise nobody from error
                 pause = tries.pause_after(error, sent=sent, now=loop.time(), last_answer=last_answer)
                 if pause is None:
                     raise

@@ -1,5 +1,6 @@
 """How long one request is tried again, and the failures that no trying can mend."""
 
+import math
 import random
 import re
 from collections import Counter
@@ -18,6 +19,8 @@ _BILLED = 3
 """So many attempts may have been paid for without an answer that can be used."""
 _ALIKE = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_NOBODY_THERE = 30.0
+"""Seconds; an endpoint to which no connection could be made for so long, and never before, is not there."""
 _PARTICULAR = re.compile(r"\b[\w-]*\d[\w-]*\b")
 
 
@@ -88,6 +91,21 @@ class Permanent:
         if self._failures[kind] < _ALIKE:
             return None
         return UsageError(f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered ({error})")
+
+
+def unreachable(model: str, error: TransportError, *, failing_for: float, last_answer: float) -> AlpsError | None:
+    """Return what to end the run with where no connection was ever made: a wrong address does not pass.
+
+    Args:
+        model: What was asked.
+        error: What the attempt came to.
+        failing_for: Seconds since the first failure of the endpoint in a row.
+        last_answer: When it last answered anything, minus infinity for never.
+    """
+    if not error.unsent or math.isfinite(last_answer) or failing_for < _NOBODY_THERE:
+        return None
+    mend = "start the server, or mend the address; the same command goes on then"
+    return UsageError(f"model '{model}': nobody could be reached for {failing_for:.0f} s ({error}); {mend}")
 
 
 def seconds_of(text: str) -> float:
