@@ -100,6 +100,10 @@ def test_a_limit_that_is_used_up_is_waited_for_until_its_reset():
     assert failed(Answer(status=429, headers=headers)).retry_after == pytest.approx(40)
 
 
+def test_what_a_proxy_passes_on_is_read():
+    assert failed(Answer(status=429, headers={"llm_provider-retry-after": "60"})).retry_after == 60
+
+
 @pytest.mark.parametrize(
     ("answer", "model"),
     [

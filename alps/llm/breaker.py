@@ -36,7 +36,7 @@ class Window:
         self.period: float | None = None
         self.opened: float | None = None
         self.quota = math.inf
-        self._answered = 0
+        self._answered = self._short = 0
 
     def answered(self, started: float, now: float) -> None:
         """Count an answer to a request that was sent at `started`."""
@@ -67,8 +67,11 @@ class Window:
         That one may have been sent too late, so that the next is sent a little sooner.
         """
         if self.opened is None or started - closed_at < _IS_A_WINDOW:
-            self.period, self.quota = None, math.inf
+            self._short += 1
+            if self._short > 1:  # one may have closed just before the next opened
+                self.period, self.quota = None, math.inf
         else:
+            self._short = 0
             measured = started - self.opened
             if self.period is None or measured < 1.5 * self.period:  # else whole windows went by unused
                 self.period = min(measured * (_SOONER if at_once else 1.0), _LONGEST_PERIOD)

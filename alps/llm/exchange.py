@@ -16,6 +16,8 @@ LARGEST_BODY = 16 << 20
 _ENCODINGS = "gzip, deflate"
 """Those that can be inflated bit by bit with Python's own library."""
 _KEPT = 1 << 16
+_PASSED_ON = "llm_provider-"
+"""What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them."""
 _NO_HEADERS: Mapping[str, str] = {}
 _NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -43,7 +45,9 @@ class Exchange:
     def note(self, status: int, headers: Any) -> None:
         """Keep the status and the headers, by names in lower case."""
         self.status = status
-        self.headers = {str(name).lower(): str(value) for name, value in headers.items()}
+        lower = {str(name).lower(): str(value) for name, value in headers.items()}
+        passed_on = {name.removeprefix(_PASSED_ON): value for name, value in lower.items() if _PASSED_ON in name}
+        self.headers = {**passed_on, **lower}
 
     def redirected(self, asked: str) -> None:
         """Keep what an error message names: of the new address only the host, as the rest may hold a key."""
