@@ -1,11 +1,25 @@
 import json
+import socket
 import time
 from typing import Any
 
 import pytest
 
 from alps.errors import CredentialError, UsageError
-from tests.desk import GOOD, HALF, OTHER_SHAPE, PROSE, QUESTION, QUIET_LITELLM, Desk, always, in_turn, question
+from alps.llm import Request
+from tests.desk import (
+    EXTRACTED,
+    GOOD,
+    HALF,
+    OTHER_SHAPE,
+    PROSE,
+    QUESTION,
+    QUIET_LITELLM,
+    Desk,
+    always,
+    in_turn,
+    question,
+)
 from tests.loopback import Answer, serve
 
 pytestmark = QUIET_LITELLM
@@ -205,3 +219,12 @@ def test_a_key_in_an_error_message_does_not_get_into_a_file(desk: Desk, monkeypa
         assert "bad: " in text
         assert "ordinary" not in text
         assert "abcdefgh" not in text
+
+
+def test_an_address_where_nobody_ever_was_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("alps.llm.patience._NOBODY_THERE", 0.3)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with pytest.raises(UsageError, match=r"nobody could be reached .* mend the address"):
+            desk.ask(Request("openai/tiny", QUESTION, EXTRACTED, api_base=address), patience=1800.0)
