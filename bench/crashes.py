@@ -91,7 +91,7 @@ def asked_on(server: Server | None) -> tuple[str, ...]:
     if server is None:
         return ()
     model = ("model=openai/scripted", f"api_base={server.url}")
-    return (*model, "judge=openai/scripted-judge", f"judge_api_base={server.url}")
+    return (*model, "judge=openai/scripted-judge", f"judge_api_base={server.url}", "baseline_records=0")
 
 
 def serving(setup: Setup) -> AbstractContextManager[Server | None]:

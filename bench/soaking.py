@@ -74,7 +74,7 @@ class Command:
 
     def __init__(self, home: Path, url: str, out: str, *words: str, judge: bool = True) -> None:
         models = [f"model={MODEL}", f"api_base={url}"]
-        models += [f"judge={JUDGE}", f"judge_api_base={url}"] if judge else []
+        models += [f"judge={JUDGE}", f"judge_api_base={url}", "baseline_records=0"] if judge else []
         self.folder = home / out
         self.wait_started = time.monotonic()
         environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}

@@ -87,7 +87,8 @@ def alps_words(url: str, home: Path) -> list[str]:
     """Return the command of alps: the model and the LLM judge are on the same server."""
     model = [f"model={MODEL}", f"api_base={url}", f"judge={JUDGE}", f"judge_api_base={url}"]
     out = tempfile.mkdtemp(dir=home)
-    return ["-m", "alps", "run", "task=extraction", *model, f"concurrency={AT_ONCE}", f"data={home}/data", f"out={out}"]
+    where = [f"concurrency={AT_ONCE}", "baseline_records=0", f"data={home}/data", f"out={out}"]
+    return ["-m", "alps", "run", "task=extraction", *model, *where]
 
 
 def client_words(client: str) -> Callable[[str, Path], list[str]]:
