@@ -43,6 +43,7 @@ CONTENT_POLICY = json.dumps(
         pytest.param(Answer(None, refusal="I can't help."), "refused", None, 1, id="a refusal in its own field"),
         pytest.param(Answer(None, finish_reason="length", refusal="I"), "refused", None, 1, id="a refusal cut off"),
         pytest.param(Answer("", finish_reason="content_filter"), "refused", None, 1, id="the content filter"),
+        pytest.param(Answer(GOOD, finish_reason="content_filter"), "refused", None, 1, id="the filter, after a part"),
         pytest.param(Answer(status=400, body=CONTENT_POLICY), "refused", None, 1, id="the content policy"),
         pytest.param(Answer(""), "empty", None, 3, id="an empty text"),
         pytest.param(Answer(" \n"), "empty", None, 3, id="white space"),

@@ -55,7 +55,9 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     parted = part_thought(text, typed=answer is not None)
     thought = "\n\n".join(filter(None, (reply.thought, parted.thought))) or None
     said = parted.answer if thought is None else parted.answer.strip()
-    completion = _answered(said, answer, cut=cut, thinking=parted.unfinished)
+    completion: Completion[T] = Completion("refused", error="the provider's content filter broke the answer off")
+    if reply.finish_reason != "content_filter":
+        completion = _answered(said, answer, cut=cut, thinking=parted.unfinished)
     return replace(completion, raw=text, thought=thought, strict=reply.strict)
 
 
