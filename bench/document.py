@@ -27,6 +27,7 @@ one after another, and writes the page anew; `bench/all.py` says which other har
 a machine, to put beside these:
 
 ```console
+$ export PATH="$PWD/.venv/bin:$PATH"
 $ alps doctor
 ```
 

@@ -53,6 +53,8 @@ from alps.settings import CalibrateSettings
 SAMPLE, CALIBRATION = "sample.json", "calibration.json"
 COMPANIONS = 4
 """Pairs of other items that a judge which is asked several times is shown with each pair of the stress set."""
+_FURTHEST_AHEAD = timedelta(days=2)
+"""Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use."""
 _NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
 _CHOSEN = "pairs were chosen by a judge's verdicts and by likeness: sensitivity and base rates are not those of a run"
 
@@ -294,7 +296,7 @@ def _day(row: Row) -> date | None:
         day = date.fromisoformat(str(row.get("day")))
     except ValueError:
         return None
-    return day if day <= date.today() + timedelta(days=1) else None
+    return day if day <= date.today() + _FURTHEST_AHEAD else None
 
 
 async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) -> Heard:
