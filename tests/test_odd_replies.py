@@ -31,7 +31,8 @@ def bodies(path: tuple[Any, ...]) -> list[str]:
 
 def asked_about(desk: Desk, model: str, answers: list[str]) -> tuple[list[Any], list[dict[str, Any]]]:
     def script(body: dict[str, Any]) -> Answer:
-        return Answer(body=answers[int(body["messages"][-1]["content"].split()[-1])])
+        question = next(one for one in body["messages"] if one["content"].startswith("Hobbies of"))  # of a re-ask, too
+        return Answer(body=answers[int(question["content"].split()[-1])])
 
     with serve(script) as server:
 
@@ -53,8 +54,7 @@ def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str):
     for one in completions:
         assert one.raw is None or isinstance(one.raw, str)
         assert (one.value is None) == (one.outcome != "ok")
-    asked = [request["messages"][1 if len(request["messages"]) > 2 else -1] for request in requests]
-    assert len(asked) <= 3 * MOST_ASKED * len(answers)
+    assert len(requests) <= MOST_ASKED * len(answers)
     json.dumps([one.__dict__ for one in completions])
 
 

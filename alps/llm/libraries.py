@@ -42,6 +42,7 @@ def libraries() -> SimpleNamespace:
         litellm.in_memory_llm_clients_cache.evicted_client_closer._owned = set()
     # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
     warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
+    warnings.filterwarnings("ignore", r"Pydantic serializer warnings", UserWarning)  # of odd replies, on the screen
     return SimpleNamespace(litellm=litellm, instructor=instructor)
 
 
