@@ -127,10 +127,10 @@ def most_used(server):
 def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
     environment = priced(tmp_path)
     with serve(lambda _: Answer(drop=True)) as server:
-        words = extraction(server.url, *BOUNDED, "out=out", "max_total_tokens=40000")
+        words = extraction(server.url, *BOUNDED, "out=out", "max_total_tokens=12000")
         finished = run(tmp_path, *words, **environment)
         assert finished.returncode == 3
-        assert 0 < most_used(server) <= 40_000
+        assert 0 < most_used(server) <= 12_000
     calls = rows(tmp_path / "out" / "calls.jsonl")
     assert len(calls) == len(server.requests)
     assert {(call["status"], call["assumed_tokens"] > 0) for call in calls} == {(None, True)}

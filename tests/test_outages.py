@@ -86,6 +86,30 @@ def test_no_more_run_at_once_where_they_would_wait_at_the_server():
     assert most_at_once(Counted(serial=True), 1_000, concurrency=None) <= 64
 
 
+class SlowLedger(NoLedger):
+    """Its rows are flushed while the request that failed still has its place."""
+
+    async def flushed(self) -> None:
+        await asyncio.sleep(0.05)
+
+
+def test_a_short_outage_is_over_soon_and_met_by_one_probe_at_a_time():
+    sent: list[float] = []
+
+    async def send(request: Request[Any], messages: list[dict[str, str]]) -> Reply:
+        sent.append(asyncio.get_running_loop().time())
+        since = sent[-1] - sent[0]
+        await asyncio.sleep(0.02)
+        if since < 4:
+            raise failure(503)
+        return Reply("Yes.")
+
+    assert outcomes(send, 5, workers=5, concurrency=None, ledger=SlowLedger()) == ["ok"] * 5
+    probes = [when for when in sent[5:] if when - sent[0] < 4]
+    assert len(probes) <= 3
+    assert sent[-1] - sent[0] <= 12
+
+
 def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
     fared = asked(Outage(503, 0, 1e9), 1_000, patience=600.0)
     assert fared.answered == 0

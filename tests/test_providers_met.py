@@ -42,7 +42,7 @@ def test_patience_outlasts_an_outage_and_the_user_is_told(folder: Path):
     began = time.monotonic()
 
     def script(body: dict[str, Any]) -> Answer:
-        return Answer(status=503) if time.monotonic() - began < 12 else good(body)
+        return Answer(status=503) if time.monotonic() - began < 4 else good(body)
 
     with serve(script) as endpoint:
         done = run(folder, *extraction(endpoint.url, "out=run", "patience=2min"), **KEY)

@@ -102,6 +102,7 @@ class Breaker:
         self._rejecting_since: float | None = None
         self._failures = self._rejections = self._probes = 0
         self._pause = 0.0
+        self._probe_at = -math.inf
         self._limited = False
         self._under_way: list[float] = []
         self._rejected_after = 0.0
@@ -114,6 +115,11 @@ class Breaker:
         """Tell that a request has ended, in whatever way."""
         if started in self._under_way:
             self._under_way.remove(started)
+
+    def under_way_before(self) -> int:
+        """Return how many requests are under way that were sent before an outage began."""
+        tripped_at = math.inf if self.tripped_at is None else self.tripped_at
+        return sum(started < tripped_at for started in self._under_way)
 
     def opened(self, now: float) -> bool:
         """Tell whether a limit lets requests through again, and go on if so.
@@ -170,7 +176,7 @@ class Breaker:
         if rejected and math.isfinite(started):
             self._rejected_after += 0.3 * (now - started - self._rejected_after)
         if self.tripped_at is not None:
-            if started >= self.tripped_at:
+            if started >= self._probe_at:  # of several that were sent together, one counts
                 self._limited = rejected
                 self._probe_again(now)
         elif rejected and asked >= _ASKED_WINDOW:
@@ -214,4 +220,5 @@ class Breaker:
     def _resume(self, now: float, when: float) -> None:
         """Set the time of the next probe; the last one within the patience is sent when it ends."""
         ends = now - self.failing_for(now) + self._patience
-        self.resumes_at = max(self.resumes_at, min(when, ends) if now < ends else when)
+        self._probe_at = min(when, ends) if now < ends else when
+        self.resumes_at = max(self.resumes_at, self._probe_at)

@@ -46,7 +46,7 @@ class Limiter:
         self.allowed = float(most if start is None else min(start, most))
         self.breaker = Breaker(patience)
         self._doubling, self._start = start is not None, self.most if start is None else start
-        self._running = self._answered = self._before = 0
+        self._running = self._answered = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ceiling, self._least = float("inf"), 1.0
         self._released = self._cut_at = self._hold_until = float("-inf")
@@ -97,13 +97,13 @@ class Limiter:
 
     def interrupted(self, started: float) -> None:
         """Tell that nobody waits for a request any more."""
-        self._reported(started)
+        self.breaker.ended(started)
 
     def answered(self, started: float = -math.inf) -> None:
         """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint works."""
         now = _now()
         tripped_at = self.breaker.tripped_at
-        self._reported(started)
+        self.breaker.ended(started)
         if self.breaker.answered(started, now) and tripped_at is not None:
             self._let_go(now, tripped_at)
             self._wake()
@@ -165,23 +165,13 @@ class Limiter:
         self._answered = 0
 
     def _fail(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
-        tripped = self.breaker.tripped_at is not None
-        self._reported(started)
+        self.breaker.ended(started)
         self.breaker.failed(started, now, rejected=rejected, asked=asked)
-        if not tripped and self.breaker.tripped_at is not None:
-            self._before = max(0, self._running - 1)
         if self.breaker.gave_up(now):
             while self._waiting:
                 place = self._waiting.popleft()
                 if not place.done():
                     place.set_exception(EndpointDown())
-
-    def _reported(self, started: float) -> None:
-        """Count down the requests that were under way when the breaker tripped."""
-        self.breaker.ended(started)
-        tripped_at = self.breaker.tripped_at
-        if tripped_at is not None and started < tripped_at:
-            self._before = max(0, self._before - 1)
 
     def _let_go(self, now: float, tripped_at: float) -> None:
         """Let the others follow the request that was answered, the more slowly the longer that took."""
@@ -206,7 +196,7 @@ class Limiter:
         if now < breaker.resumes_at:
             return 0.0
         if breaker.tripped_at is not None:
-            return 1.0 + min(self._before, self._running)
+            return 1.0 + breaker.under_way_before()
         since = now - max(breaker.resumes_at, self._released)
         room = min(self.allowed, 1 + self.allowed * since / self._release)
         known = min(breaker.window.left(now), self._scarce if now < self._scarce_until else math.inf)
