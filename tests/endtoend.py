@@ -46,7 +46,7 @@ def begin(folder: Path, words: Sequence[str], given: Mapping[str, str], *, cold:
     )
 
 
-def finish(process: Process, timeout: float = 100) -> Finished:
+def finish(process: Process, timeout: float = 300) -> Finished:
     """Wait for a started command; one that hangs is ended, and fails the test."""
     try:
         output, errors = process.communicate(timeout=timeout)

@@ -237,5 +237,5 @@ def refused(tmp_path_factory):
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_a_model_that_cannot_be_asked_is_refused_before_anything_is_written(refused, name):
     folder, process = refused[name]
-    assert PROVIDERS[name][2] in one_line(finish(process, timeout=40))
+    assert PROVIDERS[name][2] in one_line(finish(process, timeout=200))
     assert not (folder / "out").exists()

@@ -357,7 +357,7 @@ def interrupt(folder):
         wait_until(lambda: len(server.requests) > place or process.poll() is not None)
         second = run(folder, "run", "task=extraction", "model=rules", "data=data", "out=out")
         process.send_signal(signal.SIGINT)
-        first = finish(process, timeout=40)
+        first = finish(process, timeout=200)
         server.script.let_go.set()
         wait_until(lambda: server.under_way == 0)
         done, place = journalled(folder / "out"), len(server.requests)

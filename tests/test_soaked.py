@@ -235,7 +235,7 @@ def test_ctrl_c_twice_ends_the_run_at_once_and_the_same_command_completes_it(tmp
         process.send_signal(signal.SIGINT)
         time.sleep(0.05)  # two that wait together are one
         process.send_signal(signal.SIGINT)
-        first = finish(process, timeout=20)
+        first = finish(process, timeout=200)
     finally:
         end(process)
     done = rows(predictions)
