@@ -108,6 +108,7 @@ def test_each_call_and_the_summary_say_what_answered(tmp_path: Path):
         "generate": [{"model": "scripted-2025-04-14", "fingerprint": "fp_one"}],
         "judge": [{"model": "scripted-judge-2025-04-14", "fingerprint": "fp_one"}],
     }
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["served"] == found["served"]
     assert found["calls"]["cached_tokens"] == 600 * len(calls)
     assert "60% of the prompts from the provider's cache" in said
     assert "Served for the answers: scripted-2025-04-14, build fp_one." in said

@@ -204,3 +204,11 @@ def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str
     others += [SUPPORT_RUBRIC] if settings.extras == "judge" else []
     own = {task.prompt.id: task.prompt_sha256 for task in tasks}
     return own | {prompt.id: prompt.sha256 for prompt in others}
+
+
+def add_learned(folder: Path, learned: Mapping[str, Any]) -> None:
+    """Write what a session learned into its manifest, such as the models that answered, where it is not there yet."""
+    manifest = read_manifest(folder)
+    new = {name: value for name, value in learned.items() if value and manifest.get(name) != value}
+    if new:
+        write_json(folder / MANIFEST, {**manifest, **new})

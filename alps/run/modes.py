@@ -1,11 +1,11 @@
 """How model and judge were asked for typed answers: kept in the manifest, and gone on with when a run is resumed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alps.judges.resolve import is_embedded_judge
-from alps.run.manifest import MANIFEST, read_manifest, write_json
+from alps.run.manifest import read_manifest
 from alps.settings import RunSettings
 from alps.systems import is_local
 from alps.tasks import Task
@@ -41,10 +41,3 @@ def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -
         mode = kept.get(role) if isinstance(kept, dict) else None
         if ladder is not None and mode in MODES:
             ladder.resume(model, api_base, mode)
-
-
-def write_modes(folder: Path, modes: Mapping[str, str]) -> None:
-    """Write the modes that a session came to into the manifest, where they are others than at its start."""
-    manifest = read_manifest(folder)
-    if modes and manifest.get(STRUCTURED) != modes:
-        write_json(folder / MANIFEST, {**manifest, STRUCTURED: dict(modes)})

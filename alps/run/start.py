@@ -30,6 +30,7 @@ from alps.run.lock import claimed_folder
 from alps.run.manifest import (
     CONFIG,
     MANIFEST,
+    add_learned,
     build_manifest,
     claim,
     prompt_hashes,
@@ -38,12 +39,12 @@ from alps.run.manifest import (
     write_config,
     write_json,
 )
-from alps.run.modes import resume_modes, structured_modes, write_modes
+from alps.run.modes import STRUCTURED, resume_modes, structured_modes
 from alps.run.pinned import DATA_ASKED, pin_data
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
 from alps.run.source import Data, TrackData, open_data
-from alps.run.summary import summarise_run, summarise_track
+from alps.run.summary import served, summarise_run, summarise_track
 from alps.schema import FAILURES
 from alps.settings import RunSettings, parse_settings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
@@ -374,7 +375,8 @@ async def _run(
                 await run_tracks(plan, progress=progress)
         finally:
             journals.close()
-            write_modes(folder, structured_modes(settings, data.tasks, services.ladder))
+            modes = structured_modes(settings, data.tasks, services.ladder)
+            add_learned(folder, {STRUCTURED: modes, **served(ledger.totals)})
     return plan, chosen
 
 
