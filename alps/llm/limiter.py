@@ -11,6 +11,9 @@ _CUT_EVERY = 1.0
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
 _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
+_DOUBLED_TO, _STEP = 64, 16
+"""While nothing fails, places double a round up to so many, and then grow by so many: when a window of 600 a minute is
+used up for the first time, all that is under way is rejected."""
 _PROBED = 0.25
 _SLOWER = 2.0
 """Answers that take so many times as long say that more requests at once would only wait at the server."""
@@ -117,7 +120,8 @@ class Limiter:
         if seconds is not None:
             self._time(seconds)
         if self._doubling:
-            self.allowed = min(self.most, self.allowed + 1)
+            gain = 1.0 if self.allowed < _DOUBLED_TO else _STEP / self.allowed
+            self.allowed = min(self.most, self.allowed + gain)
             return
         left = self._ceiling - 1 - self.allowed
         if left < 0:
