@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -93,10 +93,15 @@ def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
     return None
 
 
-def _secrets(also: Iterable[str] = ()) -> dict[str, str]:
+def _secrets(also: Iterable[str] = ()) -> Mapping[str, str]:
     """Return the values that are secret, by the names of their variables."""
-    own = {*_passed, *also}
-    secrets = ((name, _secret_of(name, text.strip(), own=name in own)) for name, text in os.environ.items())
+    return _secrets_in(frozenset(os.environ.items()), frozenset((*_passed, *also)))
+
+
+@lru_cache(maxsize=8)
+def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) -> Mapping[str, str]:
+    """Return the secrets of an environment; cached, as each reply is searched for them several times."""
+    secrets = ((name, _secret_of(name, text.strip(), own=name in own)) for name, text in sorted(environment))
     return {name: secret for name, secret in secrets if secret is not None}
 
 
