@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from alps.errors import AlpsError
+from alps.event_loop import cancel_loop
 
 INTERRUPTED = 130
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -138,9 +139,10 @@ def _ended_alike(received: list[int]) -> Iterator[None]:
             return
         received.append(number)
         on_control_c = signal.getsignal(signal.SIGINT)
-        if not callable(on_control_c):  # ignored, as for what a shell starts in the background
+        if callable(on_control_c):
+            on_control_c(signal.SIGINT, frame)
+        elif not cancel_loop():  # ignored, as for what a shell starts in the background
             raise KeyboardInterrupt
-        on_control_c(signal.SIGINT, frame)
 
     heard = []
     with suppress(ValueError):  # only the main thread may

@@ -5,7 +5,6 @@ else its fingerprint claims. Those of any other judge are taken as they stand in
 that its fingerprint gives it.
 """
 
-import asyncio
 import hashlib
 import re
 import time
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.errors import DataError
+from alps.event_loop import run_loop
 from alps.jsonl import dump
 from alps.judges.base import Embedded, Judge, fingerprint_id
 from alps.judges.binding import Calibration, calibration_files, read_calibration
@@ -157,7 +157,7 @@ def recompute(
         journals=Journals(_Memory(), verdicts_made, scores),
         workers=1,
     )
-    asyncio.run(run_tracks(plan, progress=lambda scored: None))
+    run_loop(run_tracks(plan, progress=lambda scored: None))
     summary = summarise_track(plan, plan_of)
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
     return Recomputed(

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -168,3 +169,22 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path):
         end(process)
     assert done.returncode == 143, done
     assert all_gone(tmp_path)
+
+
+def test_a_signal_breaks_nothing_off_midway_where_control_c_is_ignored():
+    """An exception out of nowhere hit the start of a thread now and then: the command then never ended."""
+    script = (
+        "import asyncio, os, signal, sys\n"
+        "from alps.event_loop import run_loop\n"
+        "from alps.guard import guarded\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "async def main():\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print('went on', flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "sys.exit(guarded(lambda: run_loop(main())))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "went on\n"
+    assert done.returncode == 143
+    assert "interrupted" in done.stderr

@@ -22,9 +22,10 @@ SEEN = {
     "tasks": WORDS | {"llm", "judges"},
     "systems": WORDS | {"llm", "tasks"},
     "settings": WORDS | {"llm"},
-    "run": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings"},
+    "run": WORDS | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings"},
     "report": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"},
-    "leaderboard": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run", "report"},
+    "leaderboard": WORDS
+    | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "run", "report"},
 }
 """What each room may import of the others."""
 BUILT = {"__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}

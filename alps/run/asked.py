@@ -3,7 +3,6 @@
 So it does not matter who judged the run, or whether that judge rates answers at all.
 """
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from alps.errors import RunFolderError
+from alps.event_loop import run_loop
 from alps.jsonl import Row, scan
 from alps.judges.asking import MATCHING
 from alps.judges.base import Embedded
@@ -89,7 +89,7 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
                         ) from error
         return found
 
-    return asyncio.run(ask())
+    return run_loop(ask())
 
 
 def population_hash(rows: Iterable[Answer]) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
+from alps.event_loop import run_loop
 from alps.jsonl import Row, parse_json, scan
 from alps.judges.asking import MATCHING, Heard, LabelledJudge, rubric_of
 from alps.judges.base import Judge, fingerprint_id
@@ -204,7 +205,7 @@ def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, A
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge = services.judge
-        heard, asked, made = asyncio.run(_ask_all(settings, labels, services, folder, ledger.totals))
+        heard, asked, made = run_loop(_ask_all(settings, labels, services, folder, ledger.totals))
         verdicts = _verdicts(judge, labels, heard, folder / VERDICTS)
         unheard = [name for name, said in heard.items() if said.outcome in UNHEARD]
         missing = Counter(labels.items[name].rubric for name in unheard)

@@ -1,6 +1,5 @@
 """From settings to a finished run folder."""
 
-import asyncio
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any
 
 from alps.data.hub import label
 from alps.errors import RunFolderError, UsageError
+from alps.event_loop import run_loop
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.llm.ledger import Ledger
@@ -186,7 +186,7 @@ def _estimated(settings: RunSettings, data: Data, predicted: Path, judged: Path,
             plans = _track_plans(settings, data, services)
             stages = estimate(plans, services, options=options, predictions=predictions, verdicts=verdicts)
         finally:
-            asyncio.run(services.aclose())
+            run_loop(services.aclose())
             ledger.close()
             for journal in (predictions, verdicts):
                 if journal is not None:
@@ -279,7 +279,7 @@ def _carry_out(
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
         running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
-        plan, chosen = asyncio.run(running)
+        plan, chosen = run_loop(running)
         found = {track.task.track: summarise_track(plan, track) for track in plan.tracks}
         for track in data.tracks:
             found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}

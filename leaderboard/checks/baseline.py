@@ -1,9 +1,9 @@
 """Baselines are ours: whoever goes by the name of one must answer as it does, record by record."""
 
-import asyncio
 from collections.abc import Iterator
 
 from alps.errors import AlpsError
+from alps.event_loop import run_loop
 from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.recompute import Key, Rows
@@ -78,7 +78,7 @@ def _differing(system: System, truth: Truth, rows: Rows) -> Iterator[Key]:
         by_record.setdefault(key[0], []).append(key)
     for sample in truth.samples:
         if keys := by_record.get(sample.benchmark_id):
-            own = asyncio.run(system.predict(sample))
+            own = run_loop(system.predict(sample))
             given = ((key, rows[key]) for key in keys)
             yield from (key for key, row in given if (row["outcome"], row.get("prediction")) != _said(own))
 
