@@ -255,8 +255,8 @@ def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Rep
     def asked() -> str:
         return "\n".join(message["content"] for message in messages)
 
-    own = {"text": reply.text, "refusal": reply.refusal, "thought": reply.thought}
-    return replace(reply, **{name: masked(text, asked) for name, text in own.items()})
+    text, refusal, thought = masked([reply.text, reply.refusal, reply.thought], asked)
+    return replace(reply, text=text, refusal=refusal, thought=thought)
 
 
 def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[dict[str, str]]:

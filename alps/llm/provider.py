@@ -17,7 +17,7 @@ from alps.llm.prompt_cache import marked
 from alps.llm.ratelimits import requests_left
 from alps.llm.redirects import following_none
 from alps.llm.served import read_reply
-from alps.llm.structured import is_valid, refuses_shape, shaped, with_arguments
+from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_arguments
 from alps.llm.types import Reply, Request
 
 _LATER = 60.0
@@ -48,7 +48,7 @@ async def send(
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
     options: dict[str, Any] = {"model": request.model, **shaped(request, clean)}
     options["messages"] = marked(options["messages"], request.model)
-    options |= {**request.sampling, **sent(request.extra)}
+    options = as_body({**options, **request.sampling, **sent(request.extra)}, request.model)
     if request.api_base is not None:
         options["api_base"] = request.api_base
     options |= credentials(request.model, api_base=request.api_base)

@@ -10,6 +10,7 @@ from alps.llm.types import Reply
 _MOST_TOKENS = 100_000_000
 """A count above it is no count: the longest prompt that any provider takes has 10 million tokens."""
 _LONGEST_NAME = 120
+_NAMED = ("service", "served_model", "fingerprint", "request_id")
 _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-request-id")
 
 
@@ -28,6 +29,7 @@ def read_reply(response: Any, model: str) -> Reply:
         "request_id": _request_id(response),
     }
     counted = told["prompt_tokens"] is not None and told["completion_tokens"] is not None
+    told |= _without_secrets({name: told[name] for name in _NAMED})
     told["cost"] = price_of(model).cost_of(used) if counted else None
     if not response.choices:
         return Reply(text=None, **told)
@@ -102,8 +104,13 @@ def _count(value: Any) -> int:
 
 
 def _name(value: Any) -> str | None:
-    """Return a name that an endpoint gives as a short line without secrets; None for what is no text."""
+    """Return a name that an endpoint gives as a line; None for what is no text."""
     if not isinstance(value, str):
         return None
-    shown = "".join(filter(str.isprintable, value[: 8 * _LONGEST_NAME])).strip()
-    return redact(shown)[:_LONGEST_NAME] or None
+    return "".join(filter(str.isprintable, value[: 8 * _LONGEST_NAME])).strip() or None
+
+
+def _without_secrets(names: dict[str, str | None]) -> dict[str, str | None]:
+    """Return short names without secrets; all at once, as looking secrets up takes a tenth of a millisecond."""
+    clean = redact("\0".join(name or "" for name in names.values())).split("\0")
+    return {key: name[:_LONGEST_NAME] or None for key, name in zip(names, clean, strict=True)}
