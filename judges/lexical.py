@@ -4,16 +4,12 @@ It tells «same» from «unrelated» and nothing between, so scores that need an
 far it can be trusted is measured against the recorded pair reviews of the AlpsBench sample: see `AGREEMENT`.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from alps import similarity as lexical_similarity
-from alps.judges.alike import alike
 from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
-from alps.similarity import THRESHOLD
+from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
 AGREEMENT = "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not identical"
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`."""
@@ -27,18 +23,13 @@ class LexicalJudge(Embedded):
     comparable = False
 
     def __init__(self) -> None:
-        source = Path(lexical_similarity.__file__).read_bytes()
-        self.fingerprint: Mapping[str, Any] = {
-            "judge": "lexical",
-            "threshold": THRESHOLD,
-            "code": hashlib.sha256(source).hexdigest(),
-        }
+        self.fingerprint: Mapping[str, Any] = {"judge": "lexical", "threshold": THRESHOLD, "version": VERSION}
 
     async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
         """Name every pair whose similarity reaches the threshold."""
         values = [item.value for item in gold], [item.value for item in predicted]
         pairs = tuple(
             Pair(row, column, "same", f"lexical similarity {strength:.2f}", strength)
-            for row, column, strength in alike(*values, THRESHOLD)
+            for row, column, strength in similar_pairs(*values, THRESHOLD)
         )
         return Judgement("ok", pairs)

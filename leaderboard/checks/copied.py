@@ -14,11 +14,10 @@ from typing import Any
 
 from scipy.stats import binom
 
-from alps.judges.alike import alike
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.published import read_published
 from alps.rejection import shown_value
-from alps.similarity import features
+from alps.similarity import features, similar_pairs
 from alps.text import fold
 
 COPIED = 0.9
@@ -148,7 +147,7 @@ def _likeness(one: Compared) -> list[float]:
     """Return, for each thing that an answer says, how much it is like the gold: `_SAME` for its very words."""
     exact = set(map(fold, one.golds))
     best = [_SAME if fold(value) in exact else 0.0 for value in one.values]
-    for _, place, strength in alike(one.golds, one.values, NEAR):
+    for _, place, strength in similar_pairs(one.golds, one.values, NEAR):
         best[place] = max(best[place], strength)
     return best
 

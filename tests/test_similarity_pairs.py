@@ -1,15 +1,21 @@
 import hashlib
+import json
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from alps import similarity as definition
-from alps.judges.alike import alike
 from alps.judges.lexical import LexicalJudge
-from alps.similarity import THRESHOLD, similarity, similarity_matrix
+from alps.similarity import (
+    THRESHOLD,
+    VERSION,
+    features,
+    features_of_any_script,
+    similar_pairs,
+    similarity,
+    similarity_matrix,
+)
 from alps.text import fold, fold_loosely
 
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -20,6 +26,7 @@ WORDS = (
 )
 VOCABULARY = WORDS.split()
 VALUE = st.lists(st.sampled_from(VOCABULARY), max_size=8).map(" ".join) | st.text(max_size=20)
+GOLDEN = (1, "765a90592ad4fc9d")
 LIST = st.lists(VALUE, max_size=5)
 
 
@@ -36,26 +43,38 @@ def every_pair(golds: list[str], predictions: list[str], threshold: float) -> li
 @example(["", "the user", "..."], ["", "the user", "…"], 1.0)
 @example(["喜欢川菜"], ["用户喜欢川菜 10,5"], 0.3)
 def test_the_pairs_found_are_those_that_comparing_every_pair_finds_to_the_last_digit(golds, predictions, threshold):
-    assert alike(golds, predictions, threshold) == every_pair(golds, predictions, threshold)
+    assert similar_pairs(golds, predictions, threshold) == every_pair(golds, predictions, threshold)
 
 
 def test_values_that_share_most_of_their_words_are_found_among_hundreds():
     words = random.Random(5)
     golds = [" ".join(words.choices(VOCABULARY, k=7)) for _ in range(60)]
     predictions = [" ".join([*gold.split()[:5], *words.choices(VOCABULARY, k=2)]) for gold in golds]
-    found = alike(golds, predictions, THRESHOLD)
+    found = similar_pairs(golds, predictions, THRESHOLD)
     assert len(found) > 30
     assert found == every_pair(golds, predictions, THRESHOLD)
 
 
-def test_the_fingerprint_of_the_judge_is_of_the_definition():
-    source = Path(definition.__file__).read_bytes()
-    assert LexicalJudge().fingerprint["code"] == hashlib.sha256(source).hexdigest()
+@REPRODUCIBLY
+@given(VALUE)
+@example("not a non-smoker")
+@example("pays 1,000 euros, it is the US")
+def test_plain_words_are_read_by_a_shorter_way_to_the_same_figures(value):
+    assert features(value) == features_of_any_script(value)
+
+
+def test_the_figures_are_those_of_the_version_in_the_fingerprint_of_the_judge():
+    """Whoever changes a figure raises `VERSION`, writes the hash of the new ones here, and packs submissions again."""
+    draw = random.Random(1)
+    values = [" ".join(draw.choices(VOCABULARY, k=draw.randint(1, 9))) for _ in range(200)]
+    figures = json.dumps([[round(figure, 12) for figure in row] for row in similarity_matrix(values, values)])
+    assert (VERSION, hashlib.sha256(figures.encode()).hexdigest()[:16]) == GOLDEN
+    assert LexicalJudge().fingerprint == {"judge": "lexical", "threshold": THRESHOLD, "version": VERSION}
 
 
 @pytest.mark.parametrize(("golds", "predictions"), [([], ["x"]), (["x"], []), ([], [])])
 def test_nothing_is_found_where_there_is_nothing(golds, predictions):
-    assert alike(golds, predictions, THRESHOLD) == []
+    assert similar_pairs(golds, predictions, THRESHOLD) == []
 
 
 SCORES = (
@@ -109,7 +128,7 @@ FOLDED = (
 """Characters between two letters, folded, and folded loosely."""
 AS_BEFORE = """
 What the lexical judge says has changed, and its fingerprint is of the bytes of alps/similarity.py alone: scores under
-one fingerprint would no longer be of one judge. Undo the change in alps/text.py, judges/alike.py or the version of
+one fingerprint would no longer be of one judge. Undo the change in alps/text.py, alps/similarity.py or the version of
 Python's Unicode tables; or, where it is meant, change alps/similarity.py with it (a line of its docstring will do),
 so that the fingerprint changes, too, and then these figures.
 """
@@ -118,7 +137,9 @@ so that the fingerprint changes, too, and then these figures.
 @pytest.mark.parametrize(("first", "second", "score"), SCORES)
 def test_what_the_judge_finds_is_what_its_fingerprint_stands_for(first, second, score):
     assert round(similarity(first, second), 12) == score, AS_BEFORE
-    assert [round(found, 12) for _, _, found in alike([first], [second], 1e-9)] == ([score] if score else []), AS_BEFORE
+    assert [round(found, 12) for _, _, found in similar_pairs([first], [second], 1e-9)] == ([score] if score else []), (
+        AS_BEFORE
+    )
 
 
 def test_texts_are_folded_as_its_fingerprint_stands_for():
