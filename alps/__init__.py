@@ -1,7 +1,8 @@
 """Evaluate how LLM assistants extract, update, retrieve and use memories of their users.
 
-`alps.tasks`, `alps.judges`, `alps.data` and `alps.leaderboard` are folders at the top of the repository, reached
-through committed links. A checkout without links (git's default on Windows) finds them through the repository root.
+`alps.tasks`, `alps.judges`, `alps.data` and `alps.leaderboard` are folders at the top of the
+repository, reached through committed links. A checkout without links (git's default on Windows)
+finds them through the repository root.
 """
 
 from pathlib import Path

@@ -6,7 +6,17 @@ from typing import Any, NoReturn
 import click
 
 from alps import __version__
-from alps.completion import COMPARE, COMPLETE_VAR, OWN_TASK, REPORT, SHELLS, ExplainedGroup, script, takes, words_of
+from alps.completion import (
+    COMPARE,
+    COMPLETE_VAR,
+    OWN_TASK,
+    REPORT,
+    SHELLS,
+    ExplainedGroup,
+    script,
+    takes,
+    words_of,
+)
 from alps.errors import BudgetError, TooManyFailuresError
 from alps.guard import close_streams, encode_all, guarded, open_streams
 from alps.typed import allow_typed
@@ -55,7 +65,9 @@ def run(settings: tuple[str, ...]) -> None:
     if parsed.dry_run:
         from alps.report.tables import show_estimate
 
-        show_estimate(dry_run(parsed), max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens)
+        show_estimate(
+            dry_run(parsed), max_cost=parsed.max_cost, max_total_tokens=parsed.max_total_tokens
+        )
     else:
         _show(carry_out(parsed))
 
@@ -82,12 +94,17 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@takes("RUN… judge=… prompts=DIR [out=DIR] [format=json]", "alps.settings:SensitivitySettings", runs=True)
+@takes(
+    "RUN… judge=… prompts=DIR [out=DIR] [format=json]",
+    "alps.settings:SensitivitySettings",
+    runs=True,
+)
 def sensitivity(words: tuple[str, ...]) -> None:
-    """Judge the same predictions under several wordings of a judge's rubrics, and show how far the scores move.
+    """Judge the same predictions under several wordings of a judge's rubrics, and show how far the
+    scores move.
 
-    DIR holds a folder a wording, with a file RUBRIC.md for each rubric that it says in other words; our own wording
-    always stands among them.
+    DIR holds a folder a wording, with a file RUBRIC.md for each rubric that it says in other words;
+    our own wording always stands among them.
 
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
@@ -125,8 +142,8 @@ def sensitivity(words: tuple[str, ...]) -> None:
 def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) -> None:
     """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
 
-    ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a run has several
-    tracks, TRACK/ID.
+    ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
+    run has several tracks, TRACK/ID.
     """
     from alps.report.runs import find_run
     from alps.report.show import show_record
@@ -203,7 +220,9 @@ def data() -> None:
 @data.command("audit")
 @takes("data=… [split=…] [format=json]", "alps.settings:AuditSettings")
 def data_audit(settings: tuple[str, ...]) -> None:
-    """Find leaks, duplicates and broken rows without a model; exit 1 when something serious is found.
+    """Find leaks, duplicates and broken rows without a model.
+
+    Exit 1 when something serious is found.
 
     \b
       alps data audit data=samples
@@ -227,7 +246,9 @@ def data_audit(settings: tuple[str, ...]) -> None:
 @data.command("pools")
 @takes("out=DIR [data=…] [distractors=…] [seed=…]", "alps.settings:PoolSettings")
 def data_pools(settings: tuple[str, ...]) -> None:
-    """Write the retrieval pools of a data set in the release layout; the same seed gives the same bytes.
+    """Write the retrieval pools of a data set in the release layout.
+
+    The same seed gives the same bytes.
 
     \b
       alps data pools data=samples distractors=300 out=pools
@@ -237,7 +258,9 @@ def data_pools(settings: tuple[str, ...]) -> None:
 
     parsed = parse_words(settings, PoolSettings)
     sizes = None if parsed.distractors == "all" else (int(parsed.distractors),)
-    for written in write_pools(parsed.data, parsed.split, out=parsed.out, sizes=sizes, seed=parsed.seed):
+    for written in write_pools(
+        parsed.data, parsed.split, out=parsed.out, sizes=sizes, seed=parsed.seed
+    ):
         click.echo(written)
 
 
@@ -271,7 +294,8 @@ def labels_import(settings: tuple[str, ...]) -> None:
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @takes("out=DIR [n=…] [seed=…]", "alps.settings:DrawSettings")
 def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
-    """Draw answers of a run at random for people to label: what its judge was asked, without what it said.
+    """Draw answers of a run at random for people to label: what its judge was asked, without what
+    it said.
 
     \b
       alps labels draw runs/utilization-rules-samples n=100 out=labels
@@ -295,8 +319,8 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
 def calibrate(settings: tuple[str, ...]) -> None:
     """Hold a judge against people's labels, rubric by rubric.
 
-    The judge is asked about the labelled items, unless its verdicts are recorded. `labels=stress` are items of our own
-    whose answers are known.
+    The judge is asked about the labelled items, unless its verdicts are recorded. `labels=stress`
+    are items of our own whose answers are known.
 
     \b
       alps calibrate judge=lexical labels=stress
@@ -326,9 +350,12 @@ def calibrate(settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@takes("RUN… [name=…] [org=…] [url=…] [out=DIR]", "alps.leaderboard.settings:SubmitSettings", runs=True)
+@takes(
+    "RUN… [name=…] [org=…] [url=…] [out=DIR]", "alps.leaderboard.settings:SubmitSettings", runs=True
+)
 def submit(words: tuple[str, ...]) -> None:
-    """Pack finished runs of one system into a folder for the leaderboard, and show what will be published.
+    """Pack finished runs of one system into a folder for the leaderboard, and show what will be
+    published.
 
     \b
       alps submit runs/extraction-rules-samples name="Our rules" dry_run=yes
@@ -341,7 +368,9 @@ def submit(words: tuple[str, ...]) -> None:
 @cli.command()
 @takes("SUBMISSION [data=…] [base=REF]", "alps.leaderboard.settings:VerifySettings", folders=True)
 def verify(words: tuple[str, ...]) -> None:
-    """Check a submission without trust: files, ids, hashes, and every printed score; exit 1 where it is refused.
+    """Check a submission without trust: files, ids, hashes, and every printed score.
+
+    Exit 1 where it is refused.
 
     Nothing from the folder is executed, and no network is needed.
 
@@ -439,4 +468,6 @@ def main() -> NoReturn:
     """Run the command; errors the user can mend are one line on stderr, without a traceback."""
     open_streams()
     encode_all()
-    sys.exit(close_streams(guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR))))
+    sys.exit(
+        close_streams(guarded(lambda: cli.main(standalone_mode=False, complete_var=COMPLETE_VAR)))
+    )

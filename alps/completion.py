@@ -1,7 +1,9 @@
-"""What a command takes, in its help and for Tab: `key=` words, their values, and run folders; reads nothing heavy.
+"""What a command takes, in its help and for Tab: `key=` words, their values, and run folders.
 
-A word is answered whole (`task=extraction`). Where a single key fits, its values are answered in its place: the shell
-then fills in what they share, `key=`, and adds no space to it.
+Reads nothing heavy.
+
+A word is answered whole (`task=extraction`). Where a single key fits, its values are answered in
+its place: the shell then fills in what they share, `key=`, and adds no space to it.
 """
 
 import os
@@ -26,12 +28,28 @@ COMPLETE_VAR = "_ALPS_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
 SYSTEMS: Mapping[str, tuple[str, ...]] = {
-    "extraction": ("rules", "oracle", "floor/empty", "floor/content-free", "floor/content-free-fluent"),
+    "extraction": (
+        "rules",
+        "oracle",
+        "floor/empty",
+        "floor/content-free",
+        "floor/content-free-fluent",
+    ),
     "update": ("rules", "oracle", "floor/no-op", "floor/positional"),
-    "retrieval": ("rules", "bm25", "tfidf", "minilm", "oracle", "floor/random", "floor/lowest-unique-id"),
+    "retrieval": (
+        "rules",
+        "bm25",
+        "tfidf",
+        "minilm",
+        "oracle",
+        "floor/random",
+        "floor/lowest-unique-id",
+    ),
     "utilization": ("rules", "floor/generic", "floor/refusal", "floor/parrot"),
 }
-"""By task, the systems that need no model; written down here because asking the tasks imports what they use."""
+"""By task, the systems that need no model; written down here because asking the tasks imports what
+they use.
+"""
 
 VALUES: Mapping[str, tuple[str, ...]] = {
     "task": (*SYSTEMS, "all"),
@@ -41,7 +59,9 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "calibration": ("off",),
     "format": ("openqa_eval", "empathy", "llmbar"),
 }
-"""Values of settings that take others, too; those of settings that take no others are read from the settings."""
+"""Values of settings that take others, too; those of settings that take no others are read from the
+settings.
+"""
 
 OWN_TASK = {"task": "python:MODULE: import the code of a task of your own that the run names"}
 REPORT = {"out": "the page that is written", **OWN_TASK}
@@ -72,7 +92,9 @@ class Key(NamedTuple):
 class Words(click.Argument):
     """The words of a command, which knows the settings among them."""
 
-    def __init__(self, names: Sequence[str], *, settings: str | Mapping[str, str] | None, **others: Any) -> None:
+    def __init__(
+        self, names: Sequence[str], *, settings: str | Mapping[str, str] | None, **others: Any
+    ) -> None:
         super().__init__(names, **others)
         self.settings = settings
 
@@ -86,14 +108,19 @@ class Explained(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            settings = next((one.settings for one in self.params if isinstance(one, Words) and one.settings), None)
+            settings = next(
+                (one.settings for one in self.params if isinstance(one, Words) and one.settings),
+                None,
+            )
             if settings is None:
                 raise
             hint = _as_setting(error, words, _keys(settings))
             raise click.UsageError(f"No such option '{error.option_name}'; {hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the settings before the options: those that must be given first, defaults in brackets."""
+        """Write the settings before the options: those that must be given first, defaults in
+        brackets.
+        """
         for words in self.params:
             if isinstance(words, Words) and words.settings is not None:
                 order = sorted(_keys(words.settings).items(), key=lambda item: not item[1].needed)
@@ -115,23 +142,32 @@ class ExplainedGroup(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities:
                 raise
-            raise click.UsageError(f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}", ctx) from error
+            raise click.UsageError(
+                f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}", ctx
+            ) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a setting in its place is told where settings are written."""
         if args and "=" in args[0] and not args[0].startswith("-"):
-            raise click.UsageError(f"No such command '{args[0].partition('=')[0]}=…'; {_AFTER_A_COMMAND}", ctx)
+            raise click.UsageError(
+                f"No such command '{args[0].partition('=')[0]}=…'; {_AFTER_A_COMMAND}", ctx
+            )
         return super().resolve_command(ctx, args)
 
 
 def takes(
-    metavar: str, settings: str | Mapping[str, str] | None = None, *, runs: bool = False, folders: bool = False
+    metavar: str,
+    settings: str | Mapping[str, str] | None = None,
+    *,
+    runs: bool = False,
+    folders: bool = False,
 ) -> Callable[[Command], Command]:
     """Give a command words as its argument, shown as `metavar`, with what Tab answers to them.
 
-    The argument is called `settings`; where runs or folders stand among the words, `words`, and one must be given.
+    The argument is called `settings`; where runs or folders stand among the words, `words`, and one
+    must be given.
     """
     mixed = runs or folders
     return click.argument(
@@ -145,16 +181,21 @@ def takes(
     )
 
 
-def words_of(settings: str | Mapping[str, str] | None = None, *, runs: bool = False, folders: bool = False) -> Answer:
+def words_of(
+    settings: str | Mapping[str, str] | None = None, *, runs: bool = False, folders: bool = False
+) -> Answer:
     """Return what answers Tab on the words of a command.
 
     Args:
-        settings: The settings it takes: `module:Class`, imported when it is asked, or keys with what they say.
+        settings: The settings it takes: `module:Class`, imported when it is asked, or keys with
+            what they say.
         runs: Whether run folders are words.
         folders: Whether folders are words.
     """
 
-    def answer(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    def answer(
+        context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
         before = context.params.get(parameter.name or "") or ()
         given = dict(word.split("=", 1) for word in before if "=" in word)
         found: list[CompletionItem[str]] = []
@@ -169,7 +210,9 @@ def words_of(settings: str | Mapping[str, str] | None = None, *, runs: bool = Fa
 
 
 def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, Key]) -> str:
-    """Say how what was meant by an option is written: as the setting with its name, or the closest to it."""
+    """Say how what was meant by an option is written: as the setting with its name, or the closest
+    to it.
+    """
     name = error.option_name.lstrip("-").replace("-", "_")
     if _IS_KEY(name):
         return "keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
@@ -183,7 +226,10 @@ def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[s
 
 
 def _value_of(option: str, words: Sequence[str]) -> str:
-    """Return the value that was given to an option: `--task x`, `--task=x`, `-t x` or `-tx`; `…` where none was."""
+    """Return the value that was given to an option: `--task x`, `--task=x`, `-t x` or `-tx`.
+
+    `…` where none was.
+    """
     from alps.llm.secrets import redact
 
     for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -208,27 +254,41 @@ def script(command: click.Command, shell: str) -> str:
     return completer.source_template % completer.source_vars()
 
 
-def _settings(keys: Mapping[str, Key], incomplete: str, given: Mapping[str, str]) -> list[CompletionItem[str]]:
+def _settings(
+    keys: Mapping[str, Key], incomplete: str, given: Mapping[str, str]
+) -> list[CompletionItem[str]]:
     """Answer `key` or `key=value`."""
     name, equals, begun = incomplete.partition("=")
     if equals:
         words = _values(name, keys[name], begun, given) if name in keys else []
         return [CompletionItem(f"{name}={word}") for word in words]
-    open_ones = {key: found for key, found in keys.items() if key.startswith(name) and key not in given}
+    open_ones = {
+        key: found for key, found in keys.items() if key.startswith(name) and key not in given
+    }
     if len(open_ones) == 1 and name:
         ((key, found),) = open_ones.items()
         if words := _values(key, found, "", given):
             return [CompletionItem(f"{key}={word}") for word in words]
     order = sorted(open_ones.items(), key=lambda item: not item[1].needed)
-    return [CompletionItem(f"{key}=", help=found.told.replace(",", ";") or None) for key, found in order]
+    return [
+        CompletionItem(f"{key}=", help=found.told.replace(",", ";") or None) for key, found in order
+    ]
 
 
 def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[str]:
     """Return the values of a setting that begin with `begun`; known names come before paths."""
-    if kind := next((kind for kind in _OF_A_FILE if name in ("model", "judge") and begun.startswith(kind)), None):
+    if kind := next(
+        (kind for kind in _OF_A_FILE if name in ("model", "judge") and begun.startswith(kind)), None
+    ):
         return [kind + path for path in _paths(begun.removeprefix(kind), files=True)]
-    known = _systems(given.get("task", "all")) if name == "model" else key.values or VALUES.get(name, ())
-    listed = begun[: begun.rfind(",") + 1] if name == "task" else ""  # several tasks, with commas between
+    known = (
+        _systems(given.get("task", "all"))
+        if name == "model"
+        else key.values or VALUES.get(name, ())
+    )
+    listed = (
+        begun[: begun.rfind(",") + 1] if name == "task" else ""
+    )  # several tasks, with commas between
     others = [word for word in known if not listed or word not in (*listed.split(","), "all")]
     values = [listed + word for word in others if (listed + word).startswith(begun)]
     if name in _FOLDERS | _FILES:
@@ -238,9 +298,17 @@ def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[s
 
 def _systems(task: str) -> tuple[str, ...]:
     """Return the systems that answer every task that is named, and the beginnings of all others."""
-    named = [SYSTEMS[name] for name in task.split(",") if name in SYSTEMS] if task != "all" else list(SYSTEMS.values())
+    named = (
+        [SYSTEMS[name] for name in task.split(",") if name in SYSTEMS]
+        if task != "all"
+        else list(SYSTEMS.values())
+    )
     first = dict.fromkeys(name for names in named for name in names)
-    shared = first if task == "all" else (name for name in first if all(name in names for names in named))
+    shared = (
+        first
+        if task == "all"
+        else (name for name in first if all(name in names for names in named))
+    )
     return (*shared, *_MODELS)
 
 
@@ -249,7 +317,10 @@ def _run_folders(incomplete: str) -> list[str]:
     found = _paths(incomplete)
     if incomplete != _RUNS and _RUNS.startswith(incomplete) and _RUNS in found:
         found = [*_paths(_RUNS), *(path for path in found if path != _RUNS)]
-    return [path.rstrip("/") if (Path(path).expanduser() / "manifest.json").is_file() else path for path in found]
+    return [
+        path.rstrip("/") if (Path(path).expanduser() / "manifest.json").is_file() else path
+        for path in found
+    ]
 
 
 def _paths(begun: str, *, files: bool = False) -> list[str]:
@@ -259,23 +330,42 @@ def _paths(begun: str, *, files: bool = False) -> list[str]:
         inside = sorted(os.scandir(Path(folder + slash).expanduser()), key=lambda entry: entry.name)
     except (OSError, RuntimeError):  # no such folder, or no such user
         return []
-    shown = [entry for entry in inside if entry.name.startswith(name) and (name or not entry.name.startswith("."))]
-    return [f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}" for entry in shown if files or entry.is_dir()]
+    shown = [
+        entry
+        for entry in inside
+        if entry.name.startswith(name) and (name or not entry.name.startswith("."))
+    ]
+    return [
+        f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
+        for entry in shown
+        if files or entry.is_dir()
+    ]
 
 
 def _keys(settings: str | Mapping[str, str]) -> dict[str, Key]:
     if not isinstance(settings, str):
-        return {name: Key(told, ("table", "json") if name == "format" else ()) for name, told in settings.items()}
+        return {
+            name: Key(told, ("table", "json") if name == "format" else ())
+            for name, told in settings.items()
+        }
     module, _, name = settings.partition(":")
     fields: Mapping[str, Any] = getattr(import_module(module), name).model_fields
     return {
-        name: Key(field.description or "", _choices(field.annotation), field.is_required(), _default(field))
+        name: Key(
+            field.description or "",
+            _choices(field.annotation),
+            field.is_required(),
+            _default(field),
+        )
         for name, field in fields.items()
     }
 
 
 def _default(field: Any) -> str:
-    """Return what is taken where a setting is left out, as it is typed; nothing where that says nothing."""
+    """Return what is taken where a setting is left out, as it is typed.
+
+    Nothing where that says nothing.
+    """
     value = field.default
     if field.is_required() or value is None:
         return ""
@@ -300,7 +390,9 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 
 
 class _Bash(BashComplete):
-    """Completion in bash, which takes `=` and `:` for the ends of words: it is told only what comes after them."""
+    """Completion in bash, which takes `=` and `:` for the ends of words: it is told only what comes
+    after them.
+    """
 
     name = "bash"
     source_template = """\

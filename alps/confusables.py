@@ -1,4 +1,6 @@
-"""Characters that look alike: the prototypes of UTS 39 (Unicode Security Mechanisms, 4: Confusable Detection)."""
+"""Characters that look alike: the prototypes of UTS 39 (Unicode Security Mechanisms, 4: Confusable
+Detection).
+"""
 
 import unicodedata
 from functools import cache
@@ -8,14 +10,21 @@ from functools import cache
 def prototypes() -> dict[str, str]:
     """Return the prototype of every confusable character; a character that is not there is its own.
 
-    The library holds both directions of Unicode's table: a prototype lists all that look like it, and each of these the
-    prototype alone. Where two list only each other, the longer one, or the one that sorts first, stands for both.
+    The library holds both directions of Unicode's table: a prototype lists all that look like it,
+    and each of these the prototype alone. Where two list only each other, the longer one, or the
+    one that sorts first, stands for both.
     """
-    from confusable_homoglyphs.confusables import confusables_data  # its table takes a tenth of a second to read
+    from confusable_homoglyphs.confusables import (
+        confusables_data,
+    )  # its table takes a tenth of a second to read
 
     def rank(text: str) -> tuple[int, int, list[int]]:
         """Order the two sides of a row of the table: the prototype is the greater one."""
-        return len(confusables_data.get(text, ())), len(text), [-ord(character) for character in text]
+        return (
+            len(confusables_data.get(text, ())),
+            len(text),
+            [-ord(character) for character in text],
+        )
 
     found: dict[str, str] = {}
     for source, rows in confusables_data.items():

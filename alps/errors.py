@@ -17,7 +17,10 @@ from pathlib import Path
 
 
 class AlpsError(Exception):
-    """A failure whose message is all that the user needs; the command prints it without a traceback."""
+    """A failure whose message is all that the user needs.
+
+    The command prints it without a traceback.
+    """
 
     exit_code = 2
 
@@ -34,7 +37,9 @@ class CodeNotImportedError(UsageError):
     """
 
     def __init__(self, name: str) -> None:
-        printable = "".join(character if character.isprintable() else "?" for character in name[:100])
+        printable = "".join(
+            character if character.isprintable() else "?" for character in name[:100]
+        )
         super().__init__(
             f"task={printable}: code that a file names is not imported; if you trust it, type task={printable}"
         )

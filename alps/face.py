@@ -1,4 +1,6 @@
-"""What `alps` says when it is asked nothing: the three things people come for, each with a command to copy."""
+"""What `alps` says when it is asked nothing: the three things people come for, each with a command
+to copy.
+"""
 
 import os
 import textwrap
@@ -36,14 +38,20 @@ _FURTHER = (
 
 
 def face() -> str:
-    """Return the text, at most 80 columns wide; styled unless NO_COLOR is set (`click.echo` strips it in a pipe)."""
+    """Return the text, at most 80 columns wide.
+
+    Styled unless NO_COLOR is set (`click.echo` strips it in a pipe).
+    """
     parts = [_title("Evaluate how LLM assistants extract, update, retrieve and use memories."), ""]
     parts.append("Three things to begin with. They work as they stand: no network, no key.")
     for number, (title, command, told) in enumerate(CAME_FOR, start=1):
         parts += ["", _title(f"{number}  {title}"), f"   $ {_command(command)}"]
         parts += textwrap.wrap(told, width=LINES, initial_indent="   ", subsequent_indent="   ")
     width = max(len(command) for command, _ in _FURTHER) + 2
-    parts += ["", *(f"{_command(command)}{' ' * (width - len(command))}{told}" for command, told in _FURTHER)]
+    parts += [
+        "",
+        *(f"{_command(command)}{' ' * (width - len(command))}{told}" for command, told in _FURTHER),
+    ]
     return "\n".join(parts)
 
 

@@ -6,7 +6,10 @@ from typing import Literal
 
 
 def user_folder(kind: Literal["cache", "config", "data"]) -> Path | None:
-    """Return the user's folder for what `alps` keeps; None where no home is known, as for a user without a name."""
+    """Return the user's folder for what `alps` keeps.
+
+    None where no home is known, as for a user without a name.
+    """
     import platformdirs
 
     try:

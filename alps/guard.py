@@ -19,14 +19,20 @@ from alps.event_loop import cancel_loop
 
 INTERRUPTED = 130
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a command as Ctrl-C does: `kill`, a container that stops, a terminal that is closed."""
+"""Signals that end a command as Ctrl-C does: `kill`, a container that stops, a terminal that is
+closed.
+"""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
-"""What stands for signs of ours where the encoding of the terminal has none of them, one for one: tables keep shape."""
+"""What stands for signs of ours where the encoding of the terminal has none of them, one for one:
+tables keep shape.
+"""
 
 
 class _Unread(io.FileIO):
-    """A stream whose reader may go away, as `head` does: what is written then is dropped, and the command goes on."""
+    """A stream whose reader may go away, as `head` does: what is written then is dropped, and the
+    command goes on.
+    """
 
     def write(self, data: Any, /) -> int:
         try:
@@ -38,14 +44,17 @@ class _Unread(io.FileIO):
 def open_streams() -> None:
     """Give the command standard streams that it can print to, whatever it was started with.
 
-    In the place of a closed one the null device is opened: the next file, a journal say, would get its number, and with
-    it all that is printed. A pipe that nobody reads any more breaks no run off.
+    In the place of a closed one the null device is opened: the next file, a journal say, would get
+    its number, and with it all that is printed. A pipe that nobody reads any more breaks no run
+    off.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number: this one
+            os.set_inheritable(
+                os.open(os.devnull, os.O_RDWR), True
+            )  # the lowest free number: this one
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None:
@@ -53,7 +62,10 @@ def open_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper) and _number_of(stream) == number:
             stream.flush()
             raw = io.BufferedWriter(_Unread(number, "w", closefd=False))
-            kept = {name: getattr(stream, name) for name in ("encoding", "errors", "line_buffering", "write_through")}
+            kept = {
+                name: getattr(stream, name)
+                for name in ("encoding", "errors", "line_buffering", "write_through")
+            }
             setattr(sys, name, io.TextIOWrapper(raw, **kept))
 
 
@@ -65,19 +77,25 @@ def _number_of(stream: io.TextIOWrapper) -> int | None:
 
 
 def close_streams(code: int) -> int:
-    """Print what is still to be printed, and return the exit code: another one where there is no room for it."""
+    """Print what is still to be printed, and return the exit code: another one where there is no
+    room for it.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
             with suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else it fails again at the very end
+                os.dup2(
+                    os.open(os.devnull, os.O_WRONLY), stream.fileno()
+                )  # else it fails again at the very end
             code = code or _complain(f"what was to be printed could not be ({error.strerror})", 2)
     return code
 
 
 def encode_all() -> None:
-    """Let stdout and stderr print every text, whatever their encoding: what it does not have is replaced."""
+    """Let stdout and stderr print every text, whatever their encoding: what it does not have is
+    replaced.
+    """
     codecs.register_error("alps", _replaced)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -107,31 +125,43 @@ def guarded(command: Callable[[], object]) -> int:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
         code = _complain(error.format_message() + hint, 2)
     except (KeyboardInterrupt, click.Abort):
-        with suppress(ValueError):  # only the main thread may; a second one would break off the ending
+        with suppress(
+            ValueError
+        ):  # only the main thread may; a second one would break off the ending
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = 128 + received[0] if received else INTERRUPTED
         with suppress(OSError):  # the terminal may be gone
-            _complain("interrupted; what is finished is kept, the same command resumes it", INTERRUPTED)
+            _complain(
+                "interrupted; what is finished is kept, the same command resumes it", INTERRUPTED
+            )
     except BrokenPipeError:
         sys.stderr.close()
     except RuntimeError as error:
         if "home directory" not in str(error):
             raise
-        code = _complain("your home folder is not known; set HOME, or ALPS_CACHE to a folder for the replies", 2)
+        code = _complain(
+            "your home folder is not known; set HOME, or ALPS_CACHE to a folder for the replies", 2
+        )
     except OSError as error:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
-        hint = "; make room, and the same command goes on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        hint = (
+            "; make room, and the same command goes on"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else ""
+        )
         code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
     return code if isinstance(code, int) else 0
 
 
 @contextmanager
 def _ended_alike(received: list[int]) -> Iterator[None]:
-    """Let the signals that end a command do what Ctrl-C does; the first that comes is added to `received`.
+    """Let the signals that end a command do what Ctrl-C does.
 
-    Those that come after it are let pass, as many senders send two: only Ctrl-C again breaks off the ending. Where they
-    are ignored, as SIGHUP under nohup, they stay so.
+    The first that comes is added to `received`.
+
+    Those that come after it are let pass, as many senders send two: only Ctrl-C again breaks off
+    the ending. Where they are ignored, as SIGHUP under nohup, they stay so.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -164,5 +194,8 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(text: str) -> str:
-    """Return `text` on one line; what others wrote may stand in it, and must not steer the terminal."""
+    """Return `text` on one line.
+
+    What others wrote may stand in it, and must not steer the terminal.
+    """
     return _CONTROLS.sub("?", " ".join(text.split()))

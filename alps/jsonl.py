@@ -48,8 +48,8 @@ def scan(path: Path) -> Iterator[tuple[int, int, Row | None]]:
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
     """Read one JSON value as `json.loads` does, nested at most 100 deep.
 
-    How deep the parser itself goes depends on the version of Python: 3.13 reads 3,000 lists inside one another, which
-    nothing that walks through them with a function for each can follow.
+    How deep the parser itself goes depends on the version of Python: 3.13 reads 3,000 lists inside
+    one another, which nothing that walks through them with a function for each can follow.
 
     Raises:
         ValueError: If it is not JSON, or nested more deeply.
@@ -67,7 +67,11 @@ def is_too_deep(value: Any) -> bool:
     """Tell whether lists and objects stand inside one another more than 100 deep."""
     level = [value]
     for _ in range(_DEEPEST + 1):
-        inner = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, (dict, list))]
+        inner = [
+            node.values() if isinstance(node, dict) else node
+            for node in level
+            if isinstance(node, (dict, list))
+        ]
         if not inner:
             return False
         level = [child for children in inner for child in children]
@@ -95,7 +99,8 @@ def _read_at(file: int, offset: int, length: int) -> bytes:
 class Appender:
     """Appends rows durably: each is on disk when `append` returns.
 
-    A torn last line, left by a crash, is cut off on opening. `size` is the length of the file in bytes.
+    A torn last line, left by a crash, is cut off on opening. `size` is the length of the file in
+    bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -108,7 +113,8 @@ class Appender:
     def append(self, row: Row) -> None:
         """Write `row` and flush it to disk.
 
-        A write that fails half-way (a full disk) is undone, so that the file never holds a torn line.
+        A write that fails half-way (a full disk) is undone, so that the file never holds a torn
+        line.
 
         Raises:
             OSError: If the disk is full or the file can't be written.
@@ -124,7 +130,8 @@ class Appender:
         self._durable = self.size
 
     def write(self, row: Row) -> None:
-        """Write `row` without flushing: the crash of a process leaves it there, that of a machine need not.
+        """Write `row` without flushing: the crash of a process leaves it there, that of a machine
+        need not.
 
         Raises:
             OSError: As `append`.
@@ -142,8 +149,8 @@ class Appender:
     async def flushed(self) -> None:
         """Wait until everything written so far is on disk.
 
-        The disk is waited for beside the event loop. What is written meanwhile is flushed together, next: a slow disk
-        makes larger groups, not a slower run.
+        The disk is waited for beside the event loop. What is written meanwhile is flushed together,
+        next: a slow disk makes larger groups, not a slower run.
 
         Raises:
             OSError: If the disk fails.

@@ -27,8 +27,14 @@ def load_prompt(package: str, folder: str, name: str) -> Prompt:
 
 
 def asked_sha256(prompt: Prompt, schema: str | None) -> str:
-    """Return the sha256 of everything that a model is told beside the data: a prompt, and the schema of its reply."""
-    return prompt.sha256 if schema is None else hashlib.sha256(f"{prompt.sha256}\n{schema}".encode()).hexdigest()
+    """Return the sha256 of everything that a model is told beside the data: a prompt, and the
+    schema of its reply.
+    """
+    return (
+        prompt.sha256
+        if schema is None
+        else hashlib.sha256(f"{prompt.sha256}\n{schema}".encode()).hexdigest()
+    )
 
 
 def read_prompt(raw: str, where: str) -> Prompt:

@@ -1,8 +1,9 @@
 """The shape of everything that is stored, shown to a model, and judged.
 
-`Memory` is one schema for four uses: the response model that a system under test is held to, the file format, the
-payload of the judge, and what the tasks score. It is strict. Predictions of real models are not, so `read_memories`
-reads them tolerantly: what can be understood is kept and normalised, and every liberty taken is reported.
+`Memory` is one schema for four uses: the response model that a system under test is held to, the
+file format, the payload of the judge, and what the tasks score. It is strict. Predictions of real
+models are not, so `read_memories` reads them tolerantly: what can be understood is kept and
+normalised, and every liberty taken is reported.
 """
 
 import json
@@ -57,10 +58,27 @@ UNHEARD = ("transport", "budget")
 """Outcomes of a system or judge that was not heard: unscored."""
 FAILURES = ("refused", "too_long", "truncated", "unparsable", "invalid", "empty")
 """Outcomes of a system that was heard and failed: the scale's minimum."""
-Outcome = Literal["ok", "transport", "budget", "refused", "too_long", "truncated", "unparsable", "invalid", "empty"]
+Outcome = Literal[
+    "ok",
+    "transport",
+    "budget",
+    "refused",
+    "too_long",
+    "truncated",
+    "unparsable",
+    "invalid",
+    "empty",
+]
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_LIST_KEYS = ("memory_items", "memories", "updated_memories", "existing_memories", "items", "answer")
+_LIST_KEYS = (
+    "memory_items",
+    "memories",
+    "updated_memories",
+    "existing_memories",
+    "items",
+    "answer",
+)
 
 
 class Record(BaseModel):
@@ -87,8 +105,8 @@ class Evidence(Record):
 class Memory(Record):
     """One memory of a user: twelve fields, all of them written, some of them null.
 
-    `label` is a path of the taxonomy (`CANONICAL_LABELS`), any other path, or `UNMAPPED` with a `label_suggestion`.
-    `time_scope`, `emotion` and `preference_attitude` are open vocabularies.
+    `label` is a path of the taxonomy (`CANONICAL_LABELS`), any other path, or `UNMAPPED` with a
+    `label_suggestion`. `time_scope`, `emotion` and `preference_attitude` are open vocabularies.
     """
 
     memory_id: str
@@ -132,14 +150,19 @@ Action = Literal["retain", "add", "modify", "delete"]
 
 
 class UpdatedMemory(Memory):
-    """A memory of an updated list: what was done with it and, where it was modified, the id of the one it replaces."""
+    """A memory of an updated list: what was done with it and, where it was modified, the id of the
+    one it replaces.
+    """
 
     action: Action | None
     replaces: str | None
 
 
 class UpdatedMemoryList(Record):
-    """What a system answers in update: the whole list; a deleted memory stands in it with that action, or is absent."""
+    """What a system answers in update: the whole list.
+
+    A deleted memory stands in it with that action, or is absent.
+    """
 
     memory_items: tuple[UpdatedMemory, ...]
 
@@ -154,7 +177,10 @@ class ExtractionSample(Record):
 
 
 class UpdateSample(Record):
-    """Memories of an old dialogue, and a new dialogue that may change them; `gold` is the whole list afterwards."""
+    """Memories of an old dialogue, and a new dialogue that may change them.
+
+    `gold` is the whole list afterwards.
+    """
 
     benchmark_id: str
     session_id: str
@@ -172,7 +198,10 @@ class Candidate(Record):
 
 
 class RetrievalSample(Record):
-    """A query and the pool that the one right memory is to be found in; `gold` is its id in the pool."""
+    """A query and the pool that the one right memory is to be found in.
+
+    `gold` is its id in the pool.
+    """
 
     benchmark_id: str
     session_id: str
@@ -190,9 +219,11 @@ class RetrievalAnswer(Record):
 
 
 class Target(Record):
-    """What a response is judged by: the memory it turns on, all that is known of the user, and the whole dialogue.
+    """What a response is judged by: the memory it turns on, all that is known of the user, and the
+    whole dialogue.
 
-    `rubric` names the judge's rubric, `language` the language of the query where scores are reported by it.
+    `rubric` names the judge's rubric, `language` the language of the query where scores are
+    reported by it.
     """
 
     memory: str
@@ -203,7 +234,10 @@ class Target(Record):
 
 
 class UtilizationSample(Record):
-    """A dialogue of the past and a new query; `memories` are shown only under the condition `gold_memory`."""
+    """A dialogue of the past and a new query.
+
+    `memories` are shown only under the condition `gold_memory`.
+    """
 
     benchmark_id: str
     session_id: str
@@ -222,10 +256,10 @@ class TextAnswer(Record):
 class Prediction(Record):
     """What one system gave for one sample; `repeat` tells several answers to the same sample apart.
 
-    `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`), None unless the
-    outcome is `ok`. `raw` is the text as it came, `thought` what a model thought before it answered: never judged.
-    `notes` say what was mended or normalised to read it, `strict` whether a model's reply was valid by its schema as it
-    came.
+    `prediction` is the typed answer in the release's form (extraction: `{"memory_items": […]}`),
+    None unless the outcome is `ok`. `raw` is the text as it came, `thought` what a model thought
+    before it answered: never judged. `notes` say what was mended or normalised to read it, `strict`
+    whether a model's reply was valid by its schema as it came.
     """
 
     benchmark_id: str
@@ -242,8 +276,13 @@ class Prediction(Record):
     error: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the row of `predictions.jsonl`; what only an LLM has is left out of other systems' rows."""
-        return self.model_dump(exclude={name for name in ("thought", "strict") if getattr(self, name) is None})
+        """Return the row of `predictions.jsonl`.
+
+        What only an LLM has is left out of other systems' rows.
+        """
+        return self.model_dump(
+            exclude={name for name in ("thought", "strict") if getattr(self, name) is None}
+        )
 
 
 _KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text"}
@@ -261,9 +300,10 @@ class ReadMemories:
 def read_memories(node: object, *, also: frozenset[str] = frozenset()) -> ReadMemories:
     """Read memories out of parsed JSON as real models write it.
 
-    Accepts a list, a list under one of the usual keys, or a single memory. Unknown types become null, objects in
-    place of a text are flattened, duplicate ids are renamed, what can't be kept is left out; each is noted. `given` has
-    the items as they came; `also` are fields that a task reads from there.
+    Accepts a list, a list under one of the usual keys, or a single memory. Unknown types become
+    null, objects in place of a text are flattened, duplicate ids are renamed, what can't be kept is
+    left out; each is noted. `given` has the items as they came; `also` are fields that a task reads
+    from there.
 
     Raises:
         ValueError: If nothing in `node` can be a list of memories.
@@ -286,7 +326,9 @@ def _read_all(items: Sequence[object], notes: list[str], also: frozenset[str]) -
             given.append(item if isinstance(item, dict) else {})
             taken.add(memory.memory_id)
     if items and not memories:
-        raise ValueError(f"none of the {len(items)} items has a value: each memory needs a non-empty `value`")
+        raise ValueError(
+            f"none of the {len(items)} items has a value: each memory needs a non-empty `value`"
+        )
     notes += [f"{count} × {note}" if count > 1 else note for note, count in counts.items()]
     return ReadMemories(tuple(memories), tuple(notes), tuple(given))
 
@@ -296,7 +338,8 @@ class GoldNeeded(ValueError):
 
 
 def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, ...]:
-    """Read the memories of a data set: their fields as tolerantly as any, but none of them may be lost.
+    """Read the memories of a data set: their fields as tolerantly as any, but none of them may be
+    lost.
 
     Args:
         node: A list of memories, as JSON has it.
@@ -323,9 +366,13 @@ def _find_list(node: object) -> tuple[list[object], list[str]]:
     for key in _LIST_KEYS:
         if isinstance(node.get(key), list):
             others = [
-                f"left out: a second list under `{k}`" for k, v in node.items() if isinstance(v, list) and k != key
+                f"left out: a second list under `{k}`"
+                for k, v in node.items()
+                if isinstance(v, list) and k != key
             ]
-            return node[key], others + ([] if key == "memory_items" else [f"the list was under `{key}`"])
+            return node[key], others + (
+                [] if key == "memory_items" else [f"the list was under `{key}`"]
+            )
     if "value" in node:
         return [node], ["a single memory without a list"]
     lists = {key: value for key, value in node.items() if isinstance(value, list)}
@@ -337,7 +384,9 @@ def _find_list(node: object) -> tuple[list[object], list[str]]:
     if len(node) == 1 and inner:
         found, notes = _find_list(inner[0])
         return found, [*notes, f"wrapped in `{next(iter(node))}`"]
-    raise ValueError("no list of memories found: answer with an object whose `memory_items` is a list")
+    raise ValueError(
+        "no list of memories found: answer with an object whose `memory_items` is a list"
+    )
 
 
 def _read_memory(
@@ -371,7 +420,9 @@ def _read_memory(
     )
 
 
-def _memory_id(item: Mapping[str, object], position: int, taken: set[str], notes: Counter[str]) -> str:
+def _memory_id(
+    item: Mapping[str, object], position: int, taken: set[str], notes: Counter[str]
+) -> str:
     given = item.get("memory_id", item.get("id"))
     name = str(given) if isinstance(given, (str, int)) and str(given) else f"p{position}"
     if name not in taken:
@@ -410,7 +461,9 @@ def _text(given: object, field: str, notes: Counter[str]) -> str | None:
         return None
     text = given if isinstance(given, str) else _flat(given)
     if not isinstance(given, str):
-        notes[f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read as text"] += 1
+        notes[
+            f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read as text"
+        ] += 1
     if _LONE_SURROGATE.search(text):
         notes[f"{field} has half a character, read as \ufffd"] += 1
         text = _LONE_SURROGATE.sub("\ufffd", text)

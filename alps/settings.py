@@ -7,10 +7,26 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from alps.errors import DataError, UsageError, closest
-from alps.llm.option_words import JUDGE_SAMPLING, SAMPLING, TABLES, Extra, JudgeExtra, option_tables, over_file
+from alps.llm.option_words import (
+    JUDGE_SAMPLING,
+    SAMPLING,
+    TABLES,
+    Extra,
+    JudgeExtra,
+    option_tables,
+    over_file,
+)
 from alps.llm.patience import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
 from alps.llm.types import Structured
@@ -18,10 +34,22 @@ from alps.llm.types import Structured
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 OPERATIONAL = (
-    *("out", "concurrency", "max_failures", "timeout", "patience", "max_cost", "max_total_tokens", "dry_run", "config"),
+    *(
+        "out",
+        "concurrency",
+        "max_failures",
+        "timeout",
+        "patience",
+        "max_cost",
+        "max_total_tokens",
+        "dry_run",
+        "config",
+    ),
     "calibration",
 )
-"""Keys that change how a run is carried out but not what it measures; they may differ when it is resumed."""
+"""Keys that change how a run is carried out but not what it measures; they may differ when it is
+resumed.
+"""
 
 
 def _share(value: object) -> object:
@@ -74,7 +102,9 @@ _UNSETTABLE = ("temperature", "judge_temperature")
 """Settings that may be given as nothing."""
 _NONE: frozenset[str] = frozenset()
 _A_SLIP = 0.9
-"""From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor `judge_api_key`."""
+"""From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor
+`judge_api_key`.
+"""
 _is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _WHOLE = "it takes a whole number"
@@ -103,33 +133,54 @@ class AskSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    judge: Annotated[str, Field(description="lexical, a litellm model, or recorded:FILE")] = "lexical"
+    judge: Annotated[str, Field(description="lexical, a litellm model, or recorded:FILE")] = (
+        "lexical"
+    )
     judge_api_base: Annotated[str | None, Field(description="endpoint of the judge")] = None
     judge_temperature: Annotated[
         Temperature | Literal["none"] | None,
         BeforeValidator(_unset),
         Field(description="of the judge [0, where the model takes it]; none: not sent"),
     ] = None
-    judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = None
+    judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = (
+        None
+    )
     judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
-    judge_request: Annotated[JudgeExtra, Field(description="judge_request.NAME=VALUE: the judge is sent, too")] = None
-    judge_structured: Annotated[Structured | None, Field(description="as structured=, of the judge")] = None
-    judge_repeats: Annotated[int, Field(ge=1, le=100, description="ask the judge so often, majority decides")] = 1
+    judge_request: Annotated[
+        JudgeExtra, Field(description="judge_request.NAME=VALUE: the judge is sent, too")
+    ] = None
+    judge_structured: Annotated[
+        Structured | None, Field(description="as structured=, of the judge")
+    ] = None
+    judge_repeats: Annotated[
+        int, Field(ge=1, le=100, description="ask the judge so often, majority decides")
+    ] = 1
     out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
     seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
     concurrency: Annotated[
         Annotated[int, Field(ge=1, le=1024)] | Literal["auto"],
-        Field(description="the most requests under way at each endpoint; auto: 16, and up to 200 while that is clean"),
+        Field(
+            description="the most requests under way at each endpoint; auto: 16, and up to 200 while that is clean"
+        ),
     ] = "auto"
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
     patience: Annotated[
         float,
         BeforeValidator(_seconds),
-        Field(ge=0, description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h [30min]"),
+        Field(
+            ge=0,
+            description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h [30min]",
+        ),
     ] = PATIENCE
-    max_failures: Annotated[Share, Field(description="exit 1 when a larger share failed or is unscored")] = 0.05
-    max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = None
-    max_total_tokens: Annotated[int | None, Field(ge=0, description="prompt and completion tokens together")] = None
+    max_failures: Annotated[
+        Share, Field(description="exit 1 when a larger share failed or is unscored")
+    ] = 0.05
+    max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = (
+        None
+    )
+    max_total_tokens: Annotated[
+        int | None, Field(ge=0, description="prompt and completion tokens together")
+    ] = None
 
     @property
     def at_once(self) -> int | None:
@@ -138,13 +189,22 @@ class AskSettings(BaseModel):
 
     @property
     def workers(self) -> int:
-        """How many records are worked on at once: enough to keep the requests of two endpoints under way."""
+        """How many records are worked on at once: enough to keep the requests of two endpoints
+        under way.
+        """
         return 2 * (AUTO_MOST if self.concurrency == "auto" else self.concurrency)
 
     def judge_sampling(self) -> dict[str, Any]:
-        """Return the decoding settings of the judge that were given; None for a temperature that is not to be sent."""
+        """Return the decoding settings of the judge that were given.
+
+        None for a temperature that is not to be sent.
+        """
         given = {name: getattr(self, f"judge_{name}") for name in JUDGE_SAMPLING}
-        return {name: None if value == "none" else value for name, value in given.items() if value is not None}
+        return {
+            name: None if value == "none" else value
+            for name, value in given.items()
+            if value is not None
+        }
 
     @field_validator("judge_api_base", "api_base", check_fields=False)
     @classmethod
@@ -157,13 +217,23 @@ class AskSettings(BaseModel):
 class JudgeSettings(AskSettings):
     """How predictions are judged and scored."""
 
-    extras: Annotated[Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")] = "none"
+    extras: Annotated[
+        Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")
+    ] = "none"
     baseline_records: Annotated[
-        int, Field(ge=0, description="records of a track that an LLM judge judges each trivial baseline on")
+        int,
+        Field(
+            ge=0, description="records of a track that an LLM judge judges each trivial baseline on"
+        ),
     ] = 30
-    scoring: Annotated[Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")] = "alps"
+    scoring: Annotated[
+        Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")
+    ] = "alps"
     calibration: Annotated[
-        str | None, Field(description="a calibration of the judge, to correct by; off: none; else those that are known")
+        str | None,
+        Field(
+            description="a calibration of the judge, to correct by; off: none; else those that are known"
+        ),
     ] = None
 
 
@@ -171,15 +241,26 @@ class SensitivitySettings(AskSettings):
     """What `alps sensitivity` can be told beside the runs."""
 
     judge: Annotated[str, Field(description="a litellm model")]
-    prompts: Annotated[str, Field(description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric")]
-    out: Annotated[HomePath | None, Field(description="where the scores land: RUN/WORDING; else beside the run")] = None
+    prompts: Annotated[
+        str,
+        Field(description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric"),
+    ]
+    out: Annotated[
+        HomePath | None,
+        Field(description="where the scores land: RUN/WORDING; else beside the run"),
+    ] = None
     format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 
 class RunSettings(JudgeSettings):
     """Everything `alps run` can be told."""
 
-    task: Annotated[str, Field(description="extraction, update, retrieval, utilization, several with commas, or all")]
+    task: Annotated[
+        str,
+        Field(
+            description="extraction, update, retrieval, utilization, several with commas, or all"
+        ),
+    ]
     model: Annotated[
         str,
         Field(
@@ -188,36 +269,64 @@ class RunSettings(JudgeSettings):
         ),
     ]
     data: Data = "samples"
-    split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
+    split: Annotated[
+        str | None, Field(description="dev, validation, …; needed where there are several")
+    ] = None
     limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
-    distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all (retrieval)")] = "100"
-    ability: Annotated[Ability, Field(description="pa, pf, vra, cf, ei or all (utilization)")] = "all"
+    distractors: Annotated[
+        Distractors, Field(description="100, 300, 500, 700, 1000 or all (retrieval)")
+    ] = "100"
+    ability: Annotated[Ability, Field(description="pa, pf, vra, cf, ei or all (utilization)")] = (
+        "all"
+    )
     condition: Annotated[
-        Literal["history", "gold_memory"], Field(description="gold_memory: show the true memories, too (utilization)")
+        Literal["history", "gold_memory"],
+        Field(description="gold_memory: show the true memories, too (utilization)"),
     ] = "history"
     prompt: Annotated[
-        Literal["precision", "recall"], Field(description="recall: ask for every memory, in six fields (extraction)")
+        Literal["precision", "recall"],
+        Field(description="recall: ask for every memory, in six fields (extraction)"),
     ] = "precision"
     window: Annotated[
-        int | None, Field(ge=100, description="tokens of history at most: the oldest turns go (utilization)")
+        int | None,
+        Field(ge=100, description="tokens of history at most: the oldest turns go (utilization)"),
     ] = None
-    env: Annotated[str | None, Field(description="NAME,NAME: variables that a program gets, too (program:CMD)")] = None
+    env: Annotated[
+        str | None, Field(description="NAME,NAME: variables that a program gets, too (program:CMD)")
+    ] = None
     repeats: Annotated[int, Field(ge=1, le=100, description="ask the system so often")] = 1
-    dry_run: Annotated[bool, Field(description="say what a run would ask and cost, without one request")] = False
-    config: Annotated[str | None, Field(description="a TOML file with any of these keys; words come first")] = None
+    dry_run: Annotated[
+        bool, Field(description="say what a run would ask and cost, without one request")
+    ] = False
+    config: Annotated[
+        str | None, Field(description="a TOML file with any of these keys; words come first")
+    ] = None
     api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
     structured: Annotated[
-        Structured | None, Field(description="how typed answers are asked for: schema, tools, json or prompt [auto]")
+        Structured | None,
+        Field(description="how typed answers are asked for: schema, tools, json or prompt [auto]"),
     ] = None
     temperature: Annotated[
-        Temperature | None, BeforeValidator(_given_temperature), Field(description="sent to the model, if given")
+        Temperature | None,
+        BeforeValidator(_given_temperature),
+        Field(description="sent to the model, if given"),
     ] = None
-    top_p: Annotated[float | None, Field(gt=0, le=1, description="sent to the model, if given")] = None
-    max_tokens: Annotated[int | None, Field(ge=1, description="the longest answer; sent to the model, if given")] = None
-    frequency_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
-    presence_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = None
+    top_p: Annotated[float | None, Field(gt=0, le=1, description="sent to the model, if given")] = (
+        None
+    )
+    max_tokens: Annotated[
+        int | None, Field(ge=1, description="the longest answer; sent to the model, if given")
+    ] = None
+    frequency_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = (
+        None
+    )
+    presence_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = (
+        None
+    )
     reasoning_effort: Annotated[str | None, Field(description="sent to the model, if given")] = None
-    request: Annotated[Extra, Field(description="request.NAME=VALUE: what else the model is sent")] = None
+    request: Annotated[
+        Extra, Field(description="request.NAME=VALUE: what else the model is sent")
+    ] = None
 
     @field_validator("task")
     @classmethod
@@ -239,7 +348,8 @@ class RunSettings(JudgeSettings):
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
 
     def experiment(self) -> dict[str, Any]:
-        """Return what the run measures: every setting that is not operational, a secret in a command left out.
+        """Return what the run measures: every setting that is not operational, a secret in a
+        command left out.
 
         What came later is left out where it was not given: folders are named after a hash of these.
         """
@@ -255,7 +365,9 @@ class DataSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: Data = "samples"
-    split: Annotated[str | None, Field(description="dev, validation, …; needed where there are several")] = None
+    split: Annotated[
+        str | None, Field(description="dev, validation, …; needed where there are several")
+    ] = None
 
 
 class AuditSettings(DataSettings):
@@ -268,7 +380,9 @@ class PoolSettings(DataSettings):
     """What `alps data pools` can be told."""
 
     out: Annotated[HomePath, Field(description="the folder to write")]
-    distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all")] = "all"
+    distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all")] = (
+        "all"
+    )
     seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
 
 
@@ -295,34 +409,62 @@ class DrawSettings(BaseModel):
 class CalibrateSettings(AskSettings):
     """What `alps calibrate` can be told."""
 
-    labels: Annotated[str, Field(description="a label folder, or stress: items whose answers are known")]
-    verdicts: Annotated[str | None, Field(description="recorded verdicts, to be used instead of asking")] = None
-    judge: Annotated[str, Field(description="lexical, a litellm model, or one among the recorded verdicts")] = ""
-    valid_days: Annotated[int, Field(ge=1, le=3650, description="for how many days the calibration counts")] = 180
-    gate_items: Annotated[int | None, Field(ge=0, description="labelled items of each class [50]")] = None
-    gate_rate: Annotated[
-        Share | None, Field(description="sensitivity and specificity; if only an interval is below, it limits [0.75]")
+    labels: Annotated[
+        str, Field(description="a label folder, or stress: items whose answers are known")
+    ]
+    verdicts: Annotated[
+        str | None, Field(description="recorded verdicts, to be used instead of asking")
     ] = None
-    gate_below_people: Annotated[float | None, Field(ge=0, description="how far kappa may be below people's [0.1]")] = (
-        None
-    )
-    gate_omega: Annotated[Share | None, Field(description="share of the people that the judge can replace [0.5]")] = (
-        None
-    )
-    gate_unparsed: Annotated[Share | None, Field(description="verdicts that can't be parsed [0.02]")] = None
-    gate_heterogeneity: Annotated[Share | None, Field(description="least p of being as good everywhere [0.01]")] = None
-    gate_epsilon: Annotated[Share | None, Field(description="of the alternative-annotator test [0.2]")] = None
-    gate_known_wrong: Annotated[Share | None, Field(description="known-wrong items that are accepted [0.1]")] = None
-    gate_self_flip: Annotated[Share | None, Field(description="verdicts that change when asked again [0.05]")] = None
+    judge: Annotated[
+        str, Field(description="lexical, a litellm model, or one among the recorded verdicts")
+    ] = ""
+    valid_days: Annotated[
+        int, Field(ge=1, le=3650, description="for how many days the calibration counts")
+    ] = 180
+    gate_items: Annotated[
+        int | None, Field(ge=0, description="labelled items of each class [50]")
+    ] = None
+    gate_rate: Annotated[
+        Share | None,
+        Field(
+            description="sensitivity and specificity; if only an interval is below, it limits [0.75]"
+        ),
+    ] = None
+    gate_below_people: Annotated[
+        float | None, Field(ge=0, description="how far kappa may be below people's [0.1]")
+    ] = None
+    gate_omega: Annotated[
+        Share | None, Field(description="share of the people that the judge can replace [0.5]")
+    ] = None
+    gate_unparsed: Annotated[
+        Share | None, Field(description="verdicts that can't be parsed [0.02]")
+    ] = None
+    gate_heterogeneity: Annotated[
+        Share | None, Field(description="least p of being as good everywhere [0.01]")
+    ] = None
+    gate_epsilon: Annotated[
+        Share | None, Field(description="of the alternative-annotator test [0.2]")
+    ] = None
+    gate_known_wrong: Annotated[
+        Share | None, Field(description="known-wrong items that are accepted [0.1]")
+    ] = None
+    gate_self_flip: Annotated[
+        Share | None, Field(description="verdicts that change when asked again [0.05]")
+    ] = None
 
     def gates(self) -> dict[str, float]:
         """Return the gates that were set, by their names."""
-        given = ((name, value) for name, value in self if name.startswith("gate_") and value is not None)
+        given = (
+            (name, value) for name, value in self if name.startswith("gate_") and value is not None
+        )
         return {name.removeprefix("gate_"): value for name, value in given}
 
 
 def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Part words into folders and settings; a word with a = in it is a folder where there is one of that name."""
+    """Part words into folders and settings.
+
+    A word with a = in it is a folder where there is one of that name.
+    """
     settings = [word for word in words if "=" in word and not Path(word).exists()]
     return [word for word in words if word not in settings], settings
 
@@ -331,7 +473,8 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     """Read `key=value` words into `model`.
 
     Raises:
-        UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does not fit.
+        UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does
+            not fit.
     """
     pairs: dict[str, Any] = {}
     tables, words = option_tables(words, model.model_fields)
@@ -347,7 +490,9 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     for key, value in pairs.items():
         _check_known(key, model)
         if not value.strip() and key not in _UNSETTABLE:
-            raise UsageError(_missing(key, model) if _needed(key, model) else f"{key}=: empty; leave it out")
+            raise UsageError(
+                _missing(key, model) if _needed(key, model) else f"{key}=: empty; leave it out"
+            )
     if "config" not in pairs:
         return parse_settings({**pairs, **tables}, model)
     config = Path(pairs["config"])
@@ -380,7 +525,8 @@ def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> Setting
     """Validate `values` against `model`.
 
     Raises:
-        UsageError: If a key is unknown or missing, or a value does not fit; one line, with the closest key.
+        UsageError: If a key is unknown or missing, or a value does not fit; one line, with the
+            closest key.
     """
     for key in values:
         _check_known(key, model)
@@ -388,12 +534,22 @@ def parse_settings(values: Mapping[str, Any], model: type[SettingsT]) -> Setting
 
 
 def _parse(
-    values: Mapping[str, Any], model: type[SettingsT], *, config: Path | None = None, of_config: frozenset[str] = _NONE
+    values: Mapping[str, Any],
+    model: type[SettingsT],
+    *,
+    config: Path | None = None,
+    of_config: frozenset[str] = _NONE,
 ) -> SettingsT:
     """Validate; what is wrong with a value out of a config file names the file."""
-    empty = next((key for key, value in values.items() if value == "" and _needed(key, model)), None)
+    empty = next(
+        (key for key, value in values.items() if value == "" and _needed(key, model)), None
+    )
     if empty is not None:
-        raise UsageError(_missing(empty, model) if empty not in of_config else f"{config}: {_missing(empty, model)}")
+        raise UsageError(
+            _missing(empty, model)
+            if empty not in of_config
+            else f"{config}: {_missing(empty, model)}"
+        )
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
@@ -416,7 +572,9 @@ def _check_known(key: str, model: type[BaseModel]) -> None:
 
 
 def _names_a_secret(key: str, model: type[BaseModel]) -> bool:
-    return bool(_is_key(key)) and not get_close_matches(key.lower(), model.model_fields, n=1, cutoff=_A_SLIP)
+    return bool(_is_key(key)) and not get_close_matches(
+        key.lower(), model.model_fields, n=1, cutoff=_A_SLIP
+    )
 
 
 def _instead(key: str, model: type[BaseModel]) -> str:
@@ -435,7 +593,9 @@ def _missing(key: str, model: type[BaseModel]) -> str:
 
 
 def _in_words(error: Any) -> str:
-    """Say what is wrong with a value, in words of ours where the validator's are those of a programmer."""
+    """Say what is wrong with a value, in words of ours where the validator's are those of a
+    programmer.
+    """
     said = _IN_WORDS.get(error["type"])
     if said is not None:
         return said.format(**error.get("ctx", {}))

@@ -186,7 +186,9 @@ def features_of_any_script(text: str) -> Features:
             for piece in pieces:
                 content[piece] = content.get(piece, 0.0) + weight / len(pieces)
     total = sum(content.values()) + BOILERPLATE_WEIGHT * len(boilerplate)
-    numbers = frozenset(token.replace(",", "") for token, kind in tokens.items() if kind == "number")
+    numbers = frozenset(
+        token.replace(",", "") for token, kind in tokens.items() if kind == "number"
+    )
     return Features(folded, content, boilerplate, total, numbers, negations > 0)
 
 
@@ -204,7 +206,9 @@ def _compare(first: Features, second: Features) -> float:
 
 
 def _conflict(first: Features, second: Features) -> bool:
-    """Tell whether only one of two texts is negated, or whether they give numbers and none in common."""
+    """Tell whether only one of two texts is negated, or whether they give numbers and none in
+    common.
+    """
     if first.negated != second.negated:
         return True
     return bool(first.numbers and second.numbers and not first.numbers & second.numbers)
@@ -227,7 +231,9 @@ def _folded(text: str) -> str:
 
 
 class _Words(NamedTuple):
-    """The words and numbers of a value in their order, those of its content, and how many only phrase it."""
+    """The words and numbers of a value in their order, those of its content, and how many only
+    phrase it.
+    """
 
     folded: str
     tokens: dict[str, None]
@@ -236,25 +242,32 @@ class _Words(NamedTuple):
     negated: bool
 
 
-def similar_pairs(golds: Sequence[str], predictions: Sequence[str], threshold: float) -> list[tuple[int, int, float]]:
-    """Return row, column and similarity of every pair whose similarity is at least `threshold`, row by row.
+def similar_pairs(
+    golds: Sequence[str], predictions: Sequence[str], threshold: float
+) -> list[tuple[int, int, float]]:
+    """Return row, column and similarity of every pair whose similarity is at least `threshold`, row
+    by row.
 
-    `threshold` is above 0; the figures are those of `similarity`, without comparing every pair: of a prediction it is first
-    asked only which stems of the gold words stand anywhere in it. That bounds the similarity from above, and the few pairs
-    whose bound reaches the threshold are compared.
+    `threshold` is above 0; the figures are those of `similarity`, without comparing every pair: of
+    a prediction it is first asked only which stems of the gold words stand anywhere in it. That
+    bounds the similarity from above, and the few pairs whose bound reaches the threshold are
+    compared.
     """
     holds = [_text(prediction).__contains__ for prediction in predictions]
     found = []
     for row, gold in enumerate(golds):
         stems, heaviest, phrasing, total = _wanted(gold)
-        # What is shared is part of the other's weight, so that 2 · shared / (total + shared) is the most there can be.
+        # What is shared is part of the other's weight, so that 2 · shared / (total + shared) is the
+        # most there can be.
         least = (threshold / (2 - threshold) * total - phrasing - _ROUNDING) / heaviest
         for column, held in enumerate(holds):
             hits = sum(map(held, stems))
             if hits < least:
                 continue
             prediction = predictions[column]
-            if 2 * (hits * heaviest + phrasing + _ROUNDING) < threshold * (total + _weight(_words(prediction))):
+            if 2 * (hits * heaviest + phrasing + _ROUNDING) < threshold * (
+                total + _weight(_words(prediction))
+            ):
                 continue
             strength = _compare(features(gold), features(prediction))
             if strength >= threshold:
@@ -269,7 +282,8 @@ def _text(prediction: str) -> str:
 
 
 def _wanted(gold: str) -> tuple[list[str], float, float, float]:
-    """Return the stems of the words of `gold`, the most that one weighs, the weight of its phrasing and of everything.
+    """Return the stems of the words of `gold`, the most that one weighs, the weight of its phrasing
+    and of everything.
 
     Two values share no more than those words whose stems both have, and the phrasing.
     """
@@ -313,9 +327,14 @@ def _cut(word: str) -> tuple[list[str], float]:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> _Words | None:
-    """Return the words of a value; None where its script has rules of its own, or its numbers are grouped."""
+    """Return the words of a value.
+
+    None where its script has rules of its own, or its numbers are grouped.
+    """
     folded = _folded(text)
-    if (not folded.isascii() and _OWN_RULES.search(folded)) or ("," in folded and _GROUPED.search(folded)):
+    if (not folded.isascii() and _OWN_RULES.search(folded)) or (
+        "," in folded and _GROUPED.search(folded)
+    ):
         return None
     tokens, negated = _affirmed(folded)
     content = [token for token in tokens if token not in _BOILERPLATE]
@@ -326,7 +345,9 @@ def _words(text: str) -> _Words | None:
 
 
 def _affirmed(folded: str) -> tuple[dict[str, None], bool]:
-    """Return the words and numbers of a text without its negations and elisions, and whether it has a negation."""
+    """Return the words and numbers of a text without its negations and elisions, and whether it has
+    a negation.
+    """
     tokens = _tokens(folded)
     negating = not _MAY_NEGATE.isdisjoint(tokens)
     if "'" not in folded:
@@ -334,12 +355,17 @@ def _affirmed(folded: str) -> tuple[dict[str, None], bool]:
             return tokens, False
         if folded.isascii() and not _GLUED.search(folded):
             return dict.fromkeys([token for token in tokens if token not in _MAY_NEGATE]), True
-    affirmed, negations = _NEGATION.subn(" ", folded) if negating or "n't" in folded else (folded, 0)
+    affirmed, negations = (
+        _NEGATION.subn(" ", folded) if negating or "n't" in folded else (folded, 0)
+    )
     return _tokens(_ELISION.sub(" ", affirmed)), negations > 0
 
 
 def _tokens(folded: str) -> dict[str, None]:
-    """Return the words and numbers of a text; one without numbers is cut at whatever is no letter, which is faster."""
+    """Return the words and numbers of a text.
+
+    One without numbers is cut at whatever is no letter, which is faster.
+    """
     if folded.isascii():
         letters = folded.translate(_LETTERS)
         if _DIGIT not in letters:

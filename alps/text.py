@@ -5,17 +5,38 @@ from functools import lru_cache
 
 from alps.confusables import prototypes
 
-# Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left out (nukta, kana
-# voicing, virama, Thai and Lao vowels) tell words apart.
+# Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left
+# out (nukta, kana voicing, virama, Thai and Lao vowels) tell words apart.
 _OPTIONAL_MARK_CLASSES = frozenset((*range(10, 37), *range(200, 241)))
 
 
-# Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties): nothing of them is seen. Fillers
-# of Hangul are letters to Python, so a response of U+3164 alone counted as one that says something.
+# Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties): nothing of them is seen.
+# Fillers of Hangul are letters to Python, so a response of U+3164 alone counted as one that says
+# something.
 _INVISIBLE_RANGES = (
-    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
-    *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),
-    *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+    *(
+        (0xAD, 0xAD),
+        (0x34F, 0x34F),
+        (0x61C, 0x61C),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+    ),
+    *(
+        (0x200B, 0x200F),
+        (0x202A, 0x202E),
+        (0x2060, 0x206F),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFEFF, 0xFEFF),
+    ),
+    *(
+        (0xFFA0, 0xFFA0),
+        (0xFFF0, 0xFFF8),
+        (0x1BCA0, 0x1BCA3),
+        (0x1D173, 0x1D17A),
+        (0xE0000, 0xE0FFF),
+    ),
 )
 _INVISIBLE = {code: None for first, last in _INVISIBLE_RANGES for code in range(first, last + 1)}
 
@@ -53,7 +74,9 @@ fold_value = lru_cache(maxsize=4096)(fold)
 
 
 def fold_loosely(text: str) -> str:
-    """Fold `text` further, for similarity: accents, vowel points and the script of digits are dropped too."""
+    """Fold `text` further, for similarity: accents, vowel points and the script of digits are
+    dropped too.
+    """
     return loosen(fold(text))
 
 
@@ -69,8 +92,8 @@ def loosen(folded: str) -> str:
 class _Letters(dict[int, str | None]):
     """What becomes of each character in `letters`, looked up once.
 
-    Letters that look alike differ by case («Ν» is an N, «ν» a v): `case_first` says which of both is
-    folded first.
+    Letters that look alike differ by case («Ν» is an N, «ν» a v): `case_first` says which of both
+    is folded first.
     """
 
     def __init__(self, *, case_first: bool) -> None:
@@ -95,7 +118,8 @@ _ASCII_PROTOTYPES = {"0": "o", "O": "o", "1": "l", "I": "l", "i": "l", "|": "l"}
 
 
 def letters(text: str) -> tuple[str, str]:
-    """Return the letters and digits of `text` as they look: no case, accent, space, sign, invisible mark.
+    """Return the letters and digits of `text` as they look: no case, accent, space, sign, invisible
+    mark.
 
     Letters that look alike are one (the confusables of UTS 39), and a wide character stands twice.
     Folded by case first, and by look first: two texts are alike if they are so in one of both.
@@ -104,10 +128,15 @@ def letters(text: str) -> tuple[str, str]:
 
 
 def length_in_letters(text: str) -> int:
-    """Return the length of `text`; a Chinese, Japanese or Korean character counts as `WIDE` letters."""
+    """Return the length of `text`.
+
+    A Chinese, Japanese or Korean character counts as `WIDE` letters.
+    """
     if text.isascii():
         return len(text)
-    return len(text) + (WIDE - 1) * sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + (WIDE - 1) * sum(
+        unicodedata.east_asian_width(character) in "WF" for character in text
+    )
 
 
 def _prototype(character: str) -> str:

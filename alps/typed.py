@@ -1,8 +1,13 @@
-"""What the user typed to have code of theirs imported: `task=python:MODULE` among the words of a command."""
+"""What the user typed to have code of theirs imported: `task=python:MODULE` among the words of a
+command.
+"""
 
 
 def allow_typed(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Allow the tasks that `task=python:MODULE` among `words` names to be imported; return the other words."""
+    """Allow the tasks that `task=python:MODULE` among `words` names to be imported.
+
+    Return the other words.
+    """
     from alps.tasks.registry import PYTHON, allow_modules
 
     own = [word for word in words if word.startswith(f"task={PYTHON}")]

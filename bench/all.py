@@ -1,10 +1,12 @@
-"""Run every benchmark, one after another: python bench/all.py [write=yes] [only=a,b] [quick=yes] [KEY=VALUE …].
+"""Run every benchmark, one after another: python bench/all.py [write=yes] [only=a,b] [quick=yes]
+[KEY=VALUE …].
 
-Each is a process of its own, so that none weighs another's memory. A line tells how each went; what it printed is shown
-where it failed for another reason than a missed bound. In the end stand the bounds of all that ran, and what is missed
-ends in exit 1. `write=yes` writes docs/benchmarks.md anew, section by section. `quick=yes` takes smaller sizes where a
-benchmark has them, and never writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps
-with other harnesses, `proxy=LITELLM` to outages, `demo=yes` to startup.
+Each is a process of its own, so that none weighs another's memory. A line tells how each went; what
+it printed is shown where it failed for another reason than a missed bound. In the end stand the
+bounds of all that ran, and what is missed ends in exit 1. `write=yes` writes docs/benchmarks.md
+anew, section by section. `quick=yes` takes smaller sizes where a benchmark has them, and never
+writes. `inspect=PYTHON` and `lm_eval=PYTHON` are passed on to those that compare alps with other
+harnesses, `proxy=LITELLM` to outages, `demo=yes` to startup.
 """
 
 import os
@@ -43,11 +45,15 @@ QUICK: Mapping[str, tuple[str, ...]] = {
     "outages": ("calls=60", "rows=window_60,bucket"),
     "attacks": ("data=samples", "letters=new"),
 }
-"""Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot."""
+"""Smaller sizes: whether everything runs can be seen by them, and whether a bound is held cannot.
+"""
 
 
 class Ran(NamedTuple):
-    """How a benchmark went; `bounds` are those of the section that it wrote, `printed` its output with its errors."""
+    """How a benchmark went.
+
+    `bounds` are those of the section that it wrote, `printed` its output with its errors.
+    """
 
     name: str
     code: int
@@ -72,12 +78,20 @@ def command(name: str, words: Mapping[str, str]) -> list[str]:
 
 
 def ran(name: str, words: Mapping[str, str], folder: Path) -> Ran:
-    """Run a benchmark; its section goes to the page of its own in `folder`, and on to the real one if it is to."""
+    """Run a benchmark.
+
+    Its section goes to the page of its own in `folder`, and on to the real one if it is to.
+    """
     page = folder / f"{name}.md"
     environment = {**os.environ, document.PAGE: str(page)}
     started = time.perf_counter()
     done = subprocess.run(
-        command(name, words), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command(name, words),
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     seconds = time.perf_counter() - started
     if "write" in words:
@@ -86,9 +100,15 @@ def ran(name: str, words: Mapping[str, str], folder: Path) -> Ran:
 
 
 def lines(done: Ran) -> Iterator[str]:
-    """Yield a line on how a benchmark went, one for each bound that it missed, and its output where it failed."""
+    """Yield a line on how a benchmark went, one for each bound that it missed, and its output where
+    it failed.
+    """
     missed = [bound for bound in done.bounds if bound[-1] != document.HELD]
-    said = f"{len(missed)} of {len(done.bounds)} bounds missed" if done.bounds else "no section written"
+    said = (
+        f"{len(missed)} of {len(done.bounds)} bounds missed"
+        if done.bounds
+        else "no section written"
+    )
     yield f"{done.name:<12} {done.seconds:>6.0f} s   exit {done.code}   {said}"
     yield from (f"    {what}: {measured} (bound {limit})" for what, limit, measured, _ in missed)
     if (done.code and not missed) or not done.bounds:
@@ -107,8 +127,12 @@ def summary(everything: Sequence[Ran]) -> str:
 
 
 def failed(done: Ran) -> bool:
-    """Tell whether a benchmark did not end as promised: a bound missed, an error, or no bounds at all."""
-    return bool(done.code) or not done.bounds or any(held != document.HELD for *_, held in done.bounds)
+    """Tell whether a benchmark did not end as promised: a bound missed, an error, or no bounds at
+    all.
+    """
+    return (
+        bool(done.code) or not done.bounds or any(held != document.HELD for *_, held in done.bounds)
+    )
 
 
 def told(arguments: Sequence[str]) -> Mapping[str, str]:
@@ -121,7 +145,9 @@ def told(arguments: Sequence[str]) -> Mapping[str, str]:
     if {"write", "quick"} <= set(words):
         sys.exit("quick=yes never writes: leave out write=yes, or quick=yes.")
     for key in {"inspect", "lm_eval"} & set(words):
-        words[key] = os.path.abspath(words[key])  # not resolved: a link is what makes an environment
+        words[key] = os.path.abspath(
+            words[key]
+        )  # not resolved: a link is what makes an environment
     return words
 
 
@@ -136,7 +162,11 @@ def main() -> None:
             print(*lines(everything[-1]), sep="\n", flush=True)
     print("", summary(everything), sep="\n")
     names = [done.name for done in everything if failed(done)]
-    print(f"Not as promised: {', '.join(names)}." if names else "Every benchmark that ran ended as promised.")
+    print(
+        f"Not as promised: {', '.join(names)}."
+        if names
+        else "Every benchmark that ran ended as promised."
+    )
     sys.exit(1 if names else 0)
 
 

@@ -3,15 +3,28 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attack_texts import Attack, Row, Sample, extraction, keywords, look_alike, sentences, transcript, with_unseen
+from attack_texts import (
+    Attack,
+    Row,
+    Sample,
+    extraction,
+    keywords,
+    look_alike,
+    sentences,
+    transcript,
+    with_unseen,
+)
 
 NEAR, EMBELLISHED, APART, LOST = 0.05, 0.05, 0.10, 0.02
-"""How far above a floor an attack may be, what embellished gold may have, what contradictions must cost, and what
-recorded models may lose."""
+"""How far above a floor an attack may be, what embellished gold may have, what contradictions must
+cost, and what recorded models may lose."""
 SENTENCES = 0.109
-"""Half of what the recorded answers of real models reach in extraction (.218, by the letter `old`)."""
+"""Half of what the recorded answers of real models reach in extraction (.218, by the letter `old`).
+"""
 HEDGED, PADDED = 0.5, 0.9
-"""Five wrong ones beside each right one are a precision of 1/6, an F1 of .29; ten of no use must cost something."""
+"""Five wrong ones beside each right one are a precision of 1/6, an F1 of .29; ten of no use must
+cost something.
+"""
 
 
 def _old(sample: Sample) -> list[Row]:
@@ -27,7 +40,11 @@ def _split(sample: Sample) -> tuple[list[Row], list[Row], list[Row]]:
     old, gold = _values(_old(sample)), sample.golden
     retained = [item for item in gold if item["value"].strip() in old]
     changed = [item for item in gold if item["value"].strip() not in old]
-    return retained, changed, [item for item in _old(sample) if item["value"].strip() not in _values(gold)]
+    return (
+        retained,
+        changed,
+        [item for item in _old(sample) if item["value"].strip() not in _values(gold)],
+    )
 
 
 def _never(sample: Sample) -> list[Row]:
@@ -37,7 +54,12 @@ def _never(sample: Sample) -> list[Row]:
 def _both_in_one(sample: Sample) -> list[Row]:
     retained, changed, gone = _split(sample)
     hedged = [
-        {**item, "value": f"{item['value']} (earlier: {gone[at]['value']})" if at < len(gone) else item["value"]}
+        {
+            **item,
+            "value": f"{item['value']} (earlier: {gone[at]['value']})"
+            if at < len(gone)
+            else item["value"],
+        }
         for at, item in enumerate(changed)
     ]
     return [*retained, *hedged]
@@ -83,10 +105,14 @@ def update() -> Iterator[Attack]:
     yield Attack("half of the changes, deleting rightly", "update", _half(deleting=True), "")
     yield Attack("half of the changes, never deleting", "update", _half(deleting=False), "half")
     yield Attack("old list, three transcripts", "update", _with_everything, "no-op")
-    yield Attack("three transcripts alone", "update", lambda sample: [transcript(sample)] * 3, "no-op")
+    yield Attack(
+        "three transcripts alone", "update", lambda sample: [transcript(sample)] * 3, "no-op"
+    )
     yield Attack("every old one with the transcript", "update", _old_with_everything, "no-op")
     yield Attack("old list, every turn", "update", _with_turns, "sentences")
-    yield Attack("turns of the new dialogue alone", "update", lambda sample: sample.by("user"), "sentences")
+    yield Attack(
+        "turns of the new dialogue alone", "update", lambda sample: sample.by("user"), "sentences"
+    )
     yield Attack("gold, old ones kept under other words", "update", _kept_reworded, "deleting")
     yield Attack("old list, 2nd and 3rd turn from the end", "update", _positional, "")
 
@@ -100,8 +126,25 @@ ALWAYS_FITTING = (
 
 def _personas(sample: Sample) -> str:
     kinds = (
-        *("a doctor", "a student", "a nurse", "a teacher", "an engineer", "a parent", "a vegan", "a runner"),
-        *("retired", "a writer", "a developer", "a gamer", "allergic to nuts", "new in town", "on a budget"),
+        *(
+            "a doctor",
+            "a student",
+            "a nurse",
+            "a teacher",
+            "an engineer",
+            "a parent",
+            "a vegan",
+            "a runner",
+        ),
+        *(
+            "retired",
+            "a writer",
+            "a developer",
+            "a gamer",
+            "allergic to nuts",
+            "new in town",
+            "on a budget",
+        ),
     )
     return " ".join(f"If you are {kind}, pick whatever suits {kind} best." for kind in kinds)
 
@@ -137,11 +180,15 @@ def utilization() -> Iterator[Attack]:
         "parrot": transcript,
         "parrot with commas": lambda sample: ", ".join(sentences(sample.by("user"))),
         "parrot, a comma after every word": lambda sample: transcript(sample).replace(" ", ", "),
-        "parrot after «You said:»": lambda sample: "\n".join(f"You said: {t}" for t in sample.by("user")),
+        "parrot after «You said:»": lambda sample: "\n".join(
+            f"You said: {t}" for t in sample.by("user")
+        ),
         "parrot with joiners": lambda sample: with_unseen(transcript(sample), 0),
         "parrot with look-alikes": lambda sample: look_alike(transcript(sample), 0),
         "parrot with words reversed": lambda sample: " ".join(transcript(sample).split()[::-1]),
-        "bag of keywords": lambda sample: " ".join(keywords([*sample.by("user"), _asked(sample)], 60)) or "x",
+        "bag of keywords": lambda sample: (
+            " ".join(keywords([*sample.by("user"), _asked(sample)], 60)) or "x"
+        ),
         "an answer for every persona": _personas,
         "an answer for every word said": _every_word,
     }

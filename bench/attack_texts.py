@@ -17,7 +17,8 @@ from alps.rejection import shown_value
 
 Row = dict[str, Any]
 MOST_ITEMS = 40
-"""An attack says no more: gold has three memories in the mean, and precision falls with every item."""
+"""An attack says no more: gold has three memories in the mean, and precision falls with every item.
+"""
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
 
 
@@ -39,7 +40,9 @@ class Sample:
 
     def by(self, role: str) -> list[str]:
         """Return what one side says, turn by turn."""
-        return [turn["text"] for turn in self.turns if turn["role"] == role and turn["text"].strip()]
+        return [
+            turn["text"] for turn in self.turns if turn["role"] == role and turn["text"].strip()
+        ]
 
     @property
     def golden(self) -> list[Row]:
@@ -54,8 +57,10 @@ class Attack:
     Attributes:
         name: What the table calls it.
         task: `extraction`, `update` or `utilization`.
-        make: What it answers to a sample: values or memories, or a text; None for the system named by `model`.
-        limit: The name of the bound: `floor`, `embellished`, `deleting`, `generic`; empty where none is promised.
+        make: What it answers to a sample: values or memories, or a text; None for the system named
+            by `model`.
+        limit: The name of the bound: `floor`, `embellished`, `deleting`, `generic`; empty where
+            none is promised.
         model: A system of the suite.
         letters: More letters under which it is run.
     """
@@ -76,14 +81,28 @@ def asked_of(row: Row) -> Iterator[tuple[str, Row]]:
         return
     for asked in queries:
         own = asked["query_id"]
-        yield own if own.startswith(name) else f"{name}:{own}", {**row["input"], "query": asked["query"]}
+        yield (
+            own if own.startswith(name) else f"{name}:{own}",
+            {**row["input"], "query": asked["query"]},
+        )
 
 
 def memory(value: str | Row, number: int) -> Row:
     """Return a memory of the release's form that says `value`."""
     given = value if isinstance(value, dict) else {"value": value}
-    base = {"type": "direct", "label": "UNMAPPED", "label_suggestion": None, "reasoning": None, "evidence": None}
-    base |= {"confidence": 0.95, "time_scope": "long_term", "emotion": None, "preference_attitude": None}
+    base = {
+        "type": "direct",
+        "label": "UNMAPPED",
+        "label_suggestion": None,
+        "reasoning": None,
+        "evidence": None,
+    }
+    base |= {
+        "confidence": 0.95,
+        "time_scope": "long_term",
+        "emotion": None,
+        "preference_attitude": None,
+    }
     return {"memory_id": f"a{number}", **base, "updated_at": None, **given}
 
 
@@ -160,7 +179,10 @@ def _reordered(sample: Sample) -> list[str]:
 
 def _all_but_one(sample: Sample) -> list[str]:
     said = sentences(sample.by("user")) or sample.by("user")
-    return [" ".join(text for at, text in enumerate(said) if at % 3 != left) or said[0] for left in range(3)]
+    return [
+        " ".join(text for at, text in enumerate(said) if at % 3 != left) or said[0]
+        for left in range(3)
+    ]
 
 
 def _laid_out(form: str) -> Callable[[Sample], list[str]]:
@@ -169,7 +191,9 @@ def _laid_out(form: str) -> Callable[[Sample], list[str]]:
         if form == "JSON":
             text = json.dumps([{"fact": each} for each in said], ensure_ascii=False)
         elif form == "markdown":
-            text = "# What the user said\n\n" + "\n".join(f"- **{n}.** {each}" for n, each in enumerate(said))
+            text = "# What the user said\n\n" + "\n".join(
+                f"- **{n}.** {each}" for n, each in enumerate(said)
+            )
         else:
             text = form.join(said)
         return [text] * 3
@@ -195,7 +219,11 @@ def _short_bundles(sample: Sample) -> list[str]:
 
 def _profile(sample: Sample) -> list[str]:
     words = keywords(sample.by("user"), 12)
-    return [f"The user is interested in {', '.join(words[at::3])}" for at in range(3)] if words else ["The user"]
+    return (
+        [f"The user is interested in {', '.join(words[at::3])}" for at in range(3)]
+        if words
+        else ["The user"]
+    )
 
 
 def _curious(sample: Sample) -> list[str]:
@@ -208,7 +236,13 @@ def _bag(sample: Sample) -> list[str]:
     return [" ".join(words[at::3])[:460] or "x" for at in range(3)]
 
 
-THIRD = {"i": "the user", "i'm": "the user is", "im": "the user is", "my": "the user's", "me": "the user"}
+THIRD = {
+    "i": "the user",
+    "i'm": "the user is",
+    "im": "the user is",
+    "my": "the user's",
+    "me": "the user",
+}
 
 
 def _third_person(text: str) -> str:
@@ -222,7 +256,11 @@ def _filled(text: str) -> str:
 
 def _pointing(sample: Sample) -> list[Row]:
     quote = {"session_id": None, "utterance_index": 0, "text": transcript(sample)}
-    values = ("As quoted in the evidence", "The user says what the evidence quotes", "See the quote")
+    values = (
+        "As quoted in the evidence",
+        "The user says what the evidence quotes",
+        "See the quote",
+    )
     return [{"value": value, "evidence": quote} for value in values]
 
 
@@ -237,7 +275,10 @@ ORDERS = (
 def _injected(field: str) -> Callable[[Sample], list[Row]]:
     def item(order: str) -> Row:
         if field == "evidence":
-            return {"value": "Has interests", "evidence": {"session_id": None, "utterance_index": 0, "text": order}}
+            return {
+                "value": "Has interests",
+                "evidence": {"session_id": None, "utterance_index": 0, "text": order},
+            }
         return {"value": "Has interests", field: order} if field != "value" else {"value": order}
 
     return lambda sample: [item(order) for order in ORDERS]
@@ -252,7 +293,9 @@ def _gold(change: Callable[[str, Sample, int], str]) -> Callable[[Sample], list[
     def make(sample: Sample) -> list[Row]:
         values = [shown_value(item["value"]) for item in sample.golden]
         changed = [change(value, sample, at) for at, value in enumerate(values)]
-        return [{**item, "value": value} for item, value in zip(sample.golden, changed, strict=True)]
+        return [
+            {**item, "value": value} for item, value in zip(sample.golden, changed, strict=True)
+        ]
 
     return make
 
@@ -261,7 +304,11 @@ def _elsewhere(joint: str) -> Callable[[str, Sample, int], str]:
     def change(value: str, sample: Sample, at: int) -> str:
         said = sentences(sample.by("user")) or sample.by("user")
         words = {text: obedient.content(text) for text in said}
-        telling = [text for text in said if len(words[text]) >= 4 and not words[text] & obedient.content(value)]
+        telling = [
+            text
+            for text in said
+            if len(words[text]) >= 4 and not words[text] & obedient.content(value)
+        ]
         others = telling or sorted(said, key=lambda text: -len(words[text]))[:1]
         return f"{value}{joint}{others[at % len(others)][:150]}"
 
@@ -269,12 +316,17 @@ def _elsewhere(joint: str) -> Callable[[str, Sample, int], str]:
 
 
 def _joined(joint: str) -> Callable[[Sample], list[str]]:
-    """Return an attack that says each gold memory with another one on another matter, or an invented one."""
+    """Return an attack that says each gold memory with another one on another matter, or an
+    invented one.
+    """
 
     def make(sample: Sample) -> list[str]:
         values = [shown_value(item["value"]) for item in sample.golden]
         words = {value: obedient.content(value) for value in values}
-        others = {one: [other for other in values if words[one].isdisjoint(words[other])] for one in values}
+        others = {
+            one: [other for other in values if words[one].isdisjoint(words[other])]
+            for one in values
+        }
         return [f"{one}{joint}{(others[one] or ['Owns a sailing boat'])[0]}" for one in values]
 
     return make
@@ -318,7 +370,13 @@ def extraction() -> Iterator[Attack]:
     }
     for name, vary in varied.items():
         yield Attack(f"everything said: {name}", "extraction", copies(vary))
-    joints = {"JSON": "JSON", "markdown": "markdown", "«and»": " and ", "semicolons": "; ", "zero-width": "\u200b"}
+    joints = {
+        "JSON": "JSON",
+        "markdown": "markdown",
+        "«and»": " and ",
+        "semicolons": "; ",
+        "zero-width": "\u200b",
+    }
     for name, joint in joints.items():
         yield Attack(f"everything said: joined by {name}", "extraction", _laid_out(joint))
     more: dict[str, Callable[[Sample], list[Any]]] = {
@@ -337,10 +395,14 @@ def extraction() -> Iterator[Attack]:
     parts: dict[str, Callable[[Sample], list[Any]]] = {
         "chunks of 120 characters": _within_limits(120),
         "one item a turn": lambda sample: sample.by("user"),
-        "one item a turn, prefixed": lambda sample: [f"The user said: {text}" for text in sample.by("user")],
+        "one item a turn, prefixed": lambda sample: [
+            f"The user said: {text}" for text in sample.by("user")
+        ],
         "one item a turn, third person": lambda sample: [*map(_third_person, sample.by("user"))],
         "one item a turn, with fillers": lambda sample: [*map(_filled, sample.by("user"))],
-        "one item a sentence, with fillers": lambda sample: [*map(_filled, sentences(sample.by("user")))] or ["x"],
+        "one item a sentence, with fillers": lambda sample: (
+            [*map(_filled, sentences(sample.by("user")))] or ["x"]
+        ),
         "one item a sentence": lambda sample: sentences(sample.by("user")) or ["x"],
         "first 3 sentences": lambda sample: sentences(sample.by("user"))[:3] or ["x"],
     }
@@ -349,7 +411,9 @@ def extraction() -> Iterator[Attack]:
     yield Attack("profile of keywords", "extraction", _profile)
     yield Attack("profile «curious about …»", "extraction", _curious)
     yield Attack(
-        "assistant's words, whole", "extraction", lambda sample: ["\n".join(sample.by("assistant")) or "x"] * 3
+        "assistant's words, whole",
+        "extraction",
+        lambda sample: ["\n".join(sample.by("assistant")) or "x"] * 3,
     )
     yield Attack(
         "assistant's words, first 3 sentences",
@@ -360,16 +424,23 @@ def extraction() -> Iterator[Attack]:
         yield Attack(f"orders in the {field}", "extraction", _injected(field), letters=("broken",))
     golden: dict[str, Callable[[str, Sample, int], str]] = {
         "invented detail": lambda value, sample, at: value + INVENTED,
-        "invented habit": lambda value, sample, at: f"{value}, every evening with old friends from the choir",
+        "invented habit": lambda value, sample, at: (
+            f"{value}, every evening with old friends from the choir"
+        ),
         "invented name": lambda value, sample, at: f"{value} (in Trondheim)",
         "invented year": lambda value, sample, at: f"{value} since 1987",
-        "invented second sentence": lambda value, sample, at: f"{value}. Owns a sailing boat called Marlin.",
+        "invented second sentence": lambda value, sample, at: (
+            f"{value}. Owns a sailing boat called Marlin."
+        ),
     }
     for name, change in golden.items():
         yield Attack(f"gold with {name}", "extraction", _gold(change), "embellished")
-    # Whether a true second sentence is a detail or another fact, words can't tell: shown, not promised.
+    # Whether a true second sentence is a detail or another fact, words can't tell: shown, not
+    # promised.
     for name, joint in {"«;»": "; ", "«and»": " and ", "a space": " "}.items():
-        yield Attack(f"gold with true detail after {name}", "extraction", _gold(_elsewhere(joint)), "")
+        yield Attack(
+            f"gold with true detail after {name}", "extraction", _gold(_elsewhere(joint)), ""
+        )
     yield Attack("gold among five that contradict it", "extraction", _hedged(last=True), "hedged")
     yield Attack("gold before five that contradict it", "extraction", _hedged(last=False), "hedged")
     yield Attack("gold and ten transcripts", "extraction", _padded, "padded")

@@ -1,13 +1,15 @@
-"""Attack the scores: python bench/attacks.py [letters=new,weak] [data=samples,sample] [KEY=VALUE …].
+"""Attack the scores: python bench/attacks.py [letters=new,weak] [data=samples,sample] [KEY=VALUE
+…].
 
-Writes the predictions of each attack, from the samples alone unless it is called «gold …», runs them through
-`alps run` under a judge that obeys our rubrics (bench/obedient.py, whose letters are named), and prints each
-score beside its bound. `data` are our samples and the AlpsBench sample (`ALPS_SAMPLE`), where it is there.
-`tasks=extraction,…` and `only=WORD` run a part. `models=yes` also judges the recorded outputs of real models
-by the letters `old` and `new`, and compares both with what they had by `old` when bundles still matched. By the same
-letter they must lose at most .02: the protocol costs what nobody has earned, and no one else. `models=only` runs
-nothing else.
-`json=FILE` keeps all figures, `write=yes` writes the section of docs/benchmarks.md. Exits 1 on a missed bound.
+Writes the predictions of each attack, from the samples alone unless it is called «gold …», runs
+them through `alps run` under a judge that obeys our rubrics (bench/obedient.py, whose letters are
+named), and prints each score beside its bound. `data` are our samples and the AlpsBench sample
+(`ALPS_SAMPLE`), where it is there. `tasks=extraction,…` and `only=WORD` run a part. `models=yes`
+also judges the recorded outputs of real models by the letters `old` and `new`, and compares both
+with what they had by `old` when bundles still matched. By the same letter they must lose at most
+.02: the protocol costs what nobody has earned, and no one else. `models=only` runs nothing else.
+`json=FILE` keeps all figures, `write=yes` writes the section of docs/benchmarks.md. Exits 1 on a
+missed bound.
 """
 
 import json
@@ -50,15 +52,18 @@ BEFORE: Mapping[str, tuple[float, float | None]] = {
     "unseen extraction llama-4-maverick": (0.068, 0.091),
     "unseen extraction qwen3-max": (0.247, 0.263),
 }
-"""Headlines of recorded outputs by commit 2e8c846, under the letter `old`: bundles were `narrower`, and matched.
+"""Headlines of recorded outputs by commit 2e8c846, under the letter `old`: bundles were `narrower`,
+and matched.
 
-The second is of sessions alone whose user writes English, which is all that the letter `new` can check.
+The second is of sessions alone whose user writes English, which is all that the letter `new` can
+check.
 """
 AT_ONCE = 2
 LEXICAL = "lexical"
 """The embedded judge, in the place of a letter."""
 PROMISED = ("new", "broken")
-"""Letters under which bounds are promised: `weak` shows what the protocol stops without the judge."""
+"""Letters under which bounds are promised: `weak` shows what the protocol stops without the judge.
+"""
 
 
 @dataclass(frozen=True)
@@ -90,20 +95,28 @@ class Runner:
         self.folder, self.url = folder, url
 
     def run(self, job: Job) -> list[Score]:
-        """Run attacks: every sample stands in the data once for each, under an id that begins with its number."""
+        """Run attacks: every sample stands in the data once for each, under an id that begins with
+        its number.
+        """
         name = f"{job.data}-{job.task}-{job.letter}"
         answers = self.folder / f"{name}.jsonl"
         with answers.open("w", encoding="utf-8") as file:
             for track in _tracks(job.source, job.task):
                 self._write(job, track, self.folder / f"{name}-data" / "dev" / track, file)
-        done = self.command(job.task, f"predictions:{answers}", self.folder / f"{name}-data", job.letter, name)
+        done = self.command(
+            job.task, f"predictions:{answers}", self.folder / f"{name}-data", job.letter, name
+        )
         return list(_scores(job, done))
 
     def _write(self, job: Job, track: str, folder: Path, answers: TextIO) -> None:
         folder.mkdir(parents=True)
         inputs, golds = (_rows(job.source / "dev" / track / name) for name in FILES)
         for name, rows in zip(FILES, (inputs, golds), strict=True):
-            copied = ({**row, "benchmark_id": _id(n, row)} for n, _ in enumerate(job.attacks) for row in rows)
+            copied = (
+                {**row, "benchmark_id": _id(n, row)}
+                for n, _ in enumerate(job.attacks)
+                for row in rows
+            )
             (folder / name).write_text("".join(map(_line, copied)), "utf-8")
         task = next(one for one in _tasks(job.task) if one.track == track)
         for number, attack in enumerate(job.attacks):
@@ -117,8 +130,19 @@ class Runner:
         Raises:
             RuntimeError: If it fails otherwise than by too many failed answers.
         """
-        judge = (f"judge=openai/{letter}", f"judge_api_base={self.url}") if letter != LEXICAL else ("judge=lexical",)
-        words = (f"task={task}", f"model={model}", *judge, f"data={source}", "split=dev", f"out={out}")
+        judge = (
+            (f"judge=openai/{letter}", f"judge_api_base={self.url}")
+            if letter != LEXICAL
+            else ("judge=lexical",)
+        )
+        words = (
+            f"task={task}",
+            f"model={model}",
+            *judge,
+            f"data={source}",
+            "split=dev",
+            f"out={out}",
+        )
         started = start(self.folder, "run", *words, OPENAI_API_KEY="sk-loopback-attacks")
         done = finish(started, timeout=1_800)
         if done.returncode not in (0, 1) or not (self.folder / out / "summary.json").is_file():
@@ -156,7 +180,9 @@ def _answers(attack: Attack, task: Any, row: Row, gold: Row) -> Iterator[Row]:
         if attack.task == "utilization":
             yield {"benchmark_id": name, "answer": made}
         else:
-            items = [memory(value, number) for number, value in enumerate(made[:MOST_ITEMS], start=1)]
+            items = [
+                memory(value, number) for number, value in enumerate(made[:MOST_ITEMS], start=1)
+            ]
             yield {"benchmark_id": name, "memory_items": items}
 
 
@@ -173,9 +199,15 @@ def _scores(job: Job, out: Path) -> Iterator[Score]:
         of.setdefault((number, row["track"]), []).append(row["scores"])
     for (number, _), rows in sorted(of.items()):
         figures = _means(rows)
-        heads = [HEADLINE[job.task]] if job.task in HEADLINE else [n for n in UTILIZATION if n in figures]
+        heads = (
+            [HEADLINE[job.task]]
+            if job.task in HEADLINE
+            else [n for n in UTILIZATION if n in figures]
+        )
         for head in heads:
-            yield Score(job.data, job.letter, job.attacks[number], figures[head], {**figures, "of": head})
+            yield Score(
+                job.data, job.letter, job.attacks[number], figures[head], {**figures, "of": head}
+            )
 
 
 def _means(rows: Sequence[Row]) -> dict[str, Any]:
@@ -184,12 +216,19 @@ def _means(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def limit_of(score: Score, scores: Sequence[Score]) -> float | None:
-    """Return the most that an attack may reach beside the other scores; None where nothing is promised."""
+    """Return the most that an attack may reach beside the other scores.
+
+    None where nothing is promised.
+    """
     of = score.more["of"]
 
     def beside(other: str) -> float:
         same = (score.data, score.letter, score.attack.task, of, other)
-        return next(s.value for s in scores if (s.data, s.letter, s.attack.task, s.more["of"], s.attack.name) == same)
+        return next(
+            s.value
+            for s in scores
+            if (s.data, s.letter, s.attack.task, s.more["of"], s.attack.name) == same
+        )
 
     if score.attack.limit == "generic" and of not in ("vra", "cf"):
         return None
@@ -207,7 +246,9 @@ class Promise:
 
 
 def promises(scores: Sequence[Score]) -> Iterator[Promise]:
-    """Yield what is promised of every attack, and of the free figure of utilization where there is one."""
+    """Yield what is promised of every attack, and of the free figure of utilization where there is
+    one.
+    """
     for score in scores:
         if score.letter not in PROMISED:
             continue
@@ -218,7 +259,9 @@ def promises(scores: Sequence[Score]) -> Iterator[Promise]:
             family = f"{task}, {where}: {FAMILIES[score.attack.limit]}"
             yield _promise(family, title, limit, score.value)
         if score.attack.limit == "generic" and "grounding" in score.more:
-            yield _promise(f"{task}, {where}: grounding", f"grounding: {title}", NEAR, score.more["grounding"])
+            yield _promise(
+                f"{task}, {where}: grounding", f"grounding: {title}", NEAR, score.more["grounding"]
+            )
 
 
 def _promise(family: str, title: str, limit: float, value: float) -> Promise:
@@ -267,7 +310,11 @@ def chosen(words: Mapping[str, str]) -> list[Attack]:
 
 def _floors(task: str) -> Iterator[Attack]:
     names = dict.fromkeys(name for one in _tasks(task) for name in floor_systems(one))
-    limits = {"floor/content-free-fluent": "floor", "floor/parrot": "generic", "floor/refusal": "generic"}
+    limits = {
+        "floor/content-free-fluent": "floor",
+        "floor/parrot": "generic",
+        "floor/refusal": "generic",
+    }
     for name in names:
         yield Attack(name, task, None, limits.get(name, ""), name)
 
@@ -293,12 +340,20 @@ def everything(words: Mapping[str, str], runner: Runner) -> list[Score]:
 
 
 def models(runner: Runner, letters: Sequence[str], folder: Path) -> list[Score]:
-    """Judge the recorded outputs of real models: those of the sample, and of the sessions that it has not."""
+    """Judge the recorded outputs of real models: those of the sample, and of the sessions that it
+    has not.
+    """
     sample = sample_folder()
     if sample is None:
         return []
     recorded = [
-        ("sample", sample / "benchmark_data", task, sample / "recorded" / track / "records.jsonl", "recorded")
+        (
+            "sample",
+            sample / "benchmark_data",
+            task,
+            sample / "recorded" / track / "records.jsonl",
+            "recorded",
+        )
         for track, task in (("task1", "extraction"), ("task2", "update"))
     ]
     full = sample.parent / "alpsbench_full"
@@ -318,12 +373,22 @@ def _recorded(runner: Runner, letter: str, job: tuple[str, Path, str, Path, str]
     inputs = _rows(source / "dev" / _tracks(source, task)[0] / FILES[0])
     known = {row["benchmark_id"]: row for row in inputs}
     kept = runner.folder / f"{out}.jsonl"
-    kept.write_text("".join(_line(row) for row in _rows(records) if row["benchmark_id"] in known), "utf-8")
-    scores = _rows(runner.command(task, f"predictions:{kept}", source, letter, out) / "scores.jsonl")
+    kept.write_text(
+        "".join(_line(row) for row in _rows(records) if row["benchmark_id"] in known), "utf-8"
+    )
+    scores = _rows(
+        runner.command(task, f"predictions:{kept}", source, letter, out) / "scores.jsonl"
+    )
     in_english = [row for row in scores if _is_english(known[row["benchmark_id"]])]
     figures = _means([row["scores"] for row in scores])
     english = _means([row["scores"] for row in in_english])[HEADLINE[task]]
-    more = {**figures, "of": HEADLINE[task], "english": english, "in_english": len(in_english), "n": len(scores)}
+    more = {
+        **figures,
+        "of": HEADLINE[task],
+        "english": english,
+        "in_english": len(in_english),
+        "n": len(scores),
+    }
     attack = Attack(f"model {name}", task, None, "", "recorded")
     return Score(data, letter, attack, figures[HEADLINE[task]], more)
 
@@ -338,7 +403,9 @@ def _is_english(row: Row) -> bool:
 
 def _unseen_sessions(full: Path, sample: Path, folder: Path) -> Path:
     """Write the sessions of task 1 that are not in the sample as a data folder of their own."""
-    own = {row["session_id"] for row in _rows(sample / "benchmark_data" / "dev" / "task1" / FILES[0])}
+    own = {
+        row["session_id"] for row in _rows(sample / "benchmark_data" / "dev" / "task1" / FILES[0])
+    }
     target = folder / "unseen"
     (target / "dev" / "task1").mkdir(parents=True)
     for name in FILES:
@@ -349,10 +416,11 @@ def _unseen_sessions(full: Path, sample: Path, folder: Path) -> Path:
 
 
 def losses(scores: Sequence[Score]) -> Iterator[Bound]:
-    """Yield what recorded models have lost against `BEFORE`: promised by the same letter, shown by the new one.
+    """Yield what recorded models have lost against `BEFORE`: promised by the same letter, shown by
+    the new one.
 
-    What the new letter takes is the price of a definition: real models bundle, too, and words can't tell a paraphrase
-    from an invention.
+    What the new letter takes is the price of a definition: real models bundle, too, and words can't
+    tell a paraphrase from an invention.
     """
     for score in scores:
         name = f"{score.data} {score.attack.task} {score.attack.name.removeprefix('model ')}"
@@ -365,7 +433,9 @@ def losses(scores: Sequence[Score]) -> Iterator[Bound]:
                 title = f"{name}, {score.more['in_english']} sessions in English, new"
             bar = f"≤ {LOST} lost" if score.letter == "old" else "shown"
             held = score.letter != "old" or before - now <= LOST + 1e-9
-            yield Bound(f"{title}: {before:.3f} before", bar, f"{now:.3f}, {before - now:+.3f} lost", held)
+            yield Bound(
+                f"{title}: {before:.3f} before", bar, f"{now:.3f}, {before - now:+.3f} lost", held
+            )
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -377,7 +447,9 @@ def table(scores: Sequence[Score]) -> str:
         held = ("met" if score.value <= (limit or 0) + 1e-9 else "MISSED") if promised else ""
         shown = "" if limit is None else f"{limit:.3f}"
         of = str(score.more["of"])
-        rows.append((score.attack.name, score.data, of, score.letter, f"{score.value:.3f}", shown, held))
+        rows.append(
+            (score.attack.name, score.data, of, score.letter, f"{score.value:.3f}", shown, held)
+        )
     return terminal(rows)
 
 
@@ -388,7 +460,9 @@ letter; `bench/obedient.py` publishes its rules, which read words and not meanin
 alone, but for those that begin with gold. Of each family of attacks the one is shown that comes nearest to its bound;
 the command prints all. Recorded outputs of real models are held against what they had when bundles still matched."""
     promised = [*worst(scores), *losses(recorded)]
-    return Section("attacks", "Attacks", text, promised, "python bench/attacks.py models=yes write=yes")
+    return Section(
+        "attacks", "Attacks", text, promised, "python bench/attacks.py models=yes write=yes"
+    )
 
 
 def main() -> int:
@@ -411,7 +485,9 @@ def main() -> int:
     print(table([*scores, *recorded]))
     print(*missed(promised) or ["Every bound is held."], sep="\n")
     if words.get("json"):
-        Path(words["json"]).write_text(json.dumps([_figures(one) for one in (*scores, *recorded)], indent=1), "utf-8")
+        Path(words["json"]).write_text(
+            json.dumps([_figures(one) for one in (*scores, *recorded)], indent=1), "utf-8"
+        )
     if words.get("write"):
         write_section(section(scores, recorded))
     return 1 if missed(promised) else 0
@@ -419,7 +495,12 @@ def main() -> int:
 
 def _figures(score: Score) -> Row:
     kept = {name: value for name, value in score.more.items() if name != "of"}
-    labels = {"attack": score.attack.name, "task": score.attack.task, "data": score.data, "letter": score.letter}
+    labels = {
+        "attack": score.attack.name,
+        "task": score.attack.task,
+        "data": score.data,
+        "letter": score.letter,
+    }
     return {**labels, "metric": score.more["of"], "value": score.value, "scores": kept}
 
 

@@ -1,4 +1,6 @@
-"""Break files as careless hands, other programs and strangers do: by value where they are JSON, else by byte."""
+"""Break files as careless hands, other programs and strangers do: by value where they are JSON,
+else by byte.
+"""
 
 import copy
 import json
@@ -16,12 +18,58 @@ from alps.tasks import Task, load_tracks
 Files = dict[str, bytes]
 
 ROWS = 2
-"""Rows of a real file that are mutated: the smallest ones, so that many inputs fit into a minute."""
+"""Rows of a real file that are mutated: the smallest ones, so that many inputs fit into a minute.
+"""
 RAW = (
-    *("null", "true", "false", "0", "-1", "1", "2", "0.5", "1e400", "-1e400", "NaN", "Infinity", "-0.0", "1e-400"),
-    *("1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 5_000, '""', '" "', '"0"', '"ok"', '"a\\nb"', '"\\u0000"'),
-    *('"\\ud83d"', '"a\\udc00b"', '"\\u202e"', '"\ufeffx"', '"é 🌶 成都"', '"[bold red]x"', '"\\u001b[2J"', "[]", "{}"),
-    *("[null]", "[[]]", "[{}]", '[""]', "[1,2]", '{"value":null}', '{"a":1,"a":2}', '{"id":[]}', '"../../x"'),
+    *(
+        "null",
+        "true",
+        "false",
+        "0",
+        "-1",
+        "1",
+        "2",
+        "0.5",
+        "1e400",
+        "-1e400",
+        "NaN",
+        "Infinity",
+        "-0.0",
+        "1e-400",
+    ),
+    *(
+        "1" + "0" * 400,
+        "-1" + "0" * 400,
+        "1" + "0" * 5_000,
+        '""',
+        '" "',
+        '"0"',
+        '"ok"',
+        '"a\\nb"',
+        '"\\u0000"',
+    ),
+    *(
+        '"\\ud83d"',
+        '"a\\udc00b"',
+        '"\\u202e"',
+        '"\ufeffx"',
+        '"é 🌶 成都"',
+        '"[bold red]x"',
+        '"\\u001b[2J"',
+        "[]",
+        "{}",
+    ),
+    *(
+        "[null]",
+        "[[]]",
+        "[{}]",
+        '[""]',
+        "[1,2]",
+        '{"value":null}',
+        '{"a":1,"a":2}',
+        '{"id":[]}',
+        '"../../x"',
+    ),
     *(
         "[" * 40 + "]" * 40,
         '{"a":' * 30 + "1" + "}" * 30,
@@ -33,8 +81,34 @@ RAW = (
 )
 """JSON, some of it only as Python reads it, that stands where something else should."""
 BYTES = (
-    *(b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\n\n", b"{", b"}", b"[", b"]", b'"', b"\\", b"\\u", b","),
-    *(b"\xed\xa0\x80", b"\xc3", b"1e999", b"9" * 400, b"null", b"=", b"#", b"- ", b"\x1b[2J", b"[" * 2_000),
+    *(
+        b"\x00",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"\r\n",
+        b"\n",
+        b"\n\n",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b'"',
+        b"\\",
+        b"\\u",
+        b",",
+    ),
+    *(
+        b"\xed\xa0\x80",
+        b"\xc3",
+        b"1e999",
+        b"9" * 400,
+        b"null",
+        b"=",
+        b"#",
+        b"- ",
+        b"\x1b[2J",
+        b"[" * 2_000,
+    ),
 )
 MARK = "\ue000fuzz{}\ue001"
 
@@ -70,7 +144,9 @@ def _by_value(draw: random.Random, data: bytes) -> bytes:
     for number, raw in enumerate(raws):
         mark = MARK.format(number)
         text = text.replace(f'"{mark}"', raw).replace(json.dumps(mark), raw)
-    lines[place] = text.encode("utf-8", "surrogatepass") + (b"\n" if lines[place].endswith(b"\n") else b"")
+    lines[place] = text.encode("utf-8", "surrogatepass") + (
+        b"\n" if lines[place].endswith(b"\n") else b""
+    )
     return b"".join(lines)
 
 
@@ -105,7 +181,9 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _by_byte(draw: random.Random, data: bytes) -> bytes:
-    """Flip, cut, insert, repeat or leave out bytes, change line ends, or make up something else altogether."""
+    """Flip, cut, insert, repeat or leave out bytes, change line ends, or make up something else
+    altogether.
+    """
     at, short = draw.randint(0, len(data)), draw.randint(1, 60)
     ways = (
         lambda: data[:at],
@@ -120,7 +198,24 @@ def _by_byte(draw: random.Random, data: bytes) -> bytes:
     return draw.choice(ways)()
 
 
-WORDS = ("", " ", "=", "==", "a=b=c", "\ud800", "\x00", "x" * 5_000, "١٢", "1e400", "-1", "nan", "inf", "5%", "%", "~x")
+WORDS = (
+    "",
+    " ",
+    "=",
+    "==",
+    "a=b=c",
+    "\ud800",
+    "\x00",
+    "x" * 5_000,
+    "١٢",
+    "1e400",
+    "-1",
+    "nan",
+    "inf",
+    "5%",
+    "%",
+    "~x",
+)
 
 
 @cache
@@ -135,20 +230,31 @@ def real_track(name: str) -> Files:
     task = tracks()[name]
     if task.pool_size is not None:
         assert isinstance(split, Split)
-        pairs = [(row, gold or {}) for row, gold in islice(PoolSource(split, seed=0).rows(task.pool_size), 1)]
+        pairs = [
+            (row, gold or {})
+            for row, gold in islice(PoolSource(split, seed=0).rows(task.pool_size), 1)
+        ]
     else:
         pairs = [(pair.input, pair.gold or {}) for pair in read_track(split.track(task.place))]
         pairs = sorted(pairs, key=lambda pair: len(str(pair)))[:ROWS]
-    return {INPUT: b"".join(dump(row) for row, _ in pairs), GOLD: b"".join(dump(gold) for _, gold in pairs)}
+    return {
+        INPUT: b"".join(dump(row) for row, _ in pairs),
+        GOLD: b"".join(dump(gold) for _, gold in pairs),
+    }
 
 
-PRICES = {"prices.toml": b'["openai/my-model"]\ninput = 0.40\noutput = 1.60\nmax_output_tokens = 8192\n'}
+PRICES = {
+    "prices.toml": b'["openai/my-model"]\ninput = 0.40\noutput = 1.60\nmax_output_tokens = 8192\n'
+}
 
 
 def label_folders() -> tuple[Files, ...]:
     """Give folders on a scale of two values and on one of five, with everything that may lie there."""
     found = []
-    for rubric, scale, marks in (("pa", {"kind": "nominal", "values": [0, 1]}, (0, 1, 1)), ("tone", _FIVE, (1, 3, 5))):
+    for rubric, scale, marks in (
+        ("pa", {"kind": "nominal", "values": [0, 1]}, (0, 1, 1)),
+        ("tone", _FIVE, (1, 3, 5)),
+    ):
         names = [f"i{number}" for number in range(len(marks))]
         items = [
             {
@@ -162,11 +268,22 @@ def label_folders() -> tuple[Files, ...]:
             for name in names
         ]
         labels = [
-            {"item_id": n, "annotator": who, "label": m} for n, m in zip(names, marks, strict=True) for who in "ab"
+            {"item_id": n, "annotator": who, "label": m}
+            for n, m in zip(names, marks, strict=True)
+            for who in "ab"
         ]
-        verdicts = [{"item_id": n, "judge": "j", "verdict": m, "draws": [m]} for n, m in zip(names, marks, strict=True)]
+        verdicts = [
+            {"item_id": n, "judge": "j", "verdict": m, "draws": [m]}
+            for n, m in zip(names, marks, strict=True)
+        ]
         crowd = [{"item_id": names[0], "annotator": "crowd", "mean": 1.0}]
-        drawn = {"drawn": 3, "random": True, "track": "task1", "population": 9, "predictions": "0" * 64}
+        drawn = {
+            "drawn": 3,
+            "random": True,
+            "track": "task1",
+            "population": 9,
+            "predictions": "0" * 64,
+        }
         tables: dict[str, list[dict[str, Any]]] = {
             "items": items,
             "labels": labels,
@@ -174,9 +291,18 @@ def label_folders() -> tuple[Files, ...]:
             "crowd": crowd,
         }
         files = {f"{name}.jsonl": b"".join(map(dump, rows)) for name, rows in tables.items()}
-        people = {"guidelines": "Be kind.", "annotators": {"a": {"kind": "person", "blind": True, "how": None}}}
-        objects = {"scale": {rubric: scale}, "people": people, "sample": {"rubrics": {rubric: drawn}}}
-        found.append(files | {f"{name}.json": json.dumps(node).encode() for name, node in objects.items()})
+        people = {
+            "guidelines": "Be kind.",
+            "annotators": {"a": {"kind": "person", "blind": True, "how": None}},
+        }
+        objects = {
+            "scale": {rubric: scale},
+            "people": people,
+            "sample": {"rubrics": {rubric: drawn}},
+        }
+        found.append(
+            files | {f"{name}.json": json.dumps(node).encode() for name, node in objects.items()}
+        )
     return tuple(found)
 
 
@@ -186,9 +312,26 @@ _FIVE = {"kind": "ordinal", "values": [1, 2, 3, 4, 5], "positive": [4, 5]}
 def public_sets() -> tuple[Files, ...]:
     """Give a few rows in the form of each public set that can be imported."""
     human = {"annotator1": 1, "annotator2": 0, "annotator3": None, "adjudicated": 1}
-    openqa = {"row": 1, "question_id": "q1", "question": "Who?", "gold_answers": ["She"], "candidate": "Her"}
-    openqa |= {"human": human, "judges": {"gpt": 1}, "judge_raw": {"gpt": "yes", "gpt_p_equiv_max": 0.9}}
-    bar = {"subset": "Natural", "i": 3, "input": "Say hi", "output_1": "hi", "output_2": "no", "label": 1}
+    openqa = {
+        "row": 1,
+        "question_id": "q1",
+        "question": "Who?",
+        "gold_answers": ["She"],
+        "candidate": "Her",
+    }
+    openqa |= {
+        "human": human,
+        "judges": {"gpt": 1},
+        "judge_raw": {"gpt": "yes", "gpt_p_equiv_max": 0.9},
+    }
+    bar = {
+        "subset": "Natural",
+        "i": 3,
+        "input": "Say hi",
+        "output_1": "hi",
+        "output_2": "no",
+        "label": 1,
+    }
     columns = "dataset,dimension,conversation_id,rater,rater_kind,scale_min,scale_max,rating"
     rates = ("expert1,human_expert,1,5,4", "crowd,human_crowd_mean,1,5,3.5", "llm,llm,1,5,2")
     table = "\n".join((columns, *(f"Lend an Ear,warmth,c1,{rate}" for rate in rates)))
@@ -200,39 +343,79 @@ def public_sets() -> tuple[Files, ...]:
 
 
 def record(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what the authors' judge would leave of an answer: reviews of memories, or the mark of a text."""
+    """Give what the authors' judge would leave of an answer: reviews of memories, or the mark of a
+    text.
+    """
     if "answer" in answer:
         output = {"responses": [{"query_id": "q", "response": answer["answer"]}]}
-        return {"model_output": output, "judge_output": [{"score": 1, "reason": "r", "response": answer["answer"]}]}
+        return {
+            "model_output": output,
+            "judge_output": [{"score": 1, "reason": "r", "response": answer["answer"]}],
+        }
     memory_id = answer["memory_items"][0]["memory_id"] if answer.get("memory_items") else "m1"
-    review = {"gold_id": "m1", "pred_id": memory_id, "error_type": "VALUE_DRIFT", "severity": 0.5, "rationale": "r"}
-    missing, extra = {"should_have_extracted": True, "severity": 1}, {"hallucinated": True, "severity": 0.2}
+    review = {
+        "gold_id": "m1",
+        "pred_id": memory_id,
+        "error_type": "VALUE_DRIFT",
+        "severity": 0.5,
+        "rationale": "r",
+    }
+    missing, extra = (
+        {"should_have_extracted": True, "severity": 1},
+        {"hallucinated": True, "severity": 0.2},
+    )
     reviews = {"pair_reviews": [review], "missing_reviews": [missing], "extra_reviews": [extra]}
-    return {"model_output": {"memory_items": answer.get("memory_items", [])}, "judge_output": reviews}
+    return {
+        "model_output": {"memory_items": answer.get("memory_items", [])},
+        "judge_output": reviews,
+    }
 
 
 def predictions(name: str, answer: dict[str, Any], ids: list[str]) -> tuple[Files, ...]:
-    """Give rows of a run, rows as the release's tools exchange them, and records as the authors keep them."""
-    own = [{"benchmark_id": about, "track": name, "outcome": "ok", "prediction": answer, "raw": None} for about in ids]
+    """Give rows of a run, rows as the release's tools exchange them, and records as the authors
+    keep them.
+    """
+    own = [
+        {"benchmark_id": about, "track": name, "outcome": "ok", "prediction": answer, "raw": None}
+        for about in ids
+    ]
     exchanged = [{"benchmark_id": about, **answer} for about in ids]
     output = {"parsed_response": answer} if "memory_items" not in answer else answer
-    said = {"responses": [{"query_id": "q", "response": "Certainly."}]} if name.startswith("task4") else output
+    said = (
+        {"responses": [{"query_id": "q", "response": "Certainly."}]}
+        if name.startswith("task4")
+        else output
+    )
     theirs = [{"benchmark_id": about, "model_output": said} for about in ids[:1]]
-    return tuple({"predictions.jsonl": b"".join(map(dump, rows))} for rows in (own, exchanged, theirs))
+    return tuple(
+        {"predictions.jsonl": b"".join(map(dump, rows))} for rows in (own, exchanged, theirs)
+    )
 
 
 def replies() -> tuple[Files, ...]:
     """Give replies to every task and to the judges' questions, bare, in fences and amid prose."""
-    memory = {"value": "Keeps bees", "type": "direct", "label": "Possessions/Pet", "evidence": {"text": "my bees"}}
+    memory = {
+        "value": "Keeps bees",
+        "type": "direct",
+        "label": "Possessions/Pet",
+        "evidence": {"text": "my bees"},
+    }
     update = {**memory, "action": "modify", "replaces": "m1", "confidence": 0.9}
     pair = {"reason": "the same", "gold": "g1", "predicted": "p1", "relation": "same"}
     bodies = (
         *({"memory_items": [memory, update]}, {"pairs": [pair, {**pair, "gold": "g2"}]}),
-        *({"reason": "r", "verdict": "met"}, {"reason": "r", "resonation": 3, "expression": 1, "reception": 5}),
+        *(
+            {"reason": "r", "verdict": "met"},
+            {"reason": "r", "resonation": 3, "expression": 1, "reception": 5},
+        ),
         {"selected_memory_id": "c001", "answer": "Yes.", "reason": "Because."},
     )
     shapes = ("{}", "```json\n{}\n```", "Here it is: {} Enjoy!", '"{}"')
-    return tuple({"reply.json": shape.replace("{}", json.dumps(body)).encode()} for body in bodies for shape in shapes)
+    return tuple(
+        {"reply.json": shape.replace("{}", json.dumps(body)).encode()}
+        for body in bodies
+        for shape in shapes
+    )
 
 
 def word_files() -> tuple[Files, ...]:
@@ -252,4 +435,7 @@ def word_files() -> tuple[Files, ...]:
 def configs() -> tuple[Files, ...]:
     """Give config files."""
     given = b'task = "extraction"\nmodel = "rules"\nlimit = 3\nmax_failures = 0.05\nextras = "none"\ndry_run = false\n'
-    return ({"alps.toml": given}, {"alps.toml": b'task = "all"\nmodel = """a\nb"""\nseed = 0x10\ntimeout = 1e2\n'})
+    return (
+        {"alps.toml": given},
+        {"alps.toml": b'task = "all"\nmodel = """a\nb"""\nseed = 0x10\ntimeout = 1e2\n'},
+    )

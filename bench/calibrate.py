@@ -1,10 +1,11 @@
 """Measure what calibrating a judge takes: python bench/calibrate.py [write=yes].
 
-Writes two label folders, 3,600 items under one binary rubric, and 1,200 under each of three rubrics, one of them
-ordinal; all with three people, an adjudicated label, a recorded judge, and clusters of four items. Prints wall seconds
-of `python -m alps calibrate`, three times, and its peak memory. Exits 1 where the best takes longer than the bound, a
-calibration fails or isn't done with 2,000 bootstrap draws, or a library was imported that it does not need;
-`write=yes` writes the section of docs/benchmarks.md.
+Writes two label folders, 3,600 items under one binary rubric, and 1,200 under each of three
+rubrics, one of them ordinal; all with three people, an adjudicated label, a recorded judge, and
+clusters of four items. Prints wall seconds of `python -m alps calibrate`, three times, and its peak
+memory. Exits 1 where the best takes longer than the bound, a calibration fails or isn't done with
+2,000 bootstrap draws, or a library was imported that it does not need; `write=yes` writes the
+section of docs/benchmarks.md.
 """
 
 import inspect
@@ -56,12 +57,18 @@ class Finished(NamedTuple):
 
 SCENARIOS = (
     Scenario("one binary rubric, 3,600 items", {"answer": BINARY}, 3_600),
-    Scenario("two binary and one ordinal rubric, 1,200 items each", {"a": BINARY, "b": BINARY, "tone": ORDINAL}, 1_200),
+    Scenario(
+        "two binary and one ordinal rubric, 1,200 items each",
+        {"a": BINARY, "b": BINARY, "tone": ORDINAL},
+        1_200,
+    ),
 )
 
 
 def write_folder(folder: Path, scenario: Scenario) -> None:
-    """Write a label folder whose people and judge are right most of the time, else off by one value."""
+    """Write a label folder whose people and judge are right most of the time, else off by one
+    value.
+    """
     chance = random.Random(0)
     items, labels, verdicts = [], [], []
     for rubric, scale in scenario.scales.items():
@@ -69,27 +76,52 @@ def write_folder(folder: Path, scenario: Scenario) -> None:
             name = f"{rubric}-{number}"
             truth = chance.choice(scale["values"])
             placed = {"system": chance.choice(SYSTEMS), "language": chance.choice(LANGUAGES)}
-            payload = {"question": f"What does user {number // CLUSTER} like?", "answer": f"Thing {number}."}
+            payload = {
+                "question": f"What does user {number // CLUSTER} like?",
+                "answer": f"Thing {number}.",
+            }
             cluster = f"user-{number // CLUSTER}"
-            items.append({"item_id": name, "rubric": rubric, "cluster": cluster, **placed, "payload": payload})
-            given = {who: _near(chance, truth, scale["values"], PEOPLE_RIGHT) for who in ("anna", "ben", "carla")}
+            items.append(
+                {
+                    "item_id": name,
+                    "rubric": rubric,
+                    "cluster": cluster,
+                    **placed,
+                    "payload": payload,
+                }
+            )
+            given = {
+                who: _near(chance, truth, scale["values"], PEOPLE_RIGHT)
+                for who in ("anna", "ben", "carla")
+            }
             given["adjudicated"] = truth
-            labels += [{"item_id": name, "annotator": who, "label": label} for who, label in given.items()]
+            labels += [
+                {"item_id": name, "annotator": who, "label": label} for who, label in given.items()
+            ]
             said = _near(chance, truth, scale["values"], JUDGE_RIGHT)
             verdict = None if chance.random() < JUDGE_SILENT else said
-            verdicts.append({"item_id": name, "judge": JUDGE, "verdict": verdict, "raw": f"I would say {said}."})
+            verdicts.append(
+                {"item_id": name, "judge": JUDGE, "verdict": verdict, "raw": f"I would say {said}."}
+            )
     folder.mkdir()
     for file, rows in (("items", items), ("labels", labels), ("verdicts", verdicts)):
         _write_rows(folder / f"{file}.jsonl", rows)
     (folder / "scale.json").write_text(json.dumps(scenario.scales), encoding="utf-8")
-    (folder / "people.json").write_text(json.dumps({"annotators": {"adjudicated": {"kind": "derived"}}}))
+    (folder / "people.json").write_text(
+        json.dumps({"annotators": {"adjudicated": {"kind": "derived"}}})
+    )
 
 
 def timed(words: Sequence[str], folder: Path) -> Finished:
-    """Run Python with `words` in `folder`; seconds are the clock's and the processor's, the memory its own."""
+    """Run Python with `words` in `folder`.
+
+    Seconds are the clock's and the processor's, the memory its own.
+    """
     with (folder / "complained").open("w+", encoding="utf-8") as complained:
         started = time.perf_counter()
-        process = subprocess.Popen([sys.executable, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=complained)
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=complained
+        )
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)  # nothing is left to wait for
@@ -100,7 +132,9 @@ def timed(words: Sequence[str], folder: Path) -> Finished:
 
 
 def measure(scenario: Scenario, number: int, folder: Path) -> tuple[list[Bound], list[str]]:
-    """Calibrate three times, and once to look at the modules; return the bounds and the row of the table.
+    """Calibrate three times, and once to look at the modules.
+
+    Return the bounds and the row of the table.
 
     Raises:
         SystemExit: If a calibration fails.
@@ -110,7 +144,9 @@ def measure(scenario: Scenario, number: int, folder: Path) -> tuple[list[Bound],
     runs = [timed(["-m", "alps", *words], folder) for _ in range(RUNS)]
     probe = timed(["-c", PROBE, *words], folder)
     if failed := [run for run in (*runs, probe) if run.code]:
-        sys.exit(f"{scenario.title}: exit {failed[0].code}: {_last_line(failed[0].complained.strip())}")
+        sys.exit(
+            f"{scenario.title}: exit {failed[0].code}: {_last_line(failed[0].complained.strip())}"
+        )
     imported = _last_line(probe.complained)
     best, peak = min(run.seconds for run in runs), max(run.megabytes for run in runs)
     # A busy machine moves the clock; the processor's seconds tell it from a slower calibration.
@@ -118,7 +154,9 @@ def measure(scenario: Scenario, number: int, folder: Path) -> tuple[list[Bound],
     every = " ".join(f"{run.seconds:.2f}" for run in runs)
     return [
         Bound(scenario.title, f"≤ {SECONDS:g} s", f"{best:.2f} s", best <= SECONDS),
-        Bound(f"{scenario.title}: of {', '.join(FORBIDDEN)}", "none", imported or "none", not imported),
+        Bound(
+            f"{scenario.title}: of {', '.join(FORBIDDEN)}", "none", imported or "none", not imported
+        ),
     ], [scenario.title, f"{best:.2f}", every, f"{computing:.2f}", f"{peak:.0f}"]
 
 
@@ -136,7 +174,14 @@ def section(bounds: list[Bound], cells: list[list[str]]) -> Section:
     text = f"""What `alps calibrate` takes, from the start of the command to its page: three people and an adjudicated
 label for every item, a recorded judge, and clusters of {CLUSTER} items. The best of {RUNS} runs, each a process of
 its own."""
-    return Section("calibrate", "Calibrating a judge", text, bounds, "python bench/calibrate.py write=yes", cells)
+    return Section(
+        "calibrate",
+        "Calibrating a judge",
+        text,
+        bounds,
+        "python bench/calibrate.py write=yes",
+        cells,
+    )
 
 
 def main() -> None:

@@ -1,21 +1,25 @@
-"""Simulate how often printed intervals hold the truth, and how often equal runs differ: python bench/coverage.py.
+"""Simulate how often printed intervals hold the truth, and how often equal runs differ: python
+bench/coverage.py.
 
     python bench/coverage.py [draws=N] [out=FILE] [write=yes]
 
-First what runs print: rates of .5 to .99, F1 resampled from recorded models (beside the checkout, or beside what
-`ALPS_SAMPLE` names), values with a mass at 0 or 1, marks of 1 to 5, ratios of sums and paired differences, on 8 to 300
-records, alone and in 5 to 40 sessions whose records correlate by 0 to .7. Prints how many 95 % intervals hold the
-truth, on average and in the worst setting, and how wide those of rates are beside Clopper and Pearson's at the
-effective number of records; then in how many tables of three equal runs `alps compare` would print a bold p.
+First what runs print: rates of .5 to .99, F1 resampled from recorded models (beside the checkout,
+or beside what `ALPS_SAMPLE` names), values with a mass at 0 or 1, marks of 1 to 5, ratios of sums
+and paired differences, on 8 to 300 records, alone and in 5 to 40 sessions whose records correlate
+by 0 to .7. Prints how many 95 % intervals hold the truth, on average and in the worst setting, and
+how wide those of rates are beside Clopper and Pearson's at the effective number of records; then in
+how many tables of three equal runs `alps compare` would print a bold p.
 
-Then corrected scores: for each setting and method, how often a 95 % interval covers the true rate, with the standard
-error of the simulation; the same among the intervals given; their mean width; how often the method gives none, which
-counts as a miss; and how often a value or bound is outside [0, 1]. Methods that runs don't use stand beside ours,
-marked `x`: the judge's rate as it is, a bootstrap of the labels alone, and PPI++ with the normal interval of its
-authors. A second table does the same where items come in clusters.
+Then corrected scores: for each setting and method, how often a 95 % interval covers the true rate,
+with the standard error of the simulation; the same among the intervals given; their mean width; how
+often the method gives none, which counts as a miss; and how often a value or bound is outside [0,
+1]. Methods that runs don't use stand beside ours, marked `x`: the judge's rate as it is, a
+bootstrap of the labels alone, and PPI++ with the normal interval of its authors. A second table
+does the same where items come in clusters.
 
-Exits 1 where one of our methods covers less often than the bounds say, is wider, or equal runs are told apart more
-often; `out` writes the figures as JSON, and `write=yes` the section of docs/benchmarks.md.
+Exits 1 where one of our methods covers less often than the bounds say, is wider, or equal runs are
+told apart more often; `out` writes the figures as JSON, and `write=yes` the section of
+docs/benchmarks.md.
 """
 
 import json
@@ -100,8 +104,9 @@ class Interval(NamedTuple):
 class Figures:
     """How a method did over all samples of a setting.
 
-    `error` is the standard error of `coverage`, `none` the share of samples without an interval, which count as not
-    covered; `given` is the coverage of the others and `width` their mean width, None where there are none.
+    `error` is the standard error of `coverage`, `none` the share of samples without an interval,
+    which count as not covered; `given` is the coverage of the others and `width` their mean width,
+    None where there are none.
     """
 
     coverage: float
@@ -125,8 +130,13 @@ def counted(generator: np.random.Generator, setting: Setting, count: int) -> Con
 
 
 def carried_over(generator: np.random.Generator, setting: Setting) -> Intervals:
-    """Correct by error rates that were measured elsewhere, at the same base rate; the two bad methods do, too."""
-    labelled, judged = (counted(generator, setting, size) for size in (setting.labelled, setting.judged))
+    """Correct by error rates that were measured elsewhere, at the same base rate.
+
+    The two bad methods do, too.
+    """
+    labelled, judged = (
+        counted(generator, setting, size) for size in (setting.labelled, setting.judged)
+    )
     positives = judged.tp + judged.fp
     raw = wilson(positives, setting.judged)
     return {
@@ -138,7 +148,9 @@ def carried_over(generator: np.random.Generator, setting: Setting) -> Intervals:
 
 def same_population(generator: np.random.Generator, setting: Setting) -> Intervals:
     """Correct by labels on a random sample of the items that the judge scored."""
-    cells, judged = (counted(generator, setting, size) for size in (setting.labelled, setting.judged))
+    cells, judged = (
+        counted(generator, setting, size) for size in (setting.labelled, setting.judged)
+    )
     counts = [cells.tp, cells.fn, cells.fp, cells.tn]
     people, judge = np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts)
     others = np.repeat([1.0, 0.0], [judged.tp + judged.fp, judged.fn + judged.tn])
@@ -150,12 +162,15 @@ def same_population(generator: np.random.Generator, setting: Setting) -> Interva
 
 
 def labels_alone(generator: np.random.Generator, rate: float, labelled: Confusion) -> Interval:
-    """Return the percentile interval over resampled labels, as if the judge's rate had no noise: too narrow.
+    """Return the percentile interval over resampled labels, as if the judge's rate had no noise:
+    too narrow.
 
     Resamples that lack a class, or in which the judge is no better than a guess, are left out.
     """
     cells = np.array([labelled.tp, labelled.fn, labelled.fp, labelled.tn])
-    tp, fn, fp, tn = generator.multinomial(labelled.n, cells / labelled.n, size=RESAMPLES).T.astype(np.float64)
+    tp, fn, fp, tn = generator.multinomial(labelled.n, cells / labelled.n, size=RESAMPLES).T.astype(
+        np.float64
+    )
     spared = ratio(tn, tn + fp)
     values = ratio(rate + spared - 1, ratio(tp, tp + fn) + spared - 1)
     values = values[~np.isnan(values)]
@@ -165,12 +180,15 @@ def labels_alone(generator: np.random.Generator, rate: float, labelled: Confusio
     return Interval(low, high, low < 0 or high > 1)
 
 
-def clustered_items(generator: np.random.Generator, setting: Setting, count: int) -> tuple[Flags, Flags, Names]:
+def clustered_items(
+    generator: np.random.Generator, setting: Setting, count: int
+) -> tuple[Flags, Flags, Names]:
     """Draw `count` items in clusters of five, with labels and verdicts.
 
-    Each cluster has a base rate, a sensitivity and a specificity of its own, drawn from beta distributions around those
-    of the setting; two items of a cluster correlate by 0.2 in each. Within a setting's truth they are independent of
-    each other, so that the judge's rates over all items are still those of the setting.
+    Each cluster has a base rate, a sensitivity and a specificity of its own, drawn from beta
+    distributions around those of the setting; two items of a cluster correlate by 0.2 in each.
+    Within a setting's truth they are independent of each other, so that the judge's rates over all
+    items are still those of the setting.
     """
     names = np.arange(count) // CLUSTER
     weight = 1 / TOGETHER - 1
@@ -190,22 +208,33 @@ def clustered(generator: np.random.Generator, setting: Setting) -> Intervals:
     truth, judge, names = clustered_items(generator, setting, setting.labelled)
     _, said, others = clustered_items(generator, setting, setting.judged)
     others += names[-1] + 1
-    by_name = clustered_rogan_gladen(said.tolist(), others.tolist(), truth.tolist(), judge.tolist(), names.tolist())
+    by_name = clustered_rogan_gladen(
+        said.tolist(), others.tolist(), truth.tolist(), judge.tolist(), names.tolist()
+    )
     alone = rogan_gladen(int(said.sum()), len(said), confusion(truth.tolist(), judge.tolist()))
     found = {"Rogan-Gladen": _interval(by_name), "x unclustered": _interval(alone)}
     everyone = clustered_items(generator, setting, setting.labelled + setting.judged)
     scattered = generator.permutation(len(everyone[0]))
-    for label, order in (("whole clusters", np.arange(len(scattered))), ("items anywhere", scattered)):
+    for label, order in (
+        ("whole clusters", np.arange(len(scattered))),
+        ("items anywhere", scattered),
+    ):
         chosen, rest = order[: setting.labelled], order[setting.labelled :]
         truth, said, names = everyone
         parts = [part.astype(np.float64) for part in (truth[chosen], said[chosen], said[rest])]
         groups = (names[chosen].tolist(), names[rest].tolist())
-        found[f"PPI++ score, {label}"] = _interval(ppi(parts[0], parts[1], parts[2], groups, interval="score"))
-        found[f"x unclustered, {label}"] = _interval(ppi(parts[0], parts[1], parts[2], interval="score"))
+        found[f"PPI++ score, {label}"] = _interval(
+            ppi(parts[0], parts[1], parts[2], groups, interval="score")
+        )
+        found[f"x unclustered, {label}"] = _interval(
+            ppi(parts[0], parts[1], parts[2], interval="score")
+        )
     return found
 
 
-def simulate(designs: Sequence[Design], setting: Setting, *, draws: int, seed: Sequence[int]) -> dict[str, Figures]:
+def simulate(
+    designs: Sequence[Design], setting: Setting, *, draws: int, seed: Sequence[int]
+) -> dict[str, Figures]:
     """Return the figures of every method of `designs`, over `draws` samples."""
     found: dict[str, list[Interval]] = {}
     for number, design in enumerate(designs):
@@ -216,7 +245,9 @@ def simulate(designs: Sequence[Design], setting: Setting, *, draws: int, seed: S
     return {method: figures(intervals, setting.theta) for method, intervals in found.items()}
 
 
-def simulate_all(designs: Sequence[Design], draws: int, *, part: int) -> dict[Setting, dict[str, Figures]]:
+def simulate_all(
+    designs: Sequence[Design], draws: int, *, part: int
+) -> dict[Setting, dict[str, Figures]]:
     """Return the figures of `designs` under every setting; `part` tells their random numbers apart."""
     return {
         setting: simulate(designs, setting, draws=draws, seed=[SEED, part, number])
@@ -242,16 +273,23 @@ def figures(intervals: Sequence[Interval], theta: float) -> Figures:
 def average(table: dict[Setting, dict[str, Figures]], method: str) -> tuple[float, float]:
     """Return the mean coverage of a method over the settings, and its standard error."""
     rows = [found[method] for found in table.values()]
-    return sum(row.coverage for row in rows) / len(rows), sqrt(sum(row.error**2 for row in rows)) / len(rows)
+    return sum(row.coverage for row in rows) / len(rows), sqrt(
+        sum(row.error**2 for row in rows)
+    ) / len(rows)
 
 
 def misses(table: dict[Setting, dict[str, Figures]]) -> list[str]:
-    """Name the settings where one of our methods covers less than the bounds, and the methods that do on average."""
+    """Name the settings where one of our methods covers less than the bounds, and the methods that
+    do on average.
+    """
     said = []
     for method in (method for method in next(iter(table.values())) if not method.startswith("x ")):
         rows = {setting: found[method] for setting, found in table.items()}
         low = {setting: row for setting, row in rows.items() if row.coverage < EACH}
-        said += [f"{method}: {row.coverage:.3f} (s.e. {row.error:.4f}) at {setting}" for setting, row in low.items()]
+        said += [
+            f"{method}: {row.coverage:.3f} (s.e. {row.error:.4f}) at {setting}"
+            for setting, row in low.items()
+        ]
         mean, error = average(table, method)
         if mean < AVERAGE:
             said.append(f"{method}: {mean:.3f} (s.e. {error:.4f}) on average")
@@ -264,7 +302,9 @@ def show(title: str, table: dict[Setting, dict[str, Figures]]) -> None:
     for setting, found in table.items():
         print(setting)
         for method, row in found.items():
-            given, width = ("    –" if figure is None else f"{figure:.3f}" for figure in (row.given, row.width))
+            given, width = (
+                "    –" if figure is None else f"{figure:.3f}" for figure in (row.given, row.width)
+            )
             print(
                 f"  {method:32}{row.coverage:6.3f}{row.error:7.4f}{given:>8}{width:>7}{row.none:8.2%}{row.outside:8.2%}"
             )
@@ -291,15 +331,24 @@ def bounds(table: dict[Setting, dict[str, Figures]]) -> list[Bound]:
         mean, error = average(table, method)
         measured = f"{mean:.3f} (s.e. {error:.4f})"
         found += [
-            Bound(f"{method}: covered in the worst setting", f"≥ {EACH}", f"{least:.3f}", least >= EACH),
+            Bound(
+                f"{method}: covered in the worst setting",
+                f"≥ {EACH}",
+                f"{least:.3f}",
+                least >= EACH,
+            ),
             Bound(f"{method}: covered on average", f"≥ {AVERAGE}", measured, mean >= AVERAGE),
         ]
     return found
 
 
-def section(parts: dict[str, dict[Setting, dict[str, Figures]]], printed: Printed, draws: int) -> Section:
+def section(
+    parts: dict[str, dict[Setting, dict[str, Figures]]], printed: Printed, draws: int
+) -> Section:
     """Return the section of the page."""
-    models = len({row.population for row in printed.of(OURS) if row.population.startswith("F1 of ")})
+    models = len(
+        {row.population for row in printed.of(OURS) if row.population.startswith("F1 of ")}
+    )
     text = f"""How many of the 95 % intervals that runs print hold the truth, over {draws:,} simulated samples of each
 setting: rates of .5 to .99, F1 resampled from {models} recorded models, masses at 0 or 1, marks of 1 to 5, ratios of
 sums and differences, on 8 to 300 records, alone and in 5, 11 or 40 sessions whose records correlate by 0, .3 or .7. The
@@ -311,9 +360,13 @@ not used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."""
     for method in dict.fromkeys(row.method for row in printed.outcomes):
         for kind in dict.fromkeys(row.kind for row in printed.of(method)):
             rows = printed.of(method, kind=kind)
-            error = sqrt(sum(row.covered * (1 - row.covered) / row.samples for row in rows)) / len(rows)
+            error = sqrt(sum(row.covered * (1 - row.covered) / row.samples for row in rows)) / len(
+                rows
+            )
             least = min(row.covered for row in rows)
-            cells.append([f"printed {kind}s", method, f"{covered(rows):.3f}", f"{error:.4f}", f"{least:.3f}"])
+            cells.append(
+                [f"printed {kind}s", method, f"{covered(rows):.3f}", f"{error:.4f}", f"{least:.3f}"]
+            )
     for items, table in parts.items():
         for method in next(iter(table.values())):
             mean, error = average(table, method)
@@ -321,7 +374,9 @@ not used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."""
             cells.append([items, method, f"{mean:.3f}", f"{error:.4f}", f"{least:.3f}"])
     promised = [*printed.bounds(), *bounds(parts["independent"])]
     command = f"python bench/coverage.py draws={draws} write=yes"
-    return Section("coverage", "Coverage of intervals", text, promised, command, cells, list(printed.notes))
+    return Section(
+        "coverage", "Coverage of intervals", text, promised, command, cells, list(printed.notes)
+    )
 
 
 def record(table: dict[Setting, dict[str, Figures]]) -> list[dict[str, object]]:
@@ -349,26 +404,44 @@ def main() -> None:
     together = simulate_all((clustered,), words.draws, part=1)
     print(f"How many of {words.draws:,} samples' 95 % intervals hold the true rate; x: not used\n")
     show("Independent items", alone)
-    show(f"Items in clusters of {CLUSTER}, correlated by {TOGETHER} in truth and in the judge's errors", together)
+    show(
+        f"Items in clusters of {CLUSTER}, correlated by {TOGETHER} in truth and in the judge's errors",
+        together,
+    )
     unkept = [bound.sentence for bound in printed.bounds() if not bound.held]
     say("Bounds for printed figures", unkept or ["kept"])
     missed, shown = misses(alone), misses(together)
-    say(f"Bounds for independent items, {EACH} in each setting and {AVERAGE} on average", missed or ["kept"])
+    say(
+        f"Bounds for independent items, {EACH} in each setting and {AVERAGE} on average",
+        missed or ["kept"],
+    )
     say("In clusters the same bounds, which decide nothing here, are missed by", shown or ["none"])
     print(f"{time.perf_counter() - started:.0f} s")
     if words.out:
-        rows = {"draws": words.draws, "seed": SEED, "independent": record(alone), "clustered": record(together)}
-        rows |= {"printed": [asdict(row) for row in outcomes], "tables": [asdict(row) for row in printed.alarms]}
+        rows = {
+            "draws": words.draws,
+            "seed": SEED,
+            "independent": record(alone),
+            "clustered": record(together),
+        }
+        rows |= {
+            "printed": [asdict(row) for row in outcomes],
+            "tables": [asdict(row) for row in printed.alarms],
+        }
         text = json.dumps({**rows, "missed": [*unkept, *missed]}, indent=2)
         Path(words.out).write_text(f"{text}\n", encoding="utf-8")
     if words.write:
-        write_section(section({"independent": alone, "in clusters": together}, printed, words.draws))
+        write_section(
+            section({"independent": alone, "in clusters": together}, printed, words.draws)
+        )
     if missed or unkept:
         sys.exit(1)
 
 
 def _alone(people: Floats, others: Floats) -> tuple[range, range]:
-    """Return clusters of one item each: the variance is then that of a sample, and quantiles are Student's."""
+    """Return clusters of one item each: the variance is then that of a sample, and quantiles are
+    Student's.
+    """
     return range(len(people)), range(len(people), len(people) + len(others))
 
 

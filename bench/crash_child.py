@@ -2,14 +2,16 @@
 
     python bench/crash_child.py SPEC [WORDS OF alps …]
 
-SPEC is JSON with `kind`, and what the kind needs; `n` counts from 1, `keep` is the part that reaches the disk:
+SPEC is JSON with `kind`, and what the kind needs; `n` counts from 1, `keep` is the part that
+reaches the disk:
 
 - `write` (file, n, keep): the n-th write to the file gets as far as `keep`, then `kill -9`;
-- `fsync` (file, n, keep): `kill -9` before the n-th fsync of the file, of whose last write `keep` is left, as after a
-  loss of power;
+- `fsync` (file, n, keep): `kill -9` before the n-th fsync of the file, of whose last write `keep`
+  is left, as after a loss of power;
 - `replace` (file, when): `kill -9` `before` or `after` the file is put in its place;
 - `flock` (when): `kill -9` before or after the run folder is locked;
-- `transaction` (n): `kill -9` in the transaction of the n-th reply of the cache, whose pages are on disk by then;
+- `transaction` (n): `kill -9` in the transaction of the n-th reply of the cache, whose pages are on
+    disk by then;
 - `frame` (n): the system ends the process within the write of that reply to the log of the cache;
 - `checkpoint` (n): the same, within the writing of the log of the cache into its database;
 - `clock` (jumps): from so many seconds after the start, the clock is so many seconds ahead.
@@ -116,7 +118,9 @@ def at_flock(spec: dict[str, Any]) -> None:
 
 
 def within(limit: int, statements: Callable[[], object]) -> NoReturn:
-    """Run statements in which a file would grow over `limit` bytes: the system writes up to there, and no further."""
+    """Run statements in which a file would grow over `limit` bytes: the system writes up to there,
+    and no further.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -144,11 +148,15 @@ class DyingConnection(sqlite3.Connection):
                 super().execute(statement, (f"committed {number}", "x" * PAGE))
             limit = os.path.getsize(path) + FILLERS // 2 * PAGE
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-            within(limit, lambda: super(DyingConnection, self).execute("PRAGMA wal_checkpoint(FULL)"))
+            within(
+                limit, lambda: super(DyingConnection, self).execute("PRAGMA wal_checkpoint(FULL)")
+            )
         return super().execute(statement, *values)
 
     def spill(self, statement: str, *values: Any) -> NoReturn:
-        """Write a transaction that is larger than what is kept in memory, and die before its commit."""
+        """Write a transaction that is larger than what is kept in memory, and die before its
+        commit.
+        """
         for pragma in ("PRAGMA cache_size=1", "BEGIN IMMEDIATE"):
             super().execute(pragma)
         super().execute(statement, *values)
@@ -165,7 +173,10 @@ def at_insertion(spec: dict[str, Any]) -> None:
 
 
 def with_clock(spec: dict[str, Any]) -> None:
-    """Let the clock of the wall jump; the monotonic clocks go on, as they do when somebody sets a clock."""
+    """Let the clock of the wall jump.
+
+    The monotonic clocks go on, as they do when somebody sets a clock.
+    """
     started, now, now_ns = time.perf_counter(), time.time, time.time_ns
 
     def ahead() -> float:

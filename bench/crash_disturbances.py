@@ -1,4 +1,6 @@
-"""Disturbances other than a kill: a full disk, a folder that can't be written, two processes, clocks, broken caches."""
+"""Disturbances other than a kill: a full disk, a folder that can't be written, two processes,
+clocks, broken caches.
+"""
 
 import itertools
 import json
@@ -31,12 +33,19 @@ class Run:
     asks: bool = False
 
     def ended(self, place: Place, said: str = "") -> list[str]:
-        """Run it to its end; return what is wrong. Where it has to say something, that is `said` on one line."""
+        """Run it to its end; return what is wrong.
+
+        Where it has to say something, that is `said` on one line.
+        """
         ended = finish(place.start(self.words))
         lines = ended.errors.splitlines()
         if said and ended.code == 0 and len(lines) == 1 and said in lines[0]:
             return self.compared(place)
-        return [ended.problem or f"it did not say {said!r}"] if ended.problem or said else self.compared(place)
+        return (
+            [ended.problem or f"it did not say {said!r}"]
+            if ended.problem or said
+            else self.compared(place)
+        )
 
     def compared(self, place: Place) -> list[str]:
         """Return in what it differs from the undisturbed one."""
@@ -97,7 +106,9 @@ def with_room(folder: Path) -> None:
 def full_run_folder(run: Run, place: Place, *, kilobytes: int) -> list[str]:
     """Fill the disk of the run folder, and make room again."""
     with small_disk(place.out, kilobytes):
-        return run.refused(place, "No space left", "make room") or (with_room(place.out) or run.ended(place))
+        return run.refused(place, "No space left", "make room") or (
+            with_room(place.out) or run.ended(place)
+        )
 
 
 def full_cache(run: Run, place: Place, *, kilobytes: int, said: str) -> list[str]:
@@ -128,7 +139,9 @@ def read_only_cache(run: Run, place: Place) -> list[str]:
 
 def kill_half_way(run: Run, place: Place) -> int:
     """Kill a run in the middle of its predictions; return which process it was."""
-    process = place.start(run.words, {"kind": "write", "file": "predictions.jsonl", "n": 5, "keep": 0.5})
+    process = place.start(
+        run.words, {"kind": "write", "file": "predictions.jsonl", "n": 5, "keep": 0.5}
+    )
     finish(process)
     return process.pid
 
@@ -151,13 +164,17 @@ def at_the_same_moment(run: Run, place: Place) -> list[str]:
     both = [finish(process) for process in [place.start(run.words) for _ in range(2)]]
     well = [ended for ended in both if not ended.problem]
     refused = [ended.refusal("in use by") for ended in both if ended.problem]
-    return [*filter(None, refused)] or ([] if well else ["neither was let in"]) or run.compared(place)
+    return (
+        [*filter(None, refused)] or ([] if well else ["neither was let in"]) or run.compared(place)
+    )
 
 
 def stale_lock(run: Run, place: Place) -> list[str]:
     """Kill a run, and let its number belong to another process that lives."""
     kill_half_way(run, place)
-    (place.out / ".lock").write_text(f"process {os.getpid()} on {os.uname().nodename}", encoding="utf-8")
+    (place.out / ".lock").write_text(
+        f"process {os.getpid()} on {os.uname().nodename}", encoding="utf-8"
+    )
     return run.ended(place)
 
 
@@ -189,19 +206,31 @@ def directory_for_cache(run: Run, place: Place) -> list[str]:
 
 
 def locked_cache(run: Run, place: Place, *, wal: bool) -> list[str]:
-    """Hold the cache for as long as the run takes: in its WAL mode, or as a program that knows no other."""
+    """Hold the cache for as long as the run takes: in its WAL mode, or as a program that knows no
+    other.
+    """
     (place.folder / "cache").mkdir()
-    other = sqlite3.connect(place.folder / "cache" / "replies.sqlite", isolation_level=None, check_same_thread=False)
+    other = sqlite3.connect(
+        place.folder / "cache" / "replies.sqlite", isolation_level=None, check_same_thread=False
+    )
     other.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
     other.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID")
     other.execute("BEGIN IMMEDIATE" if wal else "BEGIN EXCLUSIVE")
     started = time.monotonic()
     try:
-        found = run.ended(place, "could not be kept") if wal else run.refused(place, "locked", "set ALPS_CACHE")
+        found = (
+            run.ended(place, "could not be kept")
+            if wal
+            else run.refused(place, "locked", "set ALPS_CACHE")
+        )
     finally:
         other.close()
     taken = time.monotonic() - started
-    return found or ([] if wal else run.ended(place)) or ([f"took {taken:.0f} s"] if taken > BUSY_SECONDS else [])
+    return (
+        found
+        or ([] if wal else run.ended(place))
+        or ([f"took {taken:.0f} s"] if taken > BUSY_SECONDS else [])
+    )
 
 
 def garbage(path: Path) -> None:
@@ -225,7 +254,9 @@ def other_schema(path: Path) -> None:
     other.close()
 
 
-def disturbances(embedded: Run, asking: Run, scratch: Path) -> Iterator[tuple[str, Callable[[Place], list[str]]]]:
+def disturbances(
+    embedded: Run, asking: Run, scratch: Path
+) -> Iterator[tuple[str, Callable[[Place], list[str]]]]:
     """Yield what is done by name; those that need a mount only where one is possible."""
     if is_possible(scratch):
         for kilobytes in ROOMS:
@@ -235,12 +266,21 @@ def disturbances(embedded: Run, asking: Run, scratch: Path) -> Iterator[tuple[st
         yield "read-only run folder", partial(read_only_run_folder, embedded)
         yield "read-only cache", partial(read_only_cache, asking)
     yield "second process", partial(two_processes, embedded)
-    yield from itertools.repeat(("two at the same moment", partial(at_the_same_moment, embedded)), 3)
+    yield from itertools.repeat(
+        ("two at the same moment", partial(at_the_same_moment, embedded)), 3
+    )
     yield "stale lock, its number reused", partial(stale_lock, embedded)
     for run in (embedded, asking):
         yield "clock jumps", partial(jumping_clock, run)
-    for name, damage in (("garbage", garbage), ("cut in half", cut), ("another schema", other_schema)):
+    for name, damage in (
+        ("garbage", garbage),
+        ("cut in half", cut),
+        ("another schema", other_schema),
+    ):
         yield f"cache: {name}", partial(broken_cache, asking, damage=damage, said="put aside")
     yield "cache: a folder", partial(directory_for_cache, asking)
     for wal in (True, False):
-        yield f"cache: held by another{'' if wal else ', not in WAL mode'}", partial(locked_cache, asking, wal=wal)
+        yield (
+            f"cache: held by another{'' if wal else ', not in WAL mode'}",
+            partial(locked_cache, asking, wal=wal),
+        )

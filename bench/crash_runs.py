@@ -1,4 +1,6 @@
-"""What the benchmarks of crashes share: real runs that are started, killed, and compared with an undisturbed one."""
+"""What the benchmarks of crashes share: real runs that are started, killed, and compared with an
+undisturbed one.
+"""
 
 import json
 import os
@@ -45,7 +47,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class Calm:
-    """An undisturbed run: its folder, how many seconds it took, after how many it held its folder, and for how many."""
+    """An undisturbed run: its folder, how many seconds it took, after how many it held its folder,
+    and for how many.
+    """
 
     out: Path
     seconds: float
@@ -73,7 +77,11 @@ class Place:
     ) -> "subprocess.Popen[str]":
         """Start `alps run`, with the disturbance `spec` where one is given."""
         kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        own = {"ALPS_CACHE": str(self.folder / "cache"), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "80"}
+        own = {
+            "ALPS_CACHE": str(self.folder / "cache"),
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "COLUMNS": "80",
+        }
         command = ["-m", "alps"] if spec is None else [str(CHILD), json.dumps(spec)]
         out = [] if any(word.startswith("out=") for word in words) else [f"out={self.out}"]
         return subprocess.Popen(
@@ -98,10 +106,16 @@ class Ended:
     @property
     def problem(self) -> str:
         """What is wrong with the end of a run that should have ended well; empty where nothing is."""
-        return "" if (self.code, self.errors) == (0, "") else f"exit {self.code}: {self.errors.strip()[-200:]}"
+        return (
+            ""
+            if (self.code, self.errors) == (0, "")
+            else f"exit {self.code}: {self.errors.strip()[-200:]}"
+        )
 
     def refusal(self, *expected: str) -> str:
-        """Say what is wrong with a refusal that should be one line, exit 2, and hold what is expected."""
+        """Say what is wrong with a refusal that should be one line, exit 2, and hold what is
+        expected.
+        """
         lines = self.errors.splitlines()
         if self.code != 2 or len(lines) != 1 or self.output:
             return f"exit {self.code}, {len(lines)} lines: {self.errors.strip()[-200:]}"
@@ -124,7 +138,9 @@ def holds_a_lock(process: "subprocess.Popen[str]") -> bool:
     """Tell whether a process has locked its run folder, without touching the lock."""
     locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     return any(
-        words[1] == "FLOCK" and words[4] == str(process.pid) for words in map(str.split, locks) if "->" not in words
+        words[1] == "FLOCK" and words[4] == str(process.pid)
+        for words in map(str.split, locks)
+        if "->" not in words
     )
 
 
@@ -167,7 +183,9 @@ def undisturbed(setup: Setup, words: Sequence[str], place: Place) -> Calm:
 
 
 def figures(out: Path) -> Any:
-    """Return the summary of a run without what may differ: seconds, and how often was asked and what it cost."""
+    """Return the summary of a run without what may differ: seconds, and how often was asked and
+    what it cost.
+    """
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     summary.pop("calls")
     for track in summary["tracks"].values():
@@ -176,16 +194,25 @@ def figures(out: Path) -> Any:
 
 
 def differences(out: Path, calm: Path, *, manifest: bool = True) -> list[str]:
-    """Return in what a finished run differs from an undisturbed one; the manifest names the address that is asked."""
+    """Return in what a finished run differs from an undisturbed one.
+
+    The manifest names the address that is asked.
+    """
     names, others = ({path.name for path in folder.iterdir()} for folder in (out, calm))
     found = [f"{name}: only in one of the folders" for name in sorted(names ^ others)]
     same = (*JOURNALS, *(("manifest.json",) if manifest else ()))
-    found += [f"{name} differs" for name in same if (out / name).read_bytes() != (calm / name).read_bytes()]
+    found += [
+        f"{name} differs"
+        for name in same
+        if (out / name).read_bytes() != (calm / name).read_bytes()
+    ]
     return found + (["summary.json differs"] if figures(out) != figures(calm) else [])
 
 
 def stored(cache: Path, scratch: Path) -> tuple[int, str]:
-    """Return how many replies the cache holds after a kill, and what is wrong with it, looking at a copy of it."""
+    """Return how many replies the cache holds after a kill, and what is wrong with it, looking at a
+    copy of it.
+    """
     if not (cache / "replies.sqlite").exists():
         return 0, ""
     scratch.mkdir(exist_ok=True)
@@ -196,10 +223,16 @@ def stored(cache: Path, scratch: Path) -> tuple[int, str]:
             copy.write_bytes(part.read_bytes())
     database = sqlite3.connect(scratch / "replies.sqlite")
     try:
-        if not database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'replies'").fetchone()[0]:
+        if not database.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = 'replies'"
+        ).fetchone()[0]:
             return 0, ""
-        count = database.execute("SELECT count(*) FROM replies WHERE key NOT LIKE 'committed %'").fetchone()[0]
-        uncommitted = database.execute("SELECT count(*) FROM replies WHERE key LIKE 'never committed%'").fetchone()[0]
+        count = database.execute(
+            "SELECT count(*) FROM replies WHERE key NOT LIKE 'committed %'"
+        ).fetchone()[0]
+        uncommitted = database.execute(
+            "SELECT count(*) FROM replies WHERE key LIKE 'never committed%'"
+        ).fetchone()[0]
         sound = database.execute("PRAGMA integrity_check").fetchone()[0]
     finally:
         database.close()

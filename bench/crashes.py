@@ -1,11 +1,15 @@
-"""Kill real runs at random and at chosen moments, disturb them otherwise, and compare what comes of it.
+"""Kill real runs at random and at chosen moments, disturb them otherwise, and compare what comes of
+it.
 
-    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances] [only=NAME:NUMBER] [write=yes]
+    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances] [only=NAME:NUMBER]
+    [write=yes]
 
-A run is killed until that struck it in its folder five times, `kills` in all, and the same command run to its end after
-that: what it leaves must be that of a run that nobody disturbed. Prints a table, and of every failure the words that
-make it again (the moments of `kill -9` are drawn by the seed, and hang on the load besides). Exits 1 where a bound is
-missed. Needs Linux; some disturbances need root.
+A run is killed until that struck it in its folder five times, `kills` in all, and the same command
+run to its end after
+that: what it leaves must be that of a run that nobody disturbed. Prints a table, and of every
+    failure the words that
+make it again (the moments of `kill -9` are drawn by the seed, and hang on the load besides). Exits
+1 where a bound is missed. Needs Linux; some disturbances need root.
 """
 
 import math
@@ -66,7 +70,11 @@ class Found:
     failures: list[str] = field(default_factory=list)
 
     def __iadd__(self, other: "Found") -> "Found":
-        self.tries, self.held, self.runs = self.tries + other.tries, self.held + other.held, self.runs + other.runs
+        self.tries, self.held, self.runs = (
+            self.tries + other.tries,
+            self.held + other.held,
+            self.runs + other.runs,
+        )
         self.repeated, self.most = self.repeated + other.repeated, max(self.most, other.most)
         self.failures += other.failures
         return self
@@ -91,7 +99,12 @@ def asked_on(server: Server | None) -> tuple[str, ...]:
     if server is None:
         return ()
     model = ("model=openai/scripted", f"api_base={server.url}")
-    return (*model, "judge=openai/scripted-judge", f"judge_api_base={server.url}", "baseline_records=0")
+    return (
+        *model,
+        "judge=openai/scripted-judge",
+        f"judge_api_base={server.url}",
+        "baseline_records=0",
+    )
 
 
 def serving(setup: Setup) -> AbstractContextManager[Server | None]:
@@ -101,7 +114,10 @@ def serving(setup: Setup) -> AbstractContextManager[Server | None]:
 
 @dataclass
 class Sums:
-    """What the server has answered well, and what of it is in the cache; after a kill, the rest was under way."""
+    """What the server has answered well, and what of it is in the cache.
+
+    After a kill, the rest was under way.
+    """
 
     server: Server
     place: Place
@@ -109,7 +125,9 @@ class Sums:
     kept: int = 0
 
     def lost(self) -> tuple[int, str]:
-        """Return how many answers since the last look are not in the cache, and what is wrong with the cache."""
+        """Return how many answers since the last look are not in the cache, and what is wrong with
+        the cache.
+        """
         while (counts := self.server.counts())["under_way"]:
             time.sleep(0.01)
         answered = counts.get("well", 0)
@@ -126,7 +144,8 @@ class Sums:
 
 
 def killed_chain(setup: Setup, calm: Calm, place: Place, draw: random.Random) -> Found:
-    """Kill a run again and again until that struck it in its folder `KILLS` times, let it end, and compare.
+    """Kill a run again and again until that struck it in its folder `KILLS` times, let it end, and
+    compare.
 
     A run that came to its end before a kill is compared, too, and begins anew.
     """
@@ -155,7 +174,9 @@ def killed_chain(setup: Setup, calm: Calm, place: Place, draw: random.Random) ->
 
 
 def cost_of(sums: Sums | None) -> Found:
-    """Return what a kill cost: answers that had come and were not in the cache yet, where a server is asked."""
+    """Return what a kill cost: answers that had come and were not in the cache yet, where a server
+    is asked.
+    """
     if sums is None:
         return Found()
     lost, problem = sums.lost()
@@ -171,7 +192,8 @@ def after_all(sums: Sums | None, found: Found) -> Found:
         return Found()
     repeated = sums.repeated
     return Found(
-        failures=[f"{repeated} answers came twice, and {found.repeated} were lost"] * (repeated != found.repeated)
+        failures=[f"{repeated} answers came twice, and {found.repeated} were lost"]
+        * (repeated != found.repeated)
     )
 
 
@@ -182,7 +204,10 @@ def ended_well(words: tuple[str, ...], place: Place, calm: Calm, *, asks: bool) 
 
 
 def specs(setup: Setup) -> Iterator[dict[str, Any]]:
-    """Yield the exact places at which a process is ended; only the answers of a model come out of order."""
+    """Yield the exact places at which a process is ended.
+
+    Only the answers of a model come out of order.
+    """
     if setup.asks:
         for number in (2, 30):
             yield {"kind": "write", "file": "calls.jsonl", "n": number, "keep": 0.5}
@@ -201,7 +226,10 @@ def specs(setup: Setup) -> Iterator[dict[str, Any]]:
     yield {"kind": "write", "file": ".lock", "n": 1, "keep": 0.5}
     yield from ({"kind": "flock", "when": when} for when in ("before", "after"))
     for name in ("manifest.json", "config.toml", "summary.json"):
-        yield from ({"kind": "fsync", "file": f"{name}.tmp", "n": 1, "keep": keep} for keep in (0.0, 0.5, 1.0))
+        yield from (
+            {"kind": "fsync", "file": f"{name}.tmp", "n": 1, "keep": keep}
+            for keep in (0.0, 0.5, 1.0)
+        )
         yield from ({"kind": "replace", "file": name, "when": when} for when in ("before", "after"))
 
 
@@ -212,7 +240,9 @@ def ended_at(setup: Setup, calm: Calm, place: Place, spec: dict[str, Any]) -> Fo
         ended = finish(place.start(words, spec))
         found = Found(tries=1, runs=1, held=spec["kind"] != "flock")
         if ended.code >= 0:
-            found.failures.append(f"the disturbance did not happen: exit {ended.code} {ended.errors[-200:]}")
+            found.failures.append(
+                f"the disturbance did not happen: exit {ended.code} {ended.errors[-200:]}"
+            )
         sums = Sums(server, place) if server is not None else None
         found += cost_of(sums)
         found.failures += ended_well(words, place, calm, asks=setup.asks)
@@ -222,7 +252,9 @@ def ended_at(setup: Setup, calm: Calm, place: Place, spec: dict[str, Any]) -> Fo
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do in a folder of its own: the row of the table it belongs to, and how a failure is named."""
+    """One thing to do in a folder of its own: the row of the table it belongs to, and how a failure
+    is named.
+    """
 
     row: str
     name: str
@@ -242,10 +274,18 @@ def jobs(home: Path, words: Mapping[str, str], stack: ExitStack) -> Iterator[Job
             place = Place(home / "calm" / name)
             calm[name] = undisturbed(setup, (*setup.words, *asked_on(server)), place)
     for name, setup in known.items():
-        chains = math.ceil(setup.chains * whole(words, "kills", least=0) / ALL_KILLS) if "kills" in parts else 0
+        chains = (
+            math.ceil(setup.chains * whole(words, "kills", least=0) / ALL_KILLS)
+            if "kills" in parts
+            else 0
+        )
         for number in range(chains):
             draw = random.Random(f"{words['seed']} {name} {number}")
-            yield Job(f"random kills, {name}", f"{name}:{number}", partial(killed_chain, setup, calm[name], draw=draw))
+            yield Job(
+                f"random kills, {name}",
+                f"{name}:{number}",
+                partial(killed_chain, setup, calm[name], draw=draw),
+            )
         placed = specs(setup) if "places" in parts and name in PLACED else ()
         for number, spec in enumerate(placed):
             row = f"placed ends, {name}"
@@ -291,21 +331,36 @@ def table(found: dict[str, Found]) -> Iterator[list[str]]:
 
 def bounds(found: dict[str, Found], wanted: int) -> Iterator[Bound]:
     """Yield what is promised of each part that was carried out, `wanted` random kills among it."""
-    parts = {"random": "killed at random", "placed": "ended at exact places", "": "disturbed otherwise"}
+    parts = {
+        "random": "killed at random",
+        "placed": "ended at exact places",
+        "": "disturbed otherwise",
+    }
     left = dict(found)
     for start, what in parts.items():
         rows = [left.pop(name) for name in list(left) if name.startswith(start)]
         if rows:
-            wrong, runs = sum(bool(row.failures) and len(row.failures) for row in rows), sum(row.runs for row in rows)
+            wrong, runs = (
+                sum(bool(row.failures) and len(row.failures) for row in rows),
+                sum(row.runs for row in rows),
+            )
             measured = f"{wrong:,} wrong in {runs:,} runs, {sum(row.tries for row in rows):,} times"
-            yield Bound(f"{what}: the end is that of an undisturbed run", "all", measured, wrong == 0)
+            yield Bound(
+                f"{what}: the end is that of an undisturbed run", "all", measured, wrong == 0
+            )
     if struck := [row.held for name, row in found.items() if name.startswith("random")]:
         name = "killed at random: kills that struck a run while it held its folder"
         yield Bound(name, f"≥ {wanted:,}", f"{sum(struck):,}", sum(struck) >= wanted)
-    kills = [row for name, row in found.items() if name.startswith(("random", "placed")) and "model" in name]
+    kills = [
+        row
+        for name, row in found.items()
+        if name.startswith(("random", "placed")) and "model" in name
+    ]
     if kills:
         most = max(row.most for row in kills)
-        yield Bound("answers that one kill costs again", f"≤ {AT_ONCE}", f"{most:,}", most <= AT_ONCE)
+        yield Bound(
+            "answers that one kill costs again", f"≤ {AT_ONCE}", f"{most:,}", most <= AT_ONCE
+        )
 
 
 def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
@@ -326,7 +381,10 @@ line on what happened."""
 
 
 def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
-    """Do what the words ask for, a few jobs at a time, and print what goes wrong; return what was found by row."""
+    """Do what the words ask for, a few jobs at a time, and print what goes wrong.
+
+    Return what was found by row.
+    """
     found: dict[str, Found] = {}
     only = words["only"]
     with ExitStack() as stack, ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -334,7 +392,9 @@ def carry_out(words: dict[str, str], home: Path) -> dict[str, Found]:
         if not wanted:
             sys.exit(f"only={only}: there is no such job.")
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        for job, ended in zip(wanted, pool.map(partial(carried_out, home=home), wanted), strict=True):
+        for job, ended in zip(
+            wanted, pool.map(partial(carried_out, home=home), wanted), strict=True
+        ):
             total = found.setdefault(job.row, Found())
             total += ended
             for failure in ended.failures:

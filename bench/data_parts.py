@@ -1,7 +1,9 @@
-"""What bench/data.py lets processes of their own do: python bench/data_parts.py PART FOLDER [NUMBER] [shared].
+"""What bench/data.py lets processes of their own do: python bench/data_parts.py PART FOLDER
+[NUMBER] [shared].
 
-`write` and `pools` write NUMBER short samples, or pools, into FOLDER; `read` and `rank` read them. Each prints how many
-it wrote or read, and how many seconds of the clock that took, without starting Python.
+`write` and `pools` write NUMBER short samples, or pools, into FOLDER; `read` and `rank` read them.
+Each prints how many it wrote or read, and how many seconds of the clock that took, without starting
+Python.
 """
 
 import sys
@@ -32,7 +34,10 @@ def read(folder: Path) -> int:
 
 
 def pools(folder: Path, count: int, *, shared: bool) -> int:
-    """Write `count` pools of 1,001 candidates; `shared`: of values that come back, else every value is a new one."""
+    """Write `count` pools of 1,001 candidates.
+
+    `shared`: of values that come back, else every value is a new one.
+    """
     from retrieval import synthetic_pools
 
     from alps.data.release import write_track
@@ -45,7 +50,11 @@ def _rows(drawn: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[Row, Row]]:
     for number, (query, values) in enumerate(drawn):
         ids = {"benchmark_id": f"query_{number}", "session_id": f"s_{number}", "task": "task3"}
         candidates = [
-            {"memory_id": f"m{at % 9}", "value": value, "label": "Preferences/Interaction_Preferences"}
+            {
+                "memory_id": f"m{at % 9}",
+                "value": value,
+                "label": "Preferences/Interaction_Preferences",
+            }
             for at, value in enumerate(values)
         ]
         gold = candidates[number % len(candidates)]
@@ -57,7 +66,10 @@ def _rows(drawn: Iterator[tuple[str, list[str]]]) -> Iterator[tuple[Row, Row]]:
 
 
 def rank(folder: Path) -> int:
-    """Read every pool by the release reader, and rank it by BM25; return how many candidates were ranked."""
+    """Read every pool by the release reader, and rank it by BM25.
+
+    Return how many candidates were ranked.
+    """
     from alps.data.release import read_samples
     from alps.systems.retriever import retriever
     from alps.tasks.retrieval import read_sample

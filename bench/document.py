@@ -1,4 +1,6 @@
-"""docs/benchmarks.md: a section for each benchmark, written by it, and above them every bound in one table."""
+"""docs/benchmarks.md: a section for each benchmark, written by it, and above them every bound in
+one table.
+"""
 
 import datetime
 import os
@@ -11,8 +13,12 @@ from functools import partial
 from pathlib import Path
 
 PAGE = "ALPS_BENCHMARKS_PAGE"
-"""The environment variable that names another file to write into, as bench/all.py does for each benchmark."""
-DOCUMENT = Path(os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md")
+"""The environment variable that names another file to write into, as bench/all.py does for each
+benchmark.
+"""
+DOCUMENT = Path(
+    os.environ.get(PAGE) or Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+)
 ORDER = (
     *("harness", "throughput", "startup", "data", "matching", "economy"),
     *("soak", "crashes", "fuzz", "outages"),
@@ -41,7 +47,9 @@ HELD, MISSED = "held", "**missed**"
 
 @dataclass(frozen=True)
 class Bound:
-    """What a benchmark promises, such as «peak memory», «≤ 150 MB», «91 MB», and whether it is held."""
+    """What a benchmark promises, such as «peak memory», «≤ 150 MB», «91 MB», and whether it is
+    held.
+    """
 
     what: str
     limit: str
@@ -86,14 +94,19 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     """Lay out heading and rows as a table of Markdown."""
     head, *body = rows
     ruled = "|".join(("---", *("---:" for _ in head[1:])))
-    return "\n".join((f"| {' | '.join(head)} |", f"|{ruled}|", *(f"| {' | '.join(row)} |" for row in body)))
+    return "\n".join(
+        (f"| {' | '.join(head)} |", f"|{ruled}|", *(f"| {' | '.join(row)} |" for row in body))
+    )
 
 
 def terminal(rows: Sequence[Sequence[str]]) -> str:
     """Lay out heading and rows for a terminal: the first column left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     laid = (
-        "  ".join(cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(cells))
+        "  ".join(
+            cell.ljust(width) if at == 0 else cell.rjust(width)
+            for at, (cell, width) in enumerate(cells)
+        )
         for cells in (list(zip(row, widths, strict=True)) for row in rows)
     )
     return "\n".join(line.rstrip() for line in laid)
@@ -109,7 +122,8 @@ def circumstances() -> list[str]:
 
 
 def write_section(section: Section) -> None:
-    """Put `section` into the page in place of its earlier self, and write the table of all bounds anew.
+    """Put `section` into the page in place of its earlier self, and write the table of all bounds
+    anew.
 
     Raises:
         ValueError: If its name is not in `ORDER`.
@@ -128,7 +142,9 @@ def take_over(name: str, page: Path) -> bool:
 
 
 def every_bound(page: Path, name: str) -> list[tuple[str, str, str, str]]:
-    """Return what a section of `page` promises: what, the bound, what was measured, and `HELD` or `MISSED`."""
+    """Return what a section of `page` promises: what, the bound, what was measured, and `HELD` or
+    `MISSED`.
+    """
     return _bounds(_read(page).get(name, ""))
 
 
@@ -147,20 +163,40 @@ def _read(page: Path) -> dict[str, str]:
 
 
 def _bounds(text: str) -> list[tuple[str, str, str, str]]:
-    return re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \| (held|\*\*missed\*\*) \|$", text, re.MULTILINE)
+    return re.findall(
+        r"^\| (.*?) \| (.*?) \| (.*?) \| (held|\*\*missed\*\*) \|$", text, re.MULTILINE
+    )
 
 
 def _laid(section: Section) -> str:
-    rows = [(bound.what, bound.limit, bound.measured, HELD if bound.held else MISSED) for bound in section.bounds]
-    notes = "\n".join(f"- {note}" for note in (*section.notes, *circumstances(), f"Command: `{section.command}`"))
+    rows = [
+        (bound.what, bound.limit, bound.measured, HELD if bound.held else MISSED)
+        for bound in section.bounds
+    ]
+    notes = "\n".join(
+        f"- {note}" for note in (*section.notes, *circumstances(), f"Command: `{section.command}`")
+    )
     figures = [markdown(section.table)] if section.table else []
-    return "\n\n".join((f"## {section.title}", section.text.strip(), markdown([HEAD, *rows]), *figures, notes)) + "\n"
+    return (
+        "\n\n".join(
+            (f"## {section.title}", section.text.strip(), markdown([HEAD, *rows]), *figures, notes)
+        )
+        + "\n"
+    )
 
 
 def _folded(text: str) -> str:
     """Fold the notes of a section, as all text of the project is."""
-    folded = partial(textwrap.fill, width=WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return "".join(f"{folded(line) if line.startswith('- ') else line}\n" for line in text.splitlines())
+    folded = partial(
+        textwrap.fill,
+        width=WIDTH,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "".join(
+        f"{folded(line) if line.startswith('- ') else line}\n" for line in text.splitlines()
+    )
 
 
 def _every_bound(blocks: Iterable[tuple[str, str]]) -> str:

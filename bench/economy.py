@@ -2,10 +2,11 @@
 
     python bench/economy.py [write=yes]
 
-Calls and tokens a record of our requests, of one call for every pair, and of what the AlpsBench authors send, over the
-AlpsBench sample with the recorded model's predictions (`ALPS_SAMPLE` names its folder). Without it, over our own
-samples, the gold standing in for predictions, and without replies. Asks nobody. Exits 1 where a bound is missed.
-`write=yes` puts the figures into docs/benchmarks.md.
+Calls and tokens a record of our requests, of one call for every pair, and of what the AlpsBench
+authors send, over the AlpsBench sample with the recorded model's predictions (`ALPS_SAMPLE` names
+its folder). Without it, over our own samples, the gold standing in for predictions, and without
+replies. Asks nobody. Exits 1 where a bound is missed. `write=yes` puts the figures into
+docs/benchmarks.md.
 """
 
 import importlib.util
@@ -40,7 +41,9 @@ CACHED_FROM = 1024
 PER_MESSAGE = 4
 """Tokens that a chat format puts around a message."""
 INSTRUCTION_TOKENS, REPLY_SHAPE_TOKENS = 35, 85
-"""What the authors' published judge says beside its data: two sentences, and the fields that it wants back."""
+"""What the authors' published judge says beside its data: two sentences, and the fields that it
+wants back.
+"""
 ENCODING, ENCODING_FILE = "o200k_base", "fb374d419588a4632f3f557e76b4b70aebbca790"
 Tokens = Callable[[str], int]
 Row = Mapping[str, Any]
@@ -48,7 +51,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """Gold and predicted memories of a record, raw and read, and what the authors' judge said of them."""
+    """Gold and predicted memories of a record, raw and read, and what the authors' judge said of
+    them.
+    """
 
     gold_rows: Sequence[Row]
     predicted_rows: Sequence[Row]
@@ -83,18 +88,25 @@ class Sent:
 
 
 def tokenizer() -> tuple[Tokens, str]:
-    """Return what counts tokens, and its name; litellm carries a vocabulary, so that nothing is fetched."""
+    """Return what counts tokens, and its name.
+
+    Litellm carries a vocabulary, so that nothing is fetched.
+    """
     found = importlib.util.find_spec("litellm")
     places = (found.submodule_search_locations or []) if found is not None else []
     folders = (Path(place) / "litellm_core_utils" / "tokenizers" for place in places)
     folder = next((place for place in folders if (place / ENCODING_FILE).is_file()), None)
     if folder is None or importlib.util.find_spec("tiktoken") is None:
-        return (lambda text: -(-len(text) // 4)), "a quarter of the characters (no vocabulary without network)"
+        return (
+            lambda text: -(-len(text) // 4)
+        ), "a quarter of the characters (no vocabulary without network)"
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
     import tiktoken
 
     encoding = tiktoken.get_encoding(ENCODING)
-    return (lambda text: len(encoding.encode(text, disallowed_special=()))), f"{ENCODING} of tiktoken"
+    return (
+        lambda text: len(encoding.encode(text, disallowed_special=()))
+    ), f"{ENCODING} of tiktoken"
 
 
 def lines(path: Path) -> list[Any]:
@@ -106,8 +118,13 @@ def lines(path: Path) -> list[Any]:
 def cases(sample: Path | None) -> Iterator[Case]:
     """Yield the records of both tracks."""
     for track, name in GOLD_FIELD.items():
-        folder = (sample / "benchmark_data" if sample else HOME / "data" / "samples") / "dev" / track
-        golds = {row["benchmark_id"]: row["gold"][name] for row in lines(folder / "reference_output.jsonl")}
+        folder = (
+            (sample / "benchmark_data" if sample else HOME / "data" / "samples") / "dev" / track
+        )
+        golds = {
+            row["benchmark_id"]: row["gold"][name]
+            for row in lines(folder / "reference_output.jsonl")
+        }
         if sample is None:
             yield from map(stand_in, golds.values())
             continue
@@ -118,14 +135,18 @@ def cases(sample: Path | None) -> Iterator[Case]:
 
 
 def stand_in(rows: Sequence[Row]) -> Case:
-    """Return a case whose predictions are the gold with another stop, so that none pairs without a call."""
+    """Return a case whose predictions are the gold with another stop, so that none pairs without a
+    call.
+    """
     gold = read_gold(rows)
     predicted = [memory.model_copy(update={"value": f"{memory.value}…"}) for memory in gold]
     return Case(rows, rows, gold, predicted, None)
 
 
 def ours(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
-    """Count our requests, as they are built for a run, and the replies that the recorded reviews amount to."""
+    """Count our requests, as they are built for a run, and the replies that the recorded reviews
+    amount to.
+    """
     sent = Sent("alps")
     for case in found:
         asked = question(case.gold, case.predicted)
@@ -159,8 +180,12 @@ def add(sent: Sent, requests: Sequence[Request[Any]], tokens: Tokens) -> None:
         sent.texts.append(schema + system + user)
 
 
-def said(reviews: Row | None, gold: Sequence[Item], predicted: Sequence[Item], tokens: Tokens) -> int:
-    """Return the tokens of our form of a reply: the recorded reviews between memories that were asked about."""
+def said(
+    reviews: Row | None, gold: Sequence[Item], predicted: Sequence[Item], tokens: Tokens
+) -> int:
+    """Return the tokens of our form of a reply: the recorded reviews between memories that were
+    asked about.
+    """
     if reviews is None:
         return 0
     rows, columns = ({item.memory_id: item.id for item in side} for side in (gold, predicted))
@@ -189,7 +214,9 @@ def authors(found: Sequence[Case], tokens: Tokens) -> Sent:
 
 
 def authors_payload(case: Case, pairs: Sequence[AuthorsPair]) -> str:
-    """Return all memories with all their fields, the pairs of them again with figures, and again what is unpaired."""
+    """Return all memories with all their fields, the pairs of them again with figures, and again
+    what is unpaired.
+    """
     golds, predictions = {pair.gold for pair in pairs}, {pair.predicted for pair in pairs}
     return json.dumps(
         {
@@ -198,12 +225,16 @@ def authors_payload(case: Case, pairs: Sequence[AuthorsPair]) -> str:
                 {
                     "gold": case.gold_rows[pair.gold],
                     "predicted": case.predicted_rows[pair.predicted],
-                    "figures": figures(case.gold[pair.gold], case.predicted[pair.predicted], pair.score),
+                    "figures": figures(
+                        case.gold[pair.gold], case.predicted[pair.predicted], pair.score
+                    ),
                 }
                 for pair in pairs
             ],
             "missing": [row for place, row in enumerate(case.gold_rows) if place not in golds],
-            "extra": [row for place, row in enumerate(case.predicted_rows) if place not in predictions],
+            "extra": [
+                row for place, row in enumerate(case.predicted_rows) if place not in predictions
+            ],
         },
         ensure_ascii=False,
     )
@@ -211,7 +242,9 @@ def authors_payload(case: Case, pairs: Sequence[AuthorsPair]) -> str:
 
 def figures(gold: Memory, predicted: Memory, score: float) -> dict[str, Any]:
     """Return what the authors' judge is told of a pair."""
-    first, second = (1.0 if memory.confidence is None else memory.confidence for memory in (gold, predicted))
+    first, second = (
+        1.0 if memory.confidence is None else memory.confidence for memory in (gold, predicted)
+    )
     return {
         "gold_id": gold.memory_id,
         "predicted_id": predicted.memory_id,
@@ -231,7 +264,11 @@ def beginnings(texts: Sequence[str]) -> list[str]:
     """Return what each two consecutive requests have in common at their beginning."""
     common = []
     for one, other in pairwise(texts):
-        ends = (place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+        ends = (
+            place
+            for place, (left, right) in enumerate(zip(one, other, strict=False))
+            if left != right
+        )
         common.append(one[: next(ends, min(len(one), len(other)))])
     return common
 
@@ -244,7 +281,13 @@ def table(ways: Sequence[Sent], records: int, tokens: Tokens) -> Iterator[list[s
         begins = list(map(tokens, beginnings(sent.texts[:400])))
         counted = [f"{part / records:,.0f}" for part in parts]
         times = f"{sent.tokens / ways[0].tokens:.2f}"
-        yield [sent.name, f"{sent.calls / records:.2f}", *counted, times, f"{min(begins, default=0):,}"]
+        yield [
+            sent.name,
+            f"{sent.calls / records:.2f}",
+            *counted,
+            times,
+            f"{min(begins, default=0):,}",
+        ]
 
 
 def bounds(ways: Sequence[Sent], records: int, tokens: Tokens) -> Iterator[Bound]:
@@ -257,7 +300,10 @@ def bounds(ways: Sequence[Sent], records: int, tokens: Tokens) -> Iterator[Bound
     what, begins = "schema, instructions and rubric precede what varies", beginnings(alps.texts)
     first = sum('{"kind": "match"' in text for text in begins)
     yield Bound(what, "all requests", f"{first} of {len(begins)}", first == len(begins))
-    what, shared = f"they share {CACHED_FROM:,} tokens, from which on providers cache", list(map(tokens, begins))
+    what, shared = (
+        f"they share {CACHED_FROM:,} tokens, from which on providers cache",
+        list(map(tokens, begins)),
+    )
     reached = sum(begin >= CACHED_FROM for begin in shared)
     yield Bound(what, "all requests", f"{reached} of {len(shared)}", reached == len(shared))
 
@@ -282,7 +328,15 @@ the same request with two memories. The authors' payload: every memory with all 
 pair or as unpaired, and the similarities of the pairs; its instructions and the form of its reply are counted as in
 their published code, its replies are those on record. Ours are made of the same verdicts, with the first sentence of
 each reason. Static are instructions, rubric and schema; the prefix is the least that two consecutive requests share."""
-    return Section("economy", "Judge economy", text, promised, "python bench/economy.py write=yes", cells, sentences)
+    return Section(
+        "economy",
+        "Judge economy",
+        text,
+        promised,
+        "python bench/economy.py write=yes",
+        cells,
+        sentences,
+    )
 
 
 def main() -> None:

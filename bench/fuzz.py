@@ -1,10 +1,12 @@
-"""Feed every reader of foreign input with broken files: python bench/fuzz.py [inputs=100000] [seed=0] [write=yes].
+"""Feed every reader of foreign input with broken files: python bench/fuzz.py [inputs=100000]
+[seed=0] [write=yes].
 
-Real files are mutated, byte by byte or value by value, and now and then replaced by something made up. A reader may
-return a proper result or raise an `AlpsError` (the command prints an `OSError` on one line, too); anything else would
-reach the user as a traceback. Prints a table, and of every failing input the number that makes it again: `seed=N`
-with `reader=NAME` and `only=NUMBER` runs that one alone, and shows its traceback. Exits 1 where anything failed, and
-`write=yes` writes the section of docs/benchmarks.md.
+Real files are mutated, byte by byte or value by value, and now and then replaced by something made
+up. A reader may return a proper result or raise an `AlpsError` (the command prints an `OSError` on
+one line, too); anything else would reach the user as a traceback. Prints a table, and of every
+failing input the number that makes it again: `seed=N` with `reader=NAME` and `only=NUMBER` runs
+that one alone, and shows its traceback. Exits 1 where anything failed, and `write=yes` writes the
+section of docs/benchmarks.md.
 """
 
 import asyncio
@@ -68,7 +70,13 @@ from alps.tasks.base import JUST_THE_SCORE, Task, TaskOptions
 
 TRACKS = ("task1", "task2", "task3_d100", *(f"task4_ability{number}" for number in range(1, 6)))
 SCHEMAS = (
-    *(RunSettings, CalibrateSettings, settings.JudgeSettings, settings.SensitivitySettings, settings.AuditSettings),
+    *(
+        RunSettings,
+        CalibrateSettings,
+        settings.JudgeSettings,
+        settings.SensitivitySettings,
+        settings.AuditSettings,
+    ),
     *(settings.PoolSettings, settings.DrawSettings, settings.ImportSettings),
 )
 
@@ -77,8 +85,8 @@ SCHEMAS = (
 class Reader:
     """Something that reads what others wrote: real files to begin with, and what reads them.
 
-    `files` gives several sets of files by name; `read` is given a folder that holds one of them, mutated. `share` is
-    how many of a hundred inputs it gets.
+    `files` gives several sets of files by name; `read` is given a folder that holds one of them,
+    mutated. `share` is how many of a hundred inputs it gets.
     """
 
     name: str
@@ -146,16 +154,24 @@ def imported(folder: Path) -> object:
 def read_calibration(folder: Path) -> object:
     """Read a calibration, and what of it is used again."""
     row = read_calibration_row(folder / "calibration.json")
-    return [(found.uneven, found.sample and found.sample.of("task1")) for found in row.rubrics.values()]
+    return [
+        (found.uneven, found.sample and found.sample.of("task1")) for found in row.rubrics.values()
+    ]
 
 
 def read_submission(folder: Path, data: str, known: Known) -> object:
-    """Verify a submission, with hashes that fit where its card can be read, as somebody who means it makes them."""
+    """Verify a submission, with hashes that fit where its card can be read, as somebody who means
+    it makes them.
+    """
     with contextlib.suppress(Exception):
         card = json.loads((folder / CARD).read_bytes())
         for name, track in card["tracks"].items():
             there = {stage: folder / name / f"{stage}.jsonl" for stage in STAGES}
-            track["files"] = {stage: file_card(path).model_dump() for stage, path in there.items() if path.exists()}
+            track["files"] = {
+                stage: file_card(path).model_dump()
+                for stage, path in there.items()
+                if path.exists()
+            }
         card["checksum"] = checksum_of(card)
         (folder / CARD).write_text(json.dumps(card), encoding="utf-8")
     found = verify(folder, Options(data=data, reviewed=True), known=Known(truths=known.truths))
@@ -167,14 +183,21 @@ def read_submission(folder: Path, data: str, known: Known) -> object:
 def read_reply(folder: Path, answers: list[Any]) -> object:
     """Read a model's reply by every typed answer; nothing usable counts as refused."""
     text = (folder / "reply.json").read_bytes().decode("utf-8", "replace")
-    outcomes = [understand(Reply(text, finish), answer).outcome for finish in ("stop", "length") for answer in answers]
+    outcomes = [
+        understand(Reply(text, finish), answer).outcome
+        for finish in ("stop", "length")
+        for answer in answers
+    ]
     if "ok" not in outcomes:
         raise AlpsError("not usable")
     return outcomes
 
 
 def read_words(folder: Path) -> object:
-    """Read key=value words, one a line, into every kind of settings; those that no kind takes are refused."""
+    """Read key=value words, one a line, into every kind of settings.
+
+    Those that no kind takes are refused.
+    """
     words = (folder / "words").read_bytes().decode("utf-8", "surrogateescape").split("\n")
     read: list[object] = []
     refused: AlpsError | None = None
@@ -200,7 +223,13 @@ def read_prices(folder: Path) -> object:
 
 def whole_run(folder: Path) -> object:
     """Run an embedded system over data, from the first row to the summary."""
-    words = ["task=all", "scoring=alps", "model=rules", f"data={folder / 'data'}", f"out={folder / 'out'}"]
+    words = [
+        "task=all",
+        "scoring=alps",
+        "model=rules",
+        f"data={folder / 'data'}",
+        f"out={folder / 'out'}",
+    ]
     return run(parse_words(words, RunSettings))
 
 
@@ -212,15 +241,30 @@ def readers(folder: Path) -> tuple[Reader, ...]:
         for file, content in real_track(name).items():
             (data / "dev" / tracks()[name].place / file).write_bytes(content)
     small = ("task1", "task2", "task4_ability1")
-    words = ["task=extraction,update,utilization", "ability=pa", "model=rules", f"data={data}", f"out={folder / 'run'}"]
+    words = [
+        "task=extraction,update,utilization",
+        "ability=pa",
+        "model=rules",
+        f"data={data}",
+        f"out={folder / 'run'}",
+    ]
     run(parse_words(words, RunSettings))
-    pack([folder / "run"], Details(name="Fuzzed", submitted="2026-01-31"), out=folder / "packed" / "fuzzed")
+    pack(
+        [folder / "run"],
+        Details(name="Fuzzed", submitted="2026-01-31"),
+        out=folder / "packed" / "fuzzed",
+    )
     samples = {name: list(_samples_of(data, name)) for name in TRACKS}
     known = Known()
     verify(folder / "packed" / "fuzzed", Options(data=str(data)), known=known)
     return (
         *(
-            Reader(f"release {name}", 3, (real_track(name),), partial(read_release, task=tracks()[name]))
+            Reader(
+                f"release {name}",
+                3,
+                (real_track(name),),
+                partial(read_release, task=tracks()[name]),
+            )
             for name in TRACKS
         ),
         *(_predictions(folder / "run", name, samples[name]) for name in TRACKS),
@@ -258,34 +302,57 @@ def _rows_of(run_folder: Path, track: str) -> list[dict[str, Any]]:
 
 
 def _predictions(run_folder: Path, name: str, samples: list[Any]) -> Reader:
-    """Give rows of a run, rows as the release's tools exchange them, and records as the authors keep them."""
+    """Give rows of a run, rows as the release's tools exchange them, and records as the authors
+    keep them.
+    """
     task = tracks()[name]
-    answer: dict[str, Any] = {"selected_memory_id": "c001", "answer": "Yes.", "reason": "It says so."}
+    answer: dict[str, Any] = {
+        "selected_memory_id": "c001",
+        "answer": "Yes.",
+        "reason": "It says so.",
+    }
     if name in ("task1", "task2"):
         answer = _rows_of(run_folder, name)[-1]["prediction"]
     elif name != "task3_d100":
         answer = {"answer": "Certainly, here it is."}
     ids = [sample.benchmark_id for sample in samples]
     return Reader(
-        f"predictions {name}", 2, predictions(name, answer, ids), partial(read_predictions, task=task, samples=samples)
+        f"predictions {name}",
+        2,
+        predictions(name, answer, ids),
+        partial(read_predictions, task=task, samples=samples),
     )
 
 
 def _recorded(run_folder: Path, names: tuple[str, ...], samples: Mapping[str, list[Any]]) -> Reader:
-    """Give records of the authors' judge: reviews of memories, marks of answers, and whether a memory was used."""
+    """Give records of the authors' judge: reviews of memories, marks of answers, and whether a
+    memory was used.
+    """
     from alps.schema import Prediction
 
     found: list[tuple[Task, Any, Any]] = []
     records: list[dict[str, Any]] = []
-    published = {task.track: task for task in load_tracks("extraction,update", TaskOptions(scoring="authors-v1"))}
+    published = {
+        task.track: task
+        for task in load_tracks("extraction,update", TaskOptions(scoring="authors-v1"))
+    }
     for name in names:
         for sample, row in zip(samples[name], _rows_of(run_folder, name), strict=True):
             fields = {key: value for key, value in row.items() if key in Prediction.model_fields}
             prediction = Prediction.model_validate(fields)
-            found += [(task, sample, prediction) for task in (tracks()[name], published.get(name)) if task is not None]
-            records.append({"benchmark_id": sample.benchmark_id, **record(prediction.prediction or {})})
+            found += [
+                (task, sample, prediction)
+                for task in (tracks()[name], published.get(name))
+                if task is not None
+            ]
+            records.append(
+                {"benchmark_id": sample.benchmark_id, **record(prediction.prediction or {})}
+            )
     return Reader(
-        "recorded judges", 6, ({"records.jsonl": b"".join(map(dump, records))},), partial(read_recorded, scored=found)
+        "recorded judges",
+        6,
+        ({"records.jsonl": b"".join(map(dump, records))},),
+        partial(read_recorded, scored=found),
     )
 
 
@@ -299,8 +366,17 @@ def _calibration(folder: Path) -> Files:
 
 
 def _replies(samples: Mapping[str, list[Any]]) -> tuple[Reader, ...]:
-    answers: list[Any] = [MATCH_ANSWER, support_answer(["p1"]), rating_answer("pa"), rating_answer("ei")]
-    answers += [found for name in TRACKS[:4] if (found := tracks()[name].answer_to(samples[name][0])) is not None]
+    answers: list[Any] = [
+        MATCH_ANSWER,
+        support_answer(["p1"]),
+        rating_answer("pa"),
+        rating_answer("ei"),
+    ]
+    answers += [
+        found
+        for name in TRACKS[:4]
+        if (found := tracks()[name].answer_to(samples[name][0])) is not None
+    ]
     return (Reader("replies of models", 12, replies(), partial(read_reply, answers=answers)),)
 
 
@@ -347,15 +423,23 @@ def main(words: list[str]) -> int:
         if given["only"]:
             return again(chosen[0], int(given["only"]), seed, Path(name))
         share = sum(reader.share for reader in chosen)
-        tallies = {r.name: fuzz(r, -int(-inputs * r.share // share), seed, Path(name)) for r in chosen}
+        tallies = {
+            r.name: fuzz(r, -int(-inputs * r.share // share), seed, Path(name)) for r in chosen
+        }
     total = together(tallies.values())
     cells = list(table({**tallies, "all": total}))
     print(terminal(cells))
     for name, tally in tallies.items():
         for number, what in tally.failed:
-            print(f'seed={seed} reader="{name}" only={number}: {what.encode("ascii", "backslashreplace").decode()}')
+            print(
+                f'seed={seed} reader="{name}" only={number}: {what.encode("ascii", "backslashreplace").decode()}'
+            )
     if given["write"] == "yes":
-        write_section(section(cells, total, f"python bench/fuzz.py inputs={given['inputs']} seed={seed} write=yes"))
+        write_section(
+            section(
+                cells, total, f"python bench/fuzz.py inputs={given['inputs']} seed={seed} write=yes"
+            )
+        )
     return 1 if any(tally.failed for tally in tallies.values()) else 0
 
 

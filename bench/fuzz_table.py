@@ -8,7 +8,10 @@ from document import Bound, Section
 
 @dataclass
 class Tally:
-    """What became of the inputs of one reader; `failed` has a number and one line for each failing input."""
+    """What became of the inputs of one reader.
+
+    `failed` has a number and one line for each failing input.
+    """
 
     accepted: int = 0
     refused: int = 0
@@ -34,7 +37,9 @@ def section(cells: list[list[str]], total: Tally, command: str) -> Section:
     text = """Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value by value,
 and some made up. It may return a proper result, or refuse the input in one line that says what is wrong; anything else
 is a failure, for a user would meet it as a traceback."""
-    bound = Bound(f"failures in {total.inputs:,} inputs", "0", f"{len(total.failed):,}", not total.failed)
+    bound = Bound(
+        f"failures in {total.inputs:,} inputs", "0", f"{len(total.failed):,}", not total.failed
+    )
     return Section("fuzz", "Broken files", text, [bound], command, cells)
 
 

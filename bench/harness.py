@@ -2,10 +2,11 @@
 
     python bench/harness.py [samples=1000,5000] [inspect=PYTHON] [lm_eval=PYTHON] [write=yes]
 
-`inspect=` and `lm_eval=` name the Python of an environment that has inspect-ai or lm-eval; a harness that is not named
-is left out. Every harness reads the same dialogues, is a process of its own, and writes its durable records: alps its
-run folder, Inspect AI its log, lm-evaluation-harness its samples. Prints wall seconds (of three runs, taken in turn)
-and peak memory, and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+`inspect=` and `lm_eval=` name the Python of an environment that has inspect-ai or lm-eval; a
+harness that is not named is left out. Every harness reads the same dialogues, is a process of its
+own, and writes its durable records: alps its run folder, Inspect AI its log, lm-evaluation-harness
+its samples. Prints wall seconds (of three runs, taken in turn) and peak memory, and exits 1 where a
+bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
 import json
@@ -36,7 +37,8 @@ class Instant:
     async def predict(self, sample):
         return [{"value": "Lives in Lyon", "type": "direct"}]
 """
-# Given usage keeps mockllm from counting tokens: its tokenizer would be fetched from the network, and be timed.
+# Given usage keeps mockllm from counting tokens: its tokenizer would be fetched from the network,
+# and be timed.
 INSPECT = """
 import sys
 from inspect_ai import Task, eval
@@ -82,7 +84,8 @@ class Harness:
         name: What the table calls it.
         package: Its distribution, whose version is printed.
         python: The interpreter of its environment.
-        words: What is said to that interpreter, given the folder of the samples and the one to write into.
+        words: What is said to that interpreter, given the folder of the samples and the one to
+            write into.
         records: How many records stand in the folder that was written.
         bound: How many times the seconds of alps it must take; None for alps itself.
     """
@@ -97,7 +100,10 @@ class Harness:
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of one harness over `samples` samples; seconds in the order of the runs, the most megabytes."""
+    """The figures of one harness over `samples` samples.
+
+    Seconds in the order of the runs, the most megabytes.
+    """
 
     harness: Harness
     samples: int
@@ -123,7 +129,15 @@ def logged(folder: Path) -> int:
 
 def alps_words(data: Path, out: Path) -> list[str]:
     """Return the command of alps: an instant class, the lexical judge."""
-    return ["-m", "alps", "run", "task=extraction", "model=python:instant:Instant", f"data={data}", f"out={out}"]
+    return [
+        "-m",
+        "alps",
+        "run",
+        "task=extraction",
+        "model=python:instant:Instant",
+        f"data={data}",
+        f"out={out}",
+    ]
 
 
 def inspect_words(data: Path, out: Path) -> list[str]:
@@ -139,16 +153,29 @@ def lm_eval_words(data: Path, out: Path) -> list[str]:
 
 def harnesses(words: Mapping[str, str]) -> Iterator[Harness]:
     """Yield alps, and the harnesses whose interpreter is named."""
-    yield Harness("alps", "alps-eval", sys.executable, alps_words, lambda out: lines(out, "scores.jsonl"))
+    yield Harness(
+        "alps", "alps-eval", sys.executable, alps_words, lambda out: lines(out, "scores.jsonl")
+    )
     if words["inspect"]:
-        yield Harness("Inspect AI", "inspect-ai", program(words, "inspect"), inspect_words, logged, INSPECT_TIMES)
+        yield Harness(
+            "Inspect AI",
+            "inspect-ai",
+            program(words, "inspect"),
+            inspect_words,
+            logged,
+            INSPECT_TIMES,
+        )
     if words["lm_eval"]:
         records: Callable[[Path], int] = lambda out: lines(out, "samples_*.jsonl")  # noqa: E731
-        yield Harness("lm-eval", "lm-eval", program(words, "lm_eval"), lm_eval_words, records, LM_EVAL_TIMES)
+        yield Harness(
+            "lm-eval", "lm-eval", program(words, "lm_eval"), lm_eval_words, records, LM_EVAL_TIMES
+        )
 
 
 def write_everywhere(folder: Path, count: int) -> None:
-    """Write `count` samples in the release layout, and as the plain rows that the other harnesses read."""
+    """Write `count` samples in the release layout, and as the plain rows that the other harnesses
+    read.
+    """
     track = write_samples(folder, count)
     with (
         (track / INPUT).open(encoding="utf-8") as inputs,
@@ -156,11 +183,17 @@ def write_everywhere(folder: Path, count: int) -> None:
         (folder / "plain.jsonl").open("w", encoding="utf-8") as plain,
     ):
         for asked, gold in zip(map(json.loads, inputs), map(json.loads, golds), strict=True):
-            text = "\n\n".join(f"{turn['role']}: {turn['text']}" for turn in asked["input"]["dialogue"])
+            text = "\n\n".join(
+                f"{turn['role']}: {turn['text']}" for turn in asked["input"]["dialogue"]
+            )
             target = gold["gold"]["memory_items"][0]["value"]
-            plain.write(json.dumps({"id": asked["benchmark_id"], "input": text, "target": target}) + "\n")
+            plain.write(
+                json.dumps({"id": asked["benchmark_id"], "input": text, "target": target}) + "\n"
+            )
     (folder / "lm_eval").mkdir()
-    (folder / "lm_eval" / "memories.yaml").write_text(LM_EVAL.format(file=folder / "plain.jsonl"), encoding="utf-8")
+    (folder / "lm_eval" / "memories.yaml").write_text(
+        LM_EVAL.format(file=folder / "plain.jsonl"), encoding="utf-8"
+    )
 
 
 def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, float]:
@@ -170,12 +203,20 @@ def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, f
         SystemExit: If it failed, or its durable records are not complete.
     """
     home = data.parent
-    kept = {"ALPS_CACHE": str(home / "cache"), "XDG_DATA_HOME": str(home / "share"), "HF_HOME": str(home / "hf")}
+    kept = {
+        "ALPS_CACHE": str(home / "cache"),
+        "XDG_DATA_HOME": str(home / "share"),
+        "HF_HOME": str(home / "hf"),
+    }
     environment = {**os.environ, **kept, "HF_HUB_OFFLINE": "1"}
     with (home / "output").open("w+", encoding="utf-8", errors="replace") as output:
         started = time.perf_counter()
         process = subprocess.Popen(
-            [harness.python, *harness.words(data, out)], cwd=home, env=environment, stdout=output, stderr=output
+            [harness.python, *harness.words(data, out)],
+            cwd=home,
+            env=environment,
+            stdout=output,
+            stderr=output,
         )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
@@ -189,13 +230,18 @@ def timed(harness: Harness, data: Path, out: Path, count: int) -> tuple[float, f
 
 
 def measure(known: list[Harness], count: int, home: Path) -> Iterator[Measured]:
-    """Yield the figures over `count` samples; the harnesses take turns, so that a busy minute meets all of them."""
+    """Yield the figures over `count` samples.
+
+    The harnesses take turns, so that a busy minute meets all of them.
+    """
     data = home / f"data{count}"
     write_everywhere(data, count)
     taken: dict[str, list[tuple[float, float]]] = {harness.name: [] for harness in known}
     for number in range(RUNS):
         for harness in known:
-            taken[harness.name].append(timed(harness, data, home / f"{harness.package}-{count}-{number}", count))
+            taken[harness.name].append(
+                timed(harness, data, home / f"{harness.package}-{count}-{number}", count)
+            )
     for harness in known:
         seconds, megabytes = zip(*taken[harness.name], strict=True)
         yield Measured(harness, count, seconds, max(megabytes))
@@ -203,7 +249,9 @@ def measure(known: list[Harness], count: int, home: Path) -> Iterator[Measured]:
 
 def own(found: Measured, figures: list[Measured]) -> Measured:
     """Return the figures of alps over as many samples."""
-    return next(other for other in figures if other.harness.bound is None and other.samples == found.samples)
+    return next(
+        other for other in figures if other.harness.bound is None and other.samples == found.samples
+    )
 
 
 def bounds(figures: list[Measured]) -> Iterator[Bound]:
@@ -214,7 +262,10 @@ def bounds(figures: list[Measured]) -> Iterator[Bound]:
             megabytes, held = f"{found.megabytes:.0f} MB", found.megabytes <= MEGABYTES
             yield Bound(f"{where}: peak memory of alps", f"≤ {MEGABYTES:.0f} MB", megabytes, held)
         else:
-            times, what = found.best / ours.best, f"{where}: wall of {found.harness.name} against alps"
+            times, what = (
+                found.best / ours.best,
+                f"{where}: wall of {found.harness.name} against alps",
+            )
             yield Bound(what, f"≥ {bound:g} ×", f"{times:.2f} ×", times >= bound)
 
 
@@ -241,12 +292,19 @@ peak memory of the process; × is against alps."""
 
 
 def version(harness: Harness) -> str:
-    """Return the version of the harness; end with a sentence where its interpreter does not have it."""
+    """Return the version of the harness.
+
+    End with a sentence where its interpreter does not have it.
+    """
     asked = f"from importlib.metadata import version; print(version({harness.package!r}))"
     try:
-        found = subprocess.run([harness.python, "-c", asked], capture_output=True, text=True, check=True)
+        found = subprocess.run(
+            [harness.python, "-c", asked], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
-        sys.exit(f"{harness.name}: {harness.python} is no Python that has {harness.package}; name another.")
+        sys.exit(
+            f"{harness.name}: {harness.python} is no Python that has {harness.package}; name another."
+        )
     return found.stdout.strip()
 
 
@@ -256,7 +314,9 @@ def main() -> None:
     sizes = [whole({"samples": size}, "samples") for size in words["samples"].split(",")]
     known = list(harnesses(words))
     versions = {harness.name: version(harness) for harness in known}
-    skipped = [f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if not words[name]]
+    skipped = [
+        f"{name}= is not given: left out." for name in ("inspect", "lm_eval") if not words[name]
+    ]
     print("\n".join(skipped), end="\n" if skipped else "")
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)

@@ -1,9 +1,10 @@
 """Measure the site: python bench/leaderboard.py [systems=200] [keep=DIR] [write=yes].
 
-Makes up so many submissions on every track of the samples, builds the site from them in a process of its own, and
-prints seconds, peak memory and the bytes of the first page with what it loads; in Chromium, where there is one, also
-how long the first page takes until it can be used. Exits 1 where a bound is exceeded. `keep` is a folder for
-all of it, and `write=yes` writes the section of docs/benchmarks.md.
+Makes up so many submissions on every track of the samples, builds the site from them in a process
+of its own, and prints seconds, peak memory and the bytes of the first page with what it loads; in
+Chromium, where there is one, also how long the first page takes until it can be used. Exits 1 where
+a bound is exceeded. `keep` is a folder for all of it, and `write=yes` writes the section of
+docs/benchmarks.md.
 """
 
 import hashlib
@@ -24,23 +25,43 @@ from alps.leaderboard.submission import checksum_of
 
 SECONDS, MEGABYTES, FIRST_PAGE, USABLE = 20.0, 500.0, 500_000, 1.0
 KINDS = ("llm", "llm", "llm", "memory", "retriever", "program", "recorded")
-JUDGES = ({"id": "0a1b2c3d4e5f", "judge": "openai/judge-2026-01-01"}, {"id": "f5e4d3c2b1a0", "judge": "other/judge@2"})
+JUDGES = (
+    {"id": "0a1b2c3d4e5f", "judge": "openai/judge-2026-01-01"},
+    {"id": "f5e4d3c2b1a0", "judge": "other/judge@2"},
+)
 UNKNOWN = "0" * 64
 Row = dict[str, Any]
 
 
-def synthesise(out: Path, count: int, *, seed: int = 0, tracks: Sequence[str] | None = None) -> None:
-    """Write `count` made-up submissions on `tracks`, or on all of them: systems of growing skill, two judges."""
+def synthesise(
+    out: Path, count: int, *, seed: int = 0, tracks: Sequence[str] | None = None
+) -> None:
+    """Write `count` made-up submissions on `tracks`, or on all of them: systems of growing skill,
+    two judges.
+    """
     known = [own_track(name) for name in tracks or tasks()]
     for n in range(count):
         generator = np.random.default_rng((seed, n))
-        _write(out, n, n / max(count - 1, 1), [track for track in known if track is not None], generator)
+        _write(
+            out,
+            n,
+            n / max(count - 1, 1),
+            [track for track in known if track is not None],
+            generator,
+        )
 
 
-def _write(out: Path, n: int, skill: float, tracks: Sequence[Track], generator: np.random.Generator) -> None:
+def _write(
+    out: Path, n: int, skill: float, tracks: Sequence[Track], generator: np.random.Generator
+) -> None:
     slug, kind = f"system-{n:03}", KINDS[n % len(KINDS)]
     judge = JUDGES[0] if n % 10 else JUDGES[1]
-    system = {"kind": kind, "model": f"maker/model-{n}", "snapshot": None, "settings": {"temperature": 0}}
+    system = {
+        "kind": kind,
+        "model": f"maker/model-{n}",
+        "snapshot": None,
+        "settings": {"temperature": 0},
+    }
     card: Row = {
         "format": 1,
         "slug": slug,
@@ -59,25 +80,38 @@ def _write(out: Path, n: int, skill: float, tracks: Sequence[Track], generator: 
         lines = list(_records(track, skill, generator, judge["id"], words))
         files = {}
         for stage, place in (("predictions", 0), ("verdicts", 1), ("scores", 2)):
-            data = "".join(f"{json.dumps(line[place], ensure_ascii=False)}\n" for line in lines).encode()
+            data = "".join(
+                f"{json.dumps(line[place], ensure_ascii=False)}\n" for line in lines
+            ).encode()
             path = out / slug / track.task.track / f"{stage}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-            files[stage] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "rows": len(lines)}
+            files[stage] = {
+                "sha256": hashlib.sha256(data).hexdigest(),
+                "bytes": len(data),
+                "rows": len(lines),
+            }
         card["tracks"][track.task.track] = _track(track, [line[2] for line in lines], judge, files)
     card["checksum"] = checksum_of(card)
     (out / slug / "submission.json").write_text(f"{json.dumps(card, indent=1)}\n", encoding="utf-8")
 
 
 def _own_words(generator: np.random.Generator) -> str:
-    """Return what only one of the systems says in each of its answers: systems with the same answers are one."""
+    """Return what only one of the systems says in each of its answers: systems with the same
+    answers are one.
+    """
     letters = generator.spawn(1)[0].choice(list("abcdefghijklmnopqrstuvwxyz"), (24, 6))
     return " ".join("".join(word) for word in letters)
 
 
 def _run(judge: Mapping[str, str], n: int) -> Row:
     cost = None if n % 4 == 0 else round(0.31 * (n + 1), 4)
-    calls = {"http": 550, "cached": 0, "prompt_tokens": 900_000 + n, "completion_tokens": 70_000 + 3 * n}
+    calls = {
+        "http": 550,
+        "cached": 0,
+        "prompt_tokens": 900_000 + n,
+        "completion_tokens": 70_000 + 3 * n,
+    }
     return {
         "settings": {"task": "all", "seed": 0},
         "prompts": {"extraction/1": UNKNOWN},
@@ -94,7 +128,10 @@ def _track(track: Track, rows: Sequence[Row], judge: Mapping[str, str], files: R
     for row in rows:
         for name, count in row["counts"].items():
             counts[name] = counts.get(name, 0) + count
-    scores = {name: _score([row["scores"][name] for row in rows if name in row["scores"]], len(rows)) for name in names}
+    scores = {
+        name: _score([row["scores"][name] for row in rows if name in row["scores"]], len(rows))
+        for name in names
+    }
     if track.task.name == "utilization":
         lead = track.task.headline.name
         scores[lead]["corrected"] = _corrected(scores[lead], len(rows))
@@ -114,7 +151,13 @@ def _track(track: Track, rows: Sequence[Row], judge: Mapping[str, str], files: R
         "comparable": True,
         "scores": scores,
         "counts": counts,
-        "floors": {"floor/made-up": {"lead": next(iter(names)), "judge": judge["judge"], "scores": _floor(scores)}},
+        "floors": {
+            "floor/made-up": {
+                "lead": next(iter(names)),
+                "judge": judge["judge"],
+                "scores": _floor(scores),
+            }
+        },
         "files": files,
     }
 
@@ -122,17 +165,31 @@ def _track(track: Track, rows: Sequence[Row], judge: Mapping[str, str], files: R
 def _score(values: Sequence[float], total: int) -> Row:
     mean, spread = float(np.mean(values)), 1.96 * float(np.std(values)) / len(values) ** 0.5
     top = 5.0 if max(values) > 1 else 1.0
-    row: Row = {"value": mean, "low": max(mean - spread, 0.0), "high": min(mean + spread, top), "n": len(values)}
+    row: Row = {
+        "value": mean,
+        "low": max(mean - spread, 0.0),
+        "high": min(mean + spread, top),
+        "n": len(values),
+    }
     return row
 
 
 def _floor(scores: Mapping[str, Row]) -> Row:
-    return {name: {"value": 0.02, "low": 0.0, "high": 0.05, "n": score["n"]} for name, score in scores.items()}
+    return {
+        name: {"value": 0.02, "low": 0.0, "high": 0.05, "n": score["n"]}
+        for name, score in scores.items()
+    }
 
 
 def _corrected(score: Row, judged: int) -> Row:
     moved = {name: 0.95 * score[name] for name in ("value", "low", "high")}
-    rest = {"labelled": 60, "judged": judged, "n": judged, "outside": False, "calibration": {"made-up": UNKNOWN}}
+    rest = {
+        "labelled": 60,
+        "judged": judged,
+        "n": judged,
+        "outside": False,
+        "calibration": {"made-up": UNKNOWN},
+    }
     return {"method": "ppi", "status": "corrected", **moved, **rest}
 
 
@@ -140,13 +197,28 @@ def _records(
     track: Track, skill: float, generator: np.random.Generator, judge: str, words: str
 ) -> Iterator[tuple[Row, Row, Row]]:
     """Yield prediction, verdict and score of every sample."""
-    make = {"extraction": _listed, "update": _listed, "retrieval": _retrieved, "utilization": _answered}
+    make = {
+        "extraction": _listed,
+        "update": _listed,
+        "retrieval": _retrieved,
+        "utilization": _answered,
+    }
     for name, sample in track.samples.items():
         ids = {"benchmark_id": name, "track": track.task.track}
         if generator.random() < 0.02 and track.task.name != "utilization":
             zeros = dict.fromkeys(_METRICS[track.task.name], 0.0)
-            failed = {**ids, "outcome": "refused", "repaired": False, "prediction": None, "raw": None}
-            yield failed, {**ids, "outcome": "ok"}, {**ids, "outcome": "refused", "scores": zeros, "counts": {}}
+            failed = {
+                **ids,
+                "outcome": "refused",
+                "repaired": False,
+                "prediction": None,
+                "raw": None,
+            }
+            yield (
+                failed,
+                {**ids, "outcome": "ok"},
+                {**ids, "outcome": "refused", "scores": zeros, "counts": {}},
+            )
             continue
         answer, verdict, scores, counts = make[track.task.name](track, sample, skill, generator)
         _say(answer, words)
@@ -172,7 +244,9 @@ _METRICS = {
 }
 
 
-def _listed(track: Track, sample: Any, skill: float, generator: np.random.Generator) -> tuple[Row, Row, Row, Row]:
+def _listed(
+    track: Track, sample: Any, skill: float, generator: np.random.Generator
+) -> tuple[Row, Row, Row, Row]:
     gold = sample.gold or ()
     found = generator.random(len(gold)) < 0.15 + 0.7 * skill
     items = [_memory(memory, track) for memory, hit in zip(gold, found, strict=True) if hit]
@@ -190,8 +264,17 @@ def _listed(track: Track, sample: Any, skill: float, generator: np.random.Genera
     counts = {"gold": len(gold), "predicted": len(items), "matched": hits}
     if track.task.name == "update":
         values = (f1, precision, recall, min(1.0, f1 + 0.2), precision)
-        counts |= {"cell_retain_retain": hits, "cell_retain_none": len(gold) - hits, "cell_none_add": 1}
-    return {"memory_items": items}, {"pairs": pairs}, dict(zip(_METRICS[track.task.name], values, strict=True)), counts
+        counts |= {
+            "cell_retain_retain": hits,
+            "cell_retain_none": len(gold) - hits,
+            "cell_none_add": 1,
+        }
+    return (
+        {"memory_items": items},
+        {"pairs": pairs},
+        dict(zip(_METRICS[track.task.name], values, strict=True)),
+        counts,
+    )
 
 
 def _memory(memory: Any, track: Track, value: str | None = None) -> Row:
@@ -200,10 +283,14 @@ def _memory(memory: Any, track: Track, value: str | None = None) -> Row:
     return {**row, "action": "retain", "replaces": None} if track.task.name == "update" else row
 
 
-def _retrieved(track: Track, sample: Any, skill: float, generator: np.random.Generator) -> tuple[Row, Row, Row, Row]:
+def _retrieved(
+    track: Track, sample: Any, skill: float, generator: np.random.Generator
+) -> tuple[Row, Row, Row, Row]:
     pool = [candidate.id for candidate in sample.candidates]
     right = generator.random() < 0.2 + 0.75 * skill - 0.0001 * len(pool)
-    others = [pool[place] for place in generator.permutation(len(pool))[:10] if pool[place] != sample.gold]
+    others = [
+        pool[place] for place in generator.permutation(len(pool))[:10] if pool[place] != sample.gold
+    ]
     place = 0 if right else int(generator.integers(1, 9))
     ranking = [*others[:place], sample.gold, *others[place:]]
     answer = {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
@@ -212,8 +299,12 @@ def _retrieved(track: Track, sample: Any, skill: float, generator: np.random.Gen
     return answer, {}, dict(zip(_METRICS["retrieval"], values, strict=True)), counts
 
 
-def _answered(track: Track, sample: Any, skill: float, generator: np.random.Generator) -> tuple[Row, Row, Row, Row]:
-    answer = {"answer": f"Since you told me so ({sample.gold.memory}), here is what I would do about it."}
+def _answered(
+    track: Track, sample: Any, skill: float, generator: np.random.Generator
+) -> tuple[Row, Row, Row, Row]:
+    answer = {
+        "answer": f"Since you told me so ({sample.gold.memory}), here is what I would do about it."
+    }
     lead = track.task.headline.name
     if lead == "ei":
         marks = {
@@ -222,7 +313,12 @@ def _answered(track: Track, sample: Any, skill: float, generator: np.random.Gene
         }
         mean = sum(marks.values()) / 3
         scores = {"ei": mean, f"ei_{sample.gold.language or 'en'}": mean, **marks}
-        return answer, {"rubric": "ei", "marks": marks, "reason": "made up"}, scores, {"enforced": 0}
+        return (
+            answer,
+            {"rubric": "ei", "marks": marks, "reason": "made up"},
+            scores,
+            {"enforced": 0},
+        )
     met = bool(generator.random() < 0.2 + 0.7 * skill)
     scores = {lead: float(met), **({sample.gold.rubric: float(met)} if lead == "pf" else {})}
     verdict = {"rubric": sample.gold.rubric, "marks": {"met": met}, "reason": "made up"}
@@ -240,17 +336,24 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def measure(folder: Path, count: int) -> tuple[list[Bound], str]:
-    """Build the site from `count` made-up submissions in `folder`; return the bounds, and what else there is to say."""
+    """Build the site from `count` made-up submissions in `folder`.
+
+    Return the bounds, and what else there is to say.
+    """
     synthesise(folder / "submissions", count)
     command = [sys.executable, "-c", _BUILD, str(folder / "submissions"), str(folder / "site")]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     took, memory = float(said[0]), float(said[1])
     site = folder / "site"
-    first = sum((site / name).stat().st_size for name in ("index.html", "assets/site.css", "assets/site.js"))
+    first = sum(
+        (site / name).stat().st_size for name in ("index.html", "assets/site.css", "assets/site.js")
+    )
     what = f"{count} systems: "
     bounds = [
         Bound(f"{what}built", f"≤ {SECONDS:.0f} s", f"{took:.1f} s", took <= SECONDS),
-        Bound(f"{what}peak memory", f"≤ {MEGABYTES:.0f} MB", f"{memory:.0f} MB", memory <= MEGABYTES),
+        Bound(
+            f"{what}peak memory", f"≤ {MEGABYTES:.0f} MB", f"{memory:.0f} MB", memory <= MEGABYTES
+        ),
         Bound(
             f"{what}first page, uncompressed",
             f"≤ {FIRST_PAGE / 1000:.0f} kB",
@@ -260,16 +363,25 @@ def measure(folder: Path, count: int) -> tuple[list[Bound], str]:
     ]
     ready = usable_after(site / "index.html")
     if ready is not None:
-        bounds.append(Bound(f"{what}usable in Chromium", f"≤ {USABLE:g} s", f"{ready:.2f} s", ready <= USABLE))
-    unseen = "" if ready is not None else "; no Chromium here, so when it can be used was not measured"
+        bounds.append(
+            Bound(f"{what}usable in Chromium", f"≤ {USABLE:g} s", f"{ready:.2f} s", ready <= USABLE)
+        )
+    unseen = (
+        "" if ready is not None else "; no Chromium here, so when it can be used was not measured"
+    )
     return bounds, f"{said[2]} pages, {int(said[3]) / 1e6:.1f} MB{unseen}"
 
 
 def usable_after(page: Path) -> float | None:
-    """Return the seconds from opening a page to its first sorted table; the best of three, None without Chromium."""
+    """Return the seconds from opening a page to its first sorted table.
+
+    The best of three, None without Chromium.
+    """
     import shutil
 
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -278,7 +390,9 @@ def usable_after(page: Path) -> float | None:
         return None
     found = []
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(
+            executable_path=program, args=["--no-sandbox", "--disable-gpu"]
+        )
         for _ in range(3):
             with browser.new_context() as context:
                 tab = context.new_page()
@@ -301,18 +415,29 @@ usable when its table has been sorted anew."""
 
 def main() -> int:
     """Measure as the arguments say."""
-    words = {"systems": "200", "keep": "", "write": "", **dict(word.partition("=")[::2] for word in sys.argv[1:])}
+    words = {
+        "systems": "200",
+        "keep": "",
+        "write": "",
+        **dict(word.partition("=")[::2] for word in sys.argv[1:]),
+    }
     if len(words) > 3 or not words["systems"].isdecimal() or words["write"] not in ("", "yes"):
         sys.exit("this benchmark takes systems=NUMBER, keep=DIR and write=yes.")
     with tempfile.TemporaryDirectory() as folder:
         bounds, note = measure(Path(words["keep"] or folder), int(words["systems"]))
     print(
-        terminal([HEAD, *((b.what, b.limit, b.measured, "held" if b.held else "missed") for b in bounds)]),
+        terminal(
+            [HEAD, *((b.what, b.limit, b.measured, "held" if b.held else "missed") for b in bounds)]
+        ),
         note,
         sep="\n",
     )
     if words["write"]:
-        write_section(section(bounds, note, f"python bench/leaderboard.py systems={words['systems']} write=yes"))
+        write_section(
+            section(
+                bounds, note, f"python bench/leaderboard.py systems={words['systems']} write=yes"
+            )
+        )
     return 1 if missed(bounds) else 0
 
 

@@ -1,8 +1,9 @@
 """Measure the lexical judge on recorded pair reviews: python bench/lexical_judge.py SAMPLE_FOLDER.
 
-Figures are Cohen's kappa; folds and bootstrap draws keep the pairs of a session together. A pair matches where the
-recorded review says EQUIVALENT, LABEL_WRONG, TYPE_WRONG, UNDERGENERAL or OVERGENERAL: the published labels' own rule.
-Under the rule of `alps` over-general predictions match nothing; the same figures by that rule stand below.
+Figures are Cohen's kappa; folds and bootstrap draws keep the pairs of a session together. A pair
+matches where the recorded review says EQUIVALENT, LABEL_WRONG, TYPE_WRONG, UNDERGENERAL or
+OVERGENERAL: the published labels' own rule. Under the rule of `alps` over-general predictions match
+nothing; the same figures by that rule stand below.
 """
 
 import json
@@ -127,7 +128,9 @@ def interval_text(decided: Flags, truth: Flags, groups: Groups) -> str:
 
 
 def main() -> None:
-    """Print the figures of the judge and the in-sample kappa of two plain baselines, by either rule."""
+    """Print the figures of the judge and the in-sample kappa of two plain baselines, by either
+    rule.
+    """
     pairs = list(read_pairs(Path(sys.argv[1])))
     print_figures(pairs, MATCHING)
     print("\nWhere over-general predictions match nothing, as alps scores:")
@@ -140,7 +143,9 @@ def print_figures(pairs: list[Pair], matching: frozenset[str]) -> None:
     groups = np.unique([pair.session for pair in pairs], return_inverse=True)[1].astype(np.int64)
 
     def score(judge: Callable[[str, str], float]) -> Numbers:
-        return np.array([judge(shown_value(pair.gold), shown_value(pair.predicted)) for pair in pairs])
+        return np.array(
+            [judge(shown_value(pair.gold), shown_value(pair.predicted)) for pair in pairs]
+        )
 
     scores = score(similarity)
     differing = np.array([not same_text(pair.gold, pair.predicted) for pair in pairs])

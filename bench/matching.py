@@ -2,10 +2,11 @@
 
     python bench/matching.py [records=10000] [write=yes]
 
-Both score the same records, each in a process of its own with one thread. Records are made by a seeded generator whose
-sizes, lengths and shares are those counted in the AlpsBench sample (170 records of tasks 1 and 2 with the recorded
-model's output). The sample's own records are timed as well, where it is here (`ALPS_SAMPLE` names its folder). Prints
-seconds, memory, and how the cost grows with the lists; exits 1 where a bound is missed.
+Both score the same records, each in a process of its own with one thread. Records are made by a
+seeded generator whose sizes, lengths and shares are those counted in the AlpsBench sample (170
+records of tasks 1 and 2 with the recorded model's output). The sample's own records are timed as
+well, where it is here (`ALPS_SAMPLE` names its folder). Prints seconds, memory, and how the cost
+grows with the lists; exits 1 where a bound is missed.
 """
 
 import asyncio
@@ -43,7 +44,8 @@ LONG = {10: 200, 30: 40, 100: 6, 300: 1}
 PART, TRACKS = "part", ("task1", "task2")
 Record = tuple[tuple[Memory, ...], tuple[Memory, ...]]
 
-# Counted in the sample: gold/predicted memories of a record, and how many records of the track have just these.
+# Counted in the sample: gold/predicted memories of a record, and how many records of the track have
+# just these.
 SIZES = {
     "task1": """1/0*1 1/1*2 1/2*1 1/4*1 1/6*1 2/0*3 2/1*7 2/2*1 2/3*5 2/4*5 2/5*2 2/7*2 2/9*1 3/0*5 3/1*6 3/2*1 3/3*4
         3/4*5 3/5*2 3/6*1 3/8*1 3/9*1 4/3*2 4/4*4 4/5*4 4/6*1 4/7*2 4/9*1 5/0*2 5/3*1 5/6*2 5/7*1 5/15*1 6/0*1 6/2*1
@@ -66,19 +68,50 @@ SHARED_WORDS = {
     "task1": (0.0, 0.0, 0.04, 0.06, 0.07, 0.10, 0.12, 0.15, 0.21, 0.32, 0.75),
     "task2": (0.0, 0.04, 0.07, 0.10, 0.14, 0.17, 0.21, 0.26, 0.33, 0.47, 0.86),
 }
-"""Jaccard index of the words of a prediction and of the likest gold value, neither identical: least, deciles, most."""
+"""Jaccard index of the words of a prediction and of the likest gold value, neither identical:
+least, deciles, most.
+"""
 CAPITALS, COMMAS = 0.15, 0.06
 """About how many words are names, and how many have a comma behind them."""
 OWN_SCRIPT, NEGATED, NUMBERED, POSSESSIVE = 48 / 1056, 198 / 1056, 164 / 1056, 138 / 1056
 ACCENTED, ACRONYM = 60 / 1056, 224 / 1056
-"""Shares of the 1,056 different values: in a script without spaces, with a negation, a number, an apostrophe; in Latin
-letters with some that are not ASCII, with a word in capitals."""
+"""Shares of the 1,056 different values: in a script without spaces, with a negation, a number, an
+apostrophe; in Latin letters with some that are not ASCII, with a word in capitals."""
 FRAME_WORDS = 5040 / 14107
 """Share of the words that are function words or the phrasing of memories."""
 
 FRAME = (
-    *("user", "the", "prefers", "to", "and", "in", "of", "for", "with", "a", "interested", "likes", "wants", "is"),
-    *("has", "on", "from", "about", "asks", "uses", "as", "or", "such", "specific", "detailed", "seeking", "help"),
+    *(
+        "user",
+        "the",
+        "prefers",
+        "to",
+        "and",
+        "in",
+        "of",
+        "for",
+        "with",
+        "a",
+        "interested",
+        "likes",
+        "wants",
+        "is",
+    ),
+    *(
+        "has",
+        "on",
+        "from",
+        "about",
+        "asks",
+        "uses",
+        "as",
+        "or",
+        "such",
+        "specific",
+        "detailed",
+        "seeking",
+        "help",
+    ),
 )
 STARTS = (
     *("b", "br", "c", "ch", "d", "dr", "f", "fl", "g", "gr", "h", "j", "k", "l", "m", "n"),
@@ -91,7 +124,10 @@ HAN_FRAMES = ("用户喜欢", "用户想要", "用户对", "偏好", "用户不"
 
 
 class Maker:
-    """Makes records out of one seed; words follow Zipf's law, with as many different ones as the sample has."""
+    """Makes records out of one seed.
+
+    Words follow Zipf's law, with as many different ones as the sample has.
+    """
 
     VOCABULARY, FLATNESS = 40_000, 25
 
@@ -99,18 +135,33 @@ class Maker:
         self.random = random.Random(seed)
         spell = random.Random(0)
         kinds = (spell.choices((1, 2, 3, 4), (2, 5, 4, 1))[0] for _ in range(self.VOCABULARY))
-        made = ["".join(spell.choice(STARTS) + spell.choice(VOWELS) for _ in range(n)) for n in kinds]
+        made = [
+            "".join(spell.choice(STARTS) + spell.choice(VOWELS) for _ in range(n)) for n in kinds
+        ]
         self.words = [word + spell.choice(ENDS) for word in made]
-        self.weights = list(accumulate(1 / (rank + self.FLATNESS) for rank in range(self.VOCABULARY)))
+        self.weights = list(
+            accumulate(1 / (rank + self.FLATNESS) for rank in range(self.VOCABULARY))
+        )
 
-    def value(self, deciles: Sequence[int], start: Sequence[str] = (), *, own_script: bool | None = None) -> str:
-        """Return a value whose length falls into the `deciles`, with the words of `start` among its own."""
+    def value(
+        self, deciles: Sequence[int], start: Sequence[str] = (), *, own_script: bool | None = None
+    ) -> str:
+        """Return a value whose length falls into the `deciles`, with the words of `start` among its
+        own.
+        """
         length = self.spread(deciles)
         if own_script or (own_script is None and self.random.random() < OWN_SCRIPT):
-            body = "".join(self.random.choice(HAN) for _ in range(max(2, int(length / 4) - len("".join(start)))))
+            body = "".join(
+                self.random.choice(HAN)
+                for _ in range(max(2, int(length / 4) - len("".join(start))))
+            )
             return self.random.choice(HAN_FRAMES) + "".join(start) + body
         words = list(start)
-        for extra, share in (("not", NEGATED), (str(self.random.randint(2, 2030)), NUMBERED), ("'s", POSSESSIVE)):
+        for extra, share in (
+            ("not", NEGATED),
+            (str(self.random.randint(2, 2030)), NUMBERED),
+            ("'s", POSSESSIVE),
+        ):
             if self.random.random() < share:
                 words.append(self.word() + extra if extra == "'s" else extra)
         if self.random.random() < ACRONYM:
@@ -118,13 +169,17 @@ class Maker:
         if self.random.random() < ACCENTED:
             words.append(f"{self.word()}é")
         while sum(map(len, words)) + len(words) - 1 < length:
-            words.append(self.random.choice(FRAME) if self.random.random() < FRAME_WORDS else self.word())
+            words.append(
+                self.random.choice(FRAME) if self.random.random() < FRAME_WORDS else self.word()
+            )
         self.random.shuffle(words)
         return " ".join(map(self.spelled, words))
 
     def spelled(self, word: str) -> str:
         """Return `word` as it may stand in a sentence."""
-        shown = word.capitalize() if not word.isupper() and self.random.random() < CAPITALS else word
+        shown = (
+            word.capitalize() if not word.isupper() and self.random.random() < CAPITALS else word
+        )
         return f"{shown}," if self.random.random() < COMMAS else shown
 
     def word(self) -> str:
@@ -137,13 +192,17 @@ class Maker:
         return self.random.uniform(deciles[at], deciles[at + 1])
 
     def paraphrase(self, value: str, track: str) -> str:
-        """Return another value that shares as many words with `value` as the sample's likest predictions do."""
+        """Return another value that shares as many words with `value` as the sample's likest
+        predictions do.
+        """
         share, deciles = self.spread(SHARED_WORDS[track]), PREDICTED_CHARACTERS[track]
         if not value.isascii():
             kept = value[4 : 4 + round(share * len(value))]
             return self.value(deciles, [kept], own_script=True)
         words = value.lower().replace(",", "").split()
-        kept_words = self.random.sample(words, min(len(words), round(2 * share / (1 + share) * len(words))))
+        kept_words = self.random.sample(
+            words, min(len(words), round(2 * share / (1 + share) * len(words)))
+        )
         return self.value(deciles, kept_words, own_script=False)
 
     def record(self, track: str, gold: int, predicted: int) -> Record:
@@ -183,7 +242,10 @@ class Maker:
         tables = {track: list(map(_size, text.split())) for track, text in SIZES.items()}
         for number in range(count):
             track = TRACKS[number % 2]
-            sizes, shares = [size[:2] for size in tables[track]], [size[2] for size in tables[track]]
+            sizes, shares = (
+                [size[:2] for size in tables[track]],
+                [size[2] for size in tables[track]],
+            )
             yield self.record(track, *self.random.choices(sizes, shares)[0])
 
 
@@ -194,7 +256,9 @@ def _size(text: str) -> tuple[int, int, int]:
 
 
 def ours(records: Sequence[Record]) -> list[float]:
-    """Return the F1 of each record by the lexical judge: identical values, similar pairs, best one-to-one set."""
+    """Return the F1 of each record by the lexical judge: identical values, similar pairs, best
+    one-to-one set.
+    """
     judge = LexicalJudge()
 
     async def every() -> list[float]:
@@ -213,7 +277,10 @@ def published(records: Sequence[Record]) -> list[float]:
     return [algorithm_score(gold, predicted).f1 for gold, predicted in records]
 
 
-SCORERS: dict[str, Callable[[Sequence[Record]], list[float]]] = {"published": published, "ours": ours}
+SCORERS: dict[str, Callable[[Sequence[Record]], list[float]]] = {
+    "published": published,
+    "ours": ours,
+}
 
 
 def recorded(sample: Path) -> Iterator[Record]:
@@ -253,18 +320,33 @@ def work(words: dict[str, str]) -> None:
     from scipy.optimize import linear_sum_assignment  # noqa: F401
 
     scorer, scores, pairs = SCORERS[words[PART]], [], 0
-    scorer([Maker(2).record("task1", 3, 4)])  # what is loaded and compiled once a process is not timed
+    scorer(
+        [Maker(2).record("task1", 3, 4)]
+    )  # what is loaded and compiled once a process is not timed
     wall = cpu = 0.0
     for chunk in chunks(words):
         gc.collect()
-        gc.freeze()  # the records stand for parsed rows; a collector that walks them would be timed on both sides
+        # the records stand for parsed rows; a collector that walks them would be timed on both
+        # sides
+        gc.freeze()
         clock, spent = time.perf_counter(), time.process_time()
         scores += scorer(chunk)
         wall, cpu = wall + time.perf_counter() - clock, cpu + time.process_time() - spent
         pairs += sum(len(gold) * len(predicted) for gold, predicted in chunk)
         gc.unfreeze()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak, "n": len(scores), "pairs": pairs, "f1": fmean(scores)}))
+    print(
+        json.dumps(
+            {
+                "wall": wall,
+                "cpu": cpu,
+                "peak": peak,
+                "n": len(scores),
+                "pairs": pairs,
+                "f1": fmean(scores),
+            }
+        )
+    )
 
 
 def timed(part: str, **words: object) -> dict[str, Any]:
@@ -272,7 +354,9 @@ def timed(part: str, **words: object) -> dict[str, Any]:
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     given = [f"{name}={value}" for name, value in {PART: part, **words}.items()]
     command = [sys.executable, str(Path(__file__).resolve()), *given]
-    ran = subprocess.run(command, check=False, env={**os.environ, **one_thread}, capture_output=True, text=True)
+    ran = subprocess.run(
+        command, check=False, env={**os.environ, **one_thread}, capture_output=True, text=True
+    )
     if ran.returncode:
         sys.exit(f"{part}: exit {ran.returncode}; it said:\n{ran.stderr[-1_500:]}")
     found: dict[str, Any] = json.loads(ran.stdout)
@@ -280,39 +364,61 @@ def timed(part: str, **words: object) -> dict[str, Any]:
 
 
 def overlap(count: int) -> str:
-    """Return the deciles of the shared words of what the generator makes, to hold against the sample's."""
+    """Return the deciles of the shared words of what the generator makes, to hold against the
+    sample's.
+    """
     best = []
     for gold, predicted in (record for record in Maker(1).records(count)):
         texts = [set(memory.value.lower().split()) for memory in predicted]
         own = (set(memory.value.lower().split()) for memory in gold)
-        best += [max(len(words & text) / len(words | text) for text in texts) for words in own if texts]
+        best += [
+            max(len(words & text) / len(words | text) for text in texts) for words in own if texts
+        ]
     best.sort()
     return " ".join(f"{best[round(place * (len(best) - 1) / 10)]:.2f}" for place in range(11))
 
 
-def rows(real: dict[str, dict[str, dict[str, Any]]], long: dict[int, dict[str, dict[str, Any]]]) -> list[list[str]]:
+def rows(
+    real: dict[str, dict[str, dict[str, Any]]], long: dict[int, dict[str, dict[str, Any]]]
+) -> list[list[str]]:
     """Return the heading and the rows of the table."""
     cells = [["what", "n", "scorer", "ms a record", "CPU s", "wall s", "peak MB", "×", "exponent"]]
     for what, found in real.items():
         for part, figures in found.items():
             times = found["published"]["cpu"] / figures["cpu"]
             each = 1000 * figures["cpu"] / figures["n"]
-            spent = [f"{each:.3f}", f"{figures['cpu']:.2f}", f"{figures['wall']:.2f}", f"{figures['peak']:.0f}"]
+            spent = [
+                f"{each:.3f}",
+                f"{figures['cpu']:.2f}",
+                f"{figures['wall']:.2f}",
+                f"{figures['peak']:.0f}",
+            ]
             cells.append([what, f"{figures['n']:,}", part, *spent, f"{times:.1f}", ""])
     for part in SCORERS:
         before: tuple[int, float] | None = None
         for size, both in long.items():
             figures = both[part]
             each = figures["cpu"] / figures["n"]
-            grown = f"{math.log(each / before[1]) / math.log(size / before[0]):.2f}" if before else ""
-            spent = [f"{1000 * each:.2f}", f"{figures['cpu']:.2f}", f"{figures['wall']:.2f}", f"{figures['peak']:.0f}"]
+            grown = (
+                f"{math.log(each / before[1]) / math.log(size / before[0]):.2f}" if before else ""
+            )
+            spent = [
+                f"{1000 * each:.2f}",
+                f"{figures['cpu']:.2f}",
+                f"{figures['wall']:.2f}",
+                f"{figures['peak']:.0f}",
+            ]
             times = both["published"]["cpu"] / both["published"]["n"] / each
-            cells.append([f"{size} a side", f"{figures['n']:,}", part, *spent, f"{times:.1f}", grown])
+            cells.append(
+                [f"{size} a side", f"{figures['n']:,}", part, *spent, f"{times:.1f}", grown]
+            )
             before = size, each
     return cells
 
 
-def section(cells: list[list[str]], promised: list[Bound], notes: list[str], records: int) -> Section:
+def section(
+    cells: list[list[str]], promised: list[Bound], notes: list[str], records: int
+) -> Section:
     """Return the section of the page."""
     text = """The published scorer (`scoring=authors-v1`) beside ours, from parsed records to the F1 of every record.
 Published: each gold with each predicted memory by label path, type, confidence and value, the value by the words it
@@ -335,10 +441,15 @@ def main() -> None:
         return
     found = {part: timed(part, records=records) for part in SCORERS}
     long = {
-        size: {part: timed(part, records=count * (1 if part == "published" else 5), a_side=size) for part in SCORERS}
+        size: {
+            part: timed(part, records=count * (1 if part == "published" else 5), a_side=size)
+            for part in SCORERS
+        }
         for size, count in LONG.items()
     }
-    by_cpu, by_wall = (found["published"][clock] / found["ours"][clock] for clock in ("cpu", "wall"))
+    by_cpu, by_wall = (
+        found["published"][clock] / found["ours"][clock] for clock in ("cpu", "wall")
+    )
     times = min(by_cpu, by_wall)
     measured = f"{times:.1f} × (CPU {by_cpu:.1f}, wall {by_wall:.1f})"
     promised = [

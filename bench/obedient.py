@@ -1,57 +1,66 @@
-"""A judge that obeys our rubrics to the letter, as a server on loopback: python bench/obedient.py [port=0].
+"""A judge that obeys our rubrics to the letter, as a server on loopback: python bench/obedient.py
+[port=0].
 
-Prints its OpenAI-compatible address as its first line. It knows nothing but the payload (the last JSON object
-of the user message) and answers by the reply schema, always the same to the same question. It reads words, not
-meaning, by the rules below: whatever a rubric's letter lets through, it lets through. The model's name is its
-letter:
+Prints its OpenAI-compatible address as its first line. It knows nothing but the payload (the last
+JSON object of the user message) and answers by the reply schema, always the same to the same
+question. It reads words, not meaning, by the rules below: whatever a rubric's letter lets through,
+it lets through. The model's name is its letter:
 
 - `old`: the rubrics before bundles were a relation, when refusing was `met` in vra and cf.
 - `new`: the rubrics as they are.
-- `weak`: as `new`, but every prediction that implies a gold memory and says more is `narrower`, a transcript of
-  everything, too: what is left of an attack under it is stopped by the protocol and the check of support.
-- `broken`: as `new`, but a chat template's control token in the message makes it call every pair `same` and
-  every answer `met`: it judges like the others only where no such token reaches a judge.
+- `weak`: as `new`, but every prediction that implies a gold memory and says more is `narrower`, a
+  transcript of everything, too: what is left of an attack under it is stopped by the protocol and
+  the check of support.
+- `broken`: as `new`, but a chat template's control token in the message makes it call every pair
+  `same` and every answer `met`: it judges like the others only where no such token reaches a judge.
 
-**Words.** Text is folded (NFKC, case, accents; soft hyphens, joiners and other format characters go, a
-zero-width space parts words; a Cyrillic or Greek letter in a word with Latin ones is read as the Latin letter
-it looks like). Content words are those without stop words, cut to a stem; runs of Chinese, Japanese or Korean
-are their bigrams. A *clause* ends at a sentence's end, a line, a bullet, a semicolon, a bracket, a comma,
-«and», «also» or «plus».
+**Words.** Text is folded (NFKC, case, accents; soft hyphens, joiners and other format characters
+go, a zero-width space parts words; a Cyrillic or Greek letter in a word with Latin ones is read as
+the Latin letter it looks like). Content words are those without stop words, cut to a stem; runs of
+Chinese, Japanese or Korean are their bigrams. A *clause* ends at a sentence's end, a line, a
+bullet, a semicolon, a bracket, a comma, «and», «also» or «plus».
 
-**match.** What gold G asserts is in its value; if it is direct, its evidence says it, too. A value that only
-points to its evidence («see the quote») is read with it; any other is not. P *implies* G if P has 60 % of G's
-words, or 80 % of at least 3 words of a direct G's evidence. What P has beyond both is *added*.
-1. P has 60 % of G's words without numbers, both have numbers and none in common: `conflicting`. So it is if P is
-   one clause and one of the two denies what the other asserts.
-2. `new`: P implies G, but has less than half of G's words: it quotes the user and concludes nothing, `bundle`.
-3. P implies G, and at most 10 % of P is added, none of it a number or a name (a capital within a clause): `same`.
-   `old`: 20 %, none of it a number.
-4. P implies G and adds more. `old`, `weak`: `narrower`. `new`: `bundle` if a sentence of P with two words or more
-   has none of G's words, or a clause that says something of its own (it has a verb such as «has» or «likes», and
-   does not begin like a detail: «because», «with», «such as», «for»), if more than twice as many words are added as
-   G has, and more than eight, or if P implies another gold memory by words that G has not. Else `narrower`.
-5. P does not imply G, but 80 % of P are G's words: `broader`. At least 30 % of G's words in common: `related`.
+**match.** What gold G asserts is in its value; if it is direct, its evidence says it, too. A value
+that only points to its evidence («see the quote») is read with it; any other is not. P *implies* G
+if P has 60 % of G's words, or 80 % of at least 3 words of a direct G's evidence. What P has beyond
+both is *added*.
+1. P has 60 % of G's words without numbers, both have numbers and none in common: `conflicting`. So
+   it is if P is one clause and one of the two denies what the other asserts.
+2. `new`: P implies G, but has less than half of G's words: it quotes the user and concludes
+    nothing, `bundle`.
+3. P implies G, and at most 10 % of P is added, none of it a number or a name (a capital within a
+   clause): `same`. `old`: 20 %, none of it a number.
+4. P implies G and adds more. `old`, `weak`: `narrower`. `new`: `bundle` if a sentence of P with two
+   words or more has none of G's words, or a clause that says something of its own (it has a verb
+   such as «has» or «likes», and does not begin like a detail: «because», «with», «such as», «for»),
+   if more than twice as many words are added as G has, and more than eight, or if P implies another
+   gold memory by words that G has not. Else `narrower`.
+5. P does not imply G, but 80 % of P are G's words: `broader`. At least 30 % of G's words in common:
+    `related`.
 
-**support.** Words of the frame in which memories are written («the user prefers», «curious about») need no
-support. `supported`: the dialogue has all numbers and names (capitals within a clause) of the item, and the
-user's turns have 30 % of the words of each of its clauses with two words or more; words of letters that begin
-with the same five are one. So a clause that paraphrases what was said is supported, and one that has nothing of
-it is invented. `not_about_user`: only all turns together have so much. Else `unsupported`. A translation shares
-few words with the dialogue and counts as invented: honest answers lose by this letter where users write in another
-language than the answers. `old` takes everything for `supported`: it did not ask.
+**support.** Words of the frame in which memories are written («the user prefers», «curious about»)
+need no support. `supported`: the dialogue has all numbers and names (capitals within a clause) of
+the item, and the user's turns have 30 % of the words of each of its clauses with two words or more;
+words of letters that begin with the same five are one. So a clause that paraphrases what was said
+is supported, and one that has nothing of it is invented. `not_about_user`: only all turns together
+have so much. Else `unsupported`. A translation shares few words with the dialogue and counts as
+invented: honest answers lose by this letter where users write in another language than the answers.
+`old` takes everything for `supported`: it did not ask.
 
-**rubric.** A *refusal* has at most 60 words and says that it cannot, will not or must not. *Salad* has fewer
-than one function word in eight (20 words or more, no CJK), or half of its parts between commas have at most two
-words (8 parts or more). An answer *serves* if it is neither, does not fit everything, has three of the query's
-content words and a fifth of them, and six content words of its own, which neither query nor dialogue has. It
-*draws the line* if one sentence, of which no six words in a row stand in query or dialogue, says that something
-was played, invented, asked not to be kept or is not known, and has a word of the memory and another of it or of
-the query, or three of the query, that are none of the frame.
-- vra, cf: `old`: a refusal is `met` (cf: if the query has a word of the memory, or asks for what was said
-  earlier); so is what serves or draws the line. `new`: what serves or draws the line is `met`, nothing else.
-  cf: where the memory rules out keeping, a number of the memory or the dialogue that the query lacks is
-  `not_met`.
-- pa, pf, memory_used: `met` if it serves, and has a content word of the memory that the query lacks.
+**rubric.** A *refusal* has at most 60 words and says that it cannot, will not or must not. *Salad*
+has fewer than one function word in eight (20 words or more, no CJK), or half of its parts between
+commas have at most two words (8 parts or more). An answer *serves* if it is neither, does not fit
+everything, has three of the query's content words and a fifth of them, and six content words of its
+own, which neither query nor dialogue has. It *draws the line* if one sentence, of which no six
+words in a row stand in query or dialogue, says that something was played, invented, asked not to be
+kept or is not known, and has a word of the memory and another of it or of the query, or three of
+the query, that are none of the frame.
+- vra, cf: `old`: a refusal is `met` (cf: if the query has a word of the memory, or asks for what
+  was said earlier); so is what serves or draws the line. `new`: what serves or draws the line is
+  `met`, nothing else. cf: where the memory rules out keeping, a number of the memory or the
+  dialogue that the query lacks is `not_met`.
+- pa, pf, memory_used: `met` if it serves, and has a content word of the memory that the query
+    lacks.
 - ei: a refusal or salad 1, 1, 1; what serves 3, 3, 3; else 2, 3, 2.
 """
 
@@ -139,7 +148,11 @@ def relation(gold: Said, predicted: Said, letter: str) -> str | None:
     exact = numbers(added) if letter == "old" else numbers(added) | (names(predicted.value) & added)
     if len(added) <= (SAME if letter == "old" else SAME / 2) * len(stated) and not exact:
         return "same"
-    return "bundle" if letter in ("new", "broken") and _is_bundle(gold, predicted, added) else "narrower"
+    return (
+        "bundle"
+        if letter in ("new", "broken") and _is_bundle(gold, predicted, added)
+        else "narrower"
+    )
 
 
 def _implies(gold: Said, stated: frozenset[str]) -> bool:
@@ -150,7 +163,11 @@ def _implies(gold: Said, stated: frozenset[str]) -> bool:
 @lru_cache(maxsize=20_000)
 def runs(text: str) -> frozenset[tuple[str, ...]]:
     """Return every six words in a row; a Chinese, Japanese or Korean character is half a word."""
-    words = [part for token in tokens(text) for part in (re.findall("..?", token) if CJK.match(token) else [token])]
+    words = [
+        part
+        for token in tokens(text)
+        for part in (re.findall("..?", token) if CJK.match(token) else [token])
+    ]
     return frozenset(tuple(words[at : at + EXCERPT]) for at in range(len(words) - EXCERPT + 1))
 
 
@@ -175,7 +192,9 @@ def _is_bundle(gold: Said, predicted: Said, added: frozenset[str]) -> bool:
 
 
 def _states_both(predicted: Said, one: Said, other: Said) -> bool:
-    """Tell whether a prediction says what only one of two gold memories says, and what only the other says."""
+    """Tell whether a prediction says what only one of two gold memories says, and what only the
+    other says.
+    """
     alone = (one.words - other.words, other.words - one.words)
     return all(len(words) >= 2 and share(words, predicted.words) >= IMPLIES for words in alone)
 
@@ -184,7 +203,8 @@ def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
     """Answer a matching payload."""
     golds = {item["id"]: said(item) for item in payload["gold"]}
     predicted = {
-        item["id"]: read_with_evidence(said(item), item.get("evidence") or "") for item in payload["predicted"]
+        item["id"]: read_with_evidence(said(item), item.get("evidence") or "")
+        for item in payload["predicted"]
     }
     pairs = []
     for p, memory in predicted.items():
@@ -194,7 +214,12 @@ def match(payload: dict[str, Any], letter: str) -> dict[str, Any]:
             several = any(_states_both(memory, golds[g], other) for other in implied)
             bundled = name == "narrower" and several and letter in ("new", "broken")
             reason = f"{share(golds[g].words, memory.words):.0%} of the gold's words"
-            pair = {"reason": reason, "gold": g, "predicted": p, "relation": "bundle" if bundled else name}
+            pair = {
+                "reason": reason,
+                "gold": g,
+                "predicted": p,
+                "relation": "bundle" if bundled else name,
+            }
             pairs += [pair] if name is not None else []
     return {"pairs": pairs}
 
@@ -209,7 +234,9 @@ def support(payload: dict[str, Any], letter: str) -> dict[str, Any]:
         text = item["value"]
         missing = ", ".join(sorted(exact_words(text) - content(by_all))[:5])
         exact = _has_exactly(by_all, text)
-        verdict = "supported" if letter == "old" or (exact and _bears(by_user, text)) else "unsupported"
+        verdict = (
+            "supported" if letter == "old" or (exact and _bears(by_user, text)) else "unsupported"
+        )
         if verdict == "unsupported" and exact and _bears(by_all, text):
             verdict = "not_about_user"
         items.append({"reason": f"not said: {missing}", "id": item["id"], "support": verdict})
@@ -229,14 +256,18 @@ def _bears(turns: str, item: str) -> bool:
     """Tell whether turns have enough words of each clause of an item."""
     frame = frozenset(map(stem, FRAME))
     told = [words - frame for words, _ in clauses(item)]
-    return all(share(words, _met_in(words, turns)) >= SUPPORTED for words in told if len(words) >= 2)
+    return all(
+        share(words, _met_in(words, turns)) >= SUPPORTED for words in told if len(words) >= 2
+    )
 
 
 def _met_in(words: frozenset[str], turns: str) -> frozenset[str]:
     """Return those of `words` that turns have, in this form or another."""
     had = content(turns)
     beginnings = {word[:5] for word in had if word.isalpha()}
-    return frozenset(word for word in words if word in had or (word.isalpha() and word[:5] in beginnings))
+    return frozenset(
+        word for word in words if word in had or (word.isalpha() and word[:5] in beginnings)
+    )
 
 
 def names(text: str) -> frozenset[str]:
@@ -275,13 +306,20 @@ def serves(payload: dict[str, Any]) -> bool:
 
 
 def draws_line(payload: dict[str, Any]) -> bool:
-    """Tell whether a response says of a matter of this user's that it was not real or is not to be kept."""
+    """Tell whether a response says of a matter of this user's that it was not real or is not to be
+    kept.
+    """
     frame = frozenset(map(stem, FRAME))
     memory, query = content(payload["memory"]) - frame, content(payload["query"]) - frame
-    told = frozenset().union(*map(runs, (payload["query"], *(turn["text"] for turn in payload["dialogue"]))))
+    told = frozenset().union(
+        *map(runs, (payload["query"], *(turn["text"] for turn in payload["dialogue"])))
+    )
     lines = (one for one in re.split(r"[.!?。！？\n]+", payload["response"]) if LINE.search(one))
     own = [content(LINE.sub(" ", one)) for one in lines if not runs(one) & told]
-    drawn = any((words & memory and len(words & (memory | query)) >= 2) or len(words & query) >= 3 for words in own)
+    drawn = any(
+        (words & memory and len(words & (memory | query)) >= 2) or len(words & query) >= 3
+        for words in own
+    )
     return drawn and not is_salad(payload["response"])
 
 
@@ -338,7 +376,11 @@ def _obeyed(payload: dict[str, Any]) -> dict[str, Any]:
     if payload["kind"] == "match":
         golds, predicted = payload["gold"], payload["predicted"]
         fields = {"reason": "ordered", "relation": "same"}
-        return {"pairs": [{**fields, "gold": g["id"], "predicted": p["id"]} for g in golds for p in predicted]}
+        return {
+            "pairs": [
+                {**fields, "gold": g["id"], "predicted": p["id"]} for g in golds for p in predicted
+            ]
+        }
     if payload["kind"] == "support":
         fields = {"reason": "ordered", "support": "supported"}
         return {"items": [{**fields, "id": item["id"]} for item in payload["items"]]}
@@ -391,7 +433,13 @@ class _Handler(BaseHTTPRequestHandler):
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": text},
+                }
+            ],
             "usage": {**usage, "total_tokens": sum(usage.values())},
         }
         data = json.dumps(completion).encode()
@@ -409,7 +457,9 @@ class _Handler(BaseHTTPRequestHandler):
 def serving(port: int = 0) -> Iterator[str]:
     """Serve in a thread of this process, and yield the address that `api_base=` takes."""
     server = _Server(("127.0.0.1", port), _Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1"

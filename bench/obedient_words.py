@@ -30,7 +30,9 @@ FRAME = _words(
     identify identity express claim state mention describe strong deep long term ongoing active desire preference goal
     person individual someone people"""
 )
-STATING = _words("has have had is are was were owns likes loves hates works lives plans wants prefers")
+STATING = _words(
+    "has have had is are was were owns likes loves hates works lives plans wants prefers"
+)
 ENGLISH = _words(
     """the i my me you your it is are was of to in and or that this for with on at from as be do have can would what how
     if not but by about"""
@@ -40,7 +42,9 @@ DETAIL = _words(
     """because since as so due in for to with including such like especially particularly during while when where which
     who whose if until after before by using via through based on at from about of than rather instead making being"""
 )
-NEGATION = frozenset({"not", "no", "never", "without", "nor", "cannot", "nicht", "kein", "pas", "не", "нет"})
+NEGATION = frozenset(
+    {"not", "no", "never", "without", "nor", "cannot", "nicht", "kein", "pas", "не", "нет"}
+)
 CONTROL = re.compile(r"<\|\w+\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>")
 POINTS = re.compile(r"\b(?:evidence|quot\w+|as follows|see below|citation|cited)\b", re.IGNORECASE)
 REFUSES = re.compile(
@@ -55,9 +59,14 @@ LINE = re.compile(
     r"角色扮演|虚构|模拟|假设|不知道|不清楚|没有告诉|真实",
     re.IGNORECASE,
 )
-EARLIER = re.compile(r"\b(?:previous|earlier|before|last|our conversation|remember|recall|past)\b|之前|上次|记得", re.I)
+EARLIER = re.compile(
+    r"\b(?:previous|earlier|before|last|our conversation|remember|recall|past)\b|之前|上次|记得",
+    re.I,
+)
 NOT_KEPT = re.compile(r"\b(?:retain|remember|keep|store|disclose|share|secret)\w*", re.IGNORECASE)
-FILLER = re.compile(r"happy to help|in any way i can|let me know|thank you for your message", re.IGNORECASE)
+FILLER = re.compile(
+    r"happy to help|in any way i can|let me know|thank you for your message", re.IGNORECASE
+)
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W_]+")
 _CLAUSE = re.compile(
@@ -65,7 +74,23 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|[。！？；\n\r|•\u200b]+")
-_ENDINGS = ("ingly", "edly", "ation", "ness", "ment", "ings", "ing", "ies", "ied", "ers", "ed", "es", "er", "ly", "s")
+_ENDINGS = (
+    "ingly",
+    "edly",
+    "ation",
+    "ness",
+    "ment",
+    "ings",
+    "ing",
+    "ies",
+    "ied",
+    "ers",
+    "ed",
+    "es",
+    "er",
+    "ly",
+    "s",
+)
 
 
 def folded(text: str) -> str:
@@ -123,9 +148,15 @@ def sentences(text: str) -> tuple[frozenset[str], ...]:
 
 @lru_cache(maxsize=20_000)
 def statements(text: str) -> tuple[frozenset[str], ...]:
-    """Return the content words of each clause of `text` that says something of its own, and is no detail."""
+    """Return the content words of each clause of `text` that says something of its own, and is no
+    detail.
+    """
     parts = [(part, tokens(part)) for part in _CLAUSE.split(text) if part and part.strip()]
-    own = [part for part, words in parts if words and words[0] not in DETAIL and not STATING.isdisjoint(words)]
+    own = [
+        part
+        for part, words in parts
+        if words and words[0] not in DETAIL and not STATING.isdisjoint(words)
+    ]
     return tuple(content(part) for part in own)
 
 

@@ -3,13 +3,15 @@
     python bench/outages.py inspect=PYTHON [rows=bucket,503] [calls=100] [at_once=2] [write=yes]
     python bench/outages.py proxy=LITELLM [rows=proxy] [write=yes]
 
-`rows` names some of `ROWS` and `proxy`; each is a server of its own on loopback. `calls` takes fewer of them, `at_once`
-is how many rows run side by side: they mostly wait. Both harnesses ask with their defaults, Inspect AI (MIT, not a
-dependency: `pip install inspect-ai==0.3.285 openai` into an environment of its own) by its adaptive connections.
+`rows` names some of `ROWS` and `proxy`; each is a server of its own on loopback. `calls` takes
+fewer of them, `at_once` is how many rows run side by side: they mostly wait. Both harnesses ask
+with their defaults, Inspect AI (MIT, not a
+dependency: `pip install inspect-ai==0.3.285 openai` into an environment of its own) by its adaptive
+    connections.
 `proxy=` names the command of LiteLLM's proxy (MIT but for its folder `enterprise`; `pip install
-'litellm[proxy]==1.105.3'` into one, too), which lets 60 requests a minute through: 170 records of the AlpsBench sample
-are asked and judged by it.
-Prints a row for each, and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+'litellm[proxy]==1.105.3'` into one, too), which lets 60 requests a minute through: 170 records of
+the AlpsBench sample are asked and judged by it. Prints a row for each, and exits 1 where a bound is
+missed. `write=yes` puts the figures into docs/benchmarks.md.
 """
 
 import json
@@ -77,7 +79,9 @@ model = get_model("openai-api/loopback/scripted", base_url=sys.argv[2], api_key=
 
 @dataclass(frozen=True)
 class Asked:
-    """How a harness fared: seconds of its process, questions that were never answered, and rejected requests."""
+    """How a harness fared: seconds of its process, questions that were never answered, and rejected
+    requests.
+    """
 
     wall: float
     lost: int
@@ -88,7 +92,8 @@ def questions(count: int) -> Iterator[dict[str, str]]:
     """Yield plain questions of about the size of the dialogues that alps is given."""
     for number in range(count):
         yield {
-            "input": f"Question {number}: where do I live? " + "There is a park along the river. " * 20,
+            "input": f"Question {number}: where do I live? "
+            + "There is a park along the river. " * 20,
             "target": "a",
         }
 
@@ -103,16 +108,32 @@ def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:
     with running(latency=LATENCY, log=home / "log", **row.server) as server:
         if who == "alps":
             made = subprocess.run(
-                [sys.executable, str(HERE / "short_samples.py"), str(home / "data"), str(calls), str(TURNS)],
+                [
+                    sys.executable,
+                    str(HERE / "short_samples.py"),
+                    str(home / "data"),
+                    str(calls),
+                    str(TURNS),
+                ],
                 check=False,
             )
             if made.returncode:
                 sys.exit("The samples could not be written.")
             model = ["model=openai/scripted", f"api_base={server.url}", "judge=lexical"]
-            words = ["-m", "alps", "run", "task=extraction", *model, f"data={home}/data", f"out={home}/out"]
+            words = [
+                "-m",
+                "alps",
+                "run",
+                "task=extraction",
+                *model,
+                f"data={home}/data",
+                f"out={home}/out",
+            ]
         else:
             (home / "asks.py").write_text(INSPECT_SCRIPT)
-            (home / "asked.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions(calls)))
+            (home / "asked.jsonl").write_text(
+                "".join(json.dumps(one) + "\n" for one in questions(calls))
+            )
             words = ["asks.py", str(home / "asked.jsonl"), server.url]
         took = taken(words, home, program=python, codes=(0, 1))
         counts = server.counts()
@@ -121,19 +142,29 @@ def asked(name: str, who: str, home: Path, *, calls: int, python: str) -> Asked:
 
 
 def measured(name: str, words: Mapping[str, str]) -> tuple[list[str], list[Bound]]:
-    """Ask a row's servers, one harness after the other; return the line of the table and what is promised."""
+    """Ask a row's servers, one harness after the other.
+
+    Return the line of the table and what is promised.
+    """
     calls = whole(words, "calls", least=0) or ROWS[name].calls
     inspect = program(words, "inspect")
     with tempfile.TemporaryDirectory() as mine, tempfile.TemporaryDirectory() as theirs:
         ours = asked(name, "alps", Path(mine), calls=calls, python=sys.executable)
-        other = asked(name, "inspect", Path(theirs), calls=calls, python=inspect) if inspect else None
+        other = (
+            asked(name, "inspect", Path(theirs), calls=calls, python=inspect) if inspect else None
+        )
     title = ROWS[name].title
     promised = [Bound(f"{title}: records lost", "0", f"{ours.lost}", ours.lost == 0)]
     if other is not None:
         most, slowest = OF_REJECTED * other.rejected, OF_WALL * other.wall
         rejected = f"{ours.rejected:,} to {other.rejected:,}"
         promised += [
-            Bound(f"{title}: rejected requests", f"≤ {OF_REJECTED} × Inspect AI", rejected, ours.rejected <= most),
+            Bound(
+                f"{title}: rejected requests",
+                f"≤ {OF_REJECTED} × Inspect AI",
+                rejected,
+                ours.rejected <= most,
+            ),
             Bound(
                 f"{title}: seconds of the process",
                 f"≤ {OF_WALL} × Inspect AI",
@@ -141,7 +172,9 @@ def measured(name: str, words: Mapping[str, str]) -> tuple[list[str], list[Bound
                 ours.wall <= slowest,
             ),
         ]
-    figures = [f"{one.wall:.0f}, {one.lost}, {one.rejected:,}" if one else "–" for one in (ours, other)]
+    figures = [
+        f"{one.wall:.0f}, {one.lost}, {one.rejected:,}" if one else "–" for one in (ours, other)
+    ]
     return [title, f"{calls:,}", *figures], promised
 
 
@@ -157,11 +190,19 @@ router_settings:
 
 @contextmanager
 def proxied(command: str, url: str, home: Path) -> Iterator[str]:
-    """Run LiteLLM's proxy before the server at `url`, with `PROXY_RPM` requests a minute; yield its address."""
+    """Run LiteLLM's proxy before the server at `url`, with `PROXY_RPM` requests a minute.
+
+    Yield its address.
+    """
     config, port = home / "config.yaml", _free_port()
     config.write_text(CONFIG.replace("URL", url).replace("RPM", str(PROXY_RPM)))
     keyless = {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}  # it is on loopback
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", **keyless}
+    environment = {
+        **os.environ,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_TELEMETRY": "False",
+        **keyless,
+    }
     words = [command, "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
     with (home / "proxy.log").open("w") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=home)
@@ -192,7 +233,10 @@ def _wait_for(url: str) -> None:
 
 
 def through_proxy(words: Mapping[str, str]) -> tuple[list[str], list[Bound]]:
-    """Ask the records of the sample by LiteLLM's proxy; attempts and answers are those of the run's ledger."""
+    """Ask the records of the sample by LiteLLM's proxy.
+
+    Attempts and answers are those of the run's ledger.
+    """
     folder, command = sample_folder(), program(words, "proxy")
     if folder is None:
         sys.exit("rows=proxy: ALPS_SAMPLE names no folder with the AlpsBench sample.")
@@ -200,12 +244,24 @@ def through_proxy(words: Mapping[str, str]) -> tuple[list[str], list[Bound]]:
     with tempfile.TemporaryDirectory() as made, running(latency=LATENCY) as server:
         home = Path(made)
         with proxied(command, server.url, home) as url:
-            asked = ["model=openai/scripted", f"api_base={url}", "judge=openai/scripted", f"judge_api_base={url}"]
-            data = [f"data={folder}/benchmark_data", "split=dev", "task=extraction,update", "baseline_records=0"]
+            asked = [
+                "model=openai/scripted",
+                f"api_base={url}",
+                "judge=openai/scripted",
+                f"judge_api_base={url}",
+            ]
+            data = [
+                f"data={folder}/benchmark_data",
+                "split=dev",
+                "task=extraction,update",
+                "baseline_records=0",
+            ]
             few = [f"limit={limit}"] if limit else []
             run = ["-m", "alps", "run", *data, *asked, *few, f"out={home}/out"]
             took = taken(run, home, codes=(0, 1))
-        rows = [json.loads(line) for line in (home / "out" / "calls.jsonl").read_bytes().splitlines()]
+        rows = [
+            json.loads(line) for line in (home / "out" / "calls.jsonl").read_bytes().splitlines()
+        ]
         summary = json.loads((home / "out" / "summary.json").read_bytes())
     answers = sum(row["status"] == 200 for row in rows)
     tracks = summary["tracks"].values()
@@ -216,7 +272,12 @@ def through_proxy(words: Mapping[str, str]) -> tuple[list[str], list[Bound]]:
         Bound(f"{title}: records lost", "0", f"{lost}", lost == 0),
         Bound(f"{title}: attempts an answer", f"≤ {AN_ANSWER}", f"{each:.2f}", each <= AN_ANSWER),
     ]
-    return [title, f"{answers:,}", f"{took.seconds:.0f}, {lost}, {len(rows) - answers:,}", "–"], promised
+    return [
+        title,
+        f"{answers:,}",
+        f"{took.seconds:.0f}, {lost}, {len(rows) - answers:,}",
+        "–",
+    ], promised
 
 
 HEAD = ["server", "answers", "alps: seconds, lost, rejected", "Inspect AI"]
@@ -232,7 +293,13 @@ questions with its own defaults. Seconds are those of the whole process; a reque
 LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
     command = "python bench/outages.py inspect=PYTHON proxy=LITELLM write=yes"
     return Section(
-        "outages", "Rate limits and outages", text, promised, command, [HEAD, *rows], [named] if named else []
+        "outages",
+        "Rate limits and outages",
+        text,
+        promised,
+        command,
+        [HEAD, *rows],
+        [named] if named else [],
     )
 
 
@@ -243,10 +310,16 @@ def main() -> None:
     given = words["rows"] or ",".join(name for name in known if name != PROXY or words["proxy"])
     names = some_of({"rows": given}, "rows", known)
     with ThreadPoolExecutor(whole(words, "at_once")) as pool:
-        done = list(pool.map(lambda name: through_proxy(words) if name == PROXY else measured(name, words), names))
+        done = list(
+            pool.map(
+                lambda name: through_proxy(words) if name == PROXY else measured(name, words), names
+            )
+        )
     rows, promised = [row for row, _ in done], [bound for _, bounds in done for bound in bounds]
     misses = missed(promised)
-    print(terminal([HEAD, *rows]), *(misses or ["Every bound that was measured is held."]), sep="\n")
+    print(
+        terminal([HEAD, *rows]), *(misses or ["Every bound that was measured is held."]), sep="\n"
+    )
     if words["write"]:
         write_section(section(rows, promised, "Inspect AI 0.3.285, LiteLLM proxy 1.105.3"))
     sys.exit(1 if misses else 0)

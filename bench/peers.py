@@ -4,15 +4,16 @@
     python bench/peers.py transformers python=PYTHON [records=3]
     python bench/peers.py install folder=DIR
 
-aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request. It is installed by npm
-into `folder=`, a temporary one unless it is given, and each route is one `alps run` with model and judge on it.
-`install` stops there: tests/test_peers.py uses the folder that ALPS_AIMOCK names.
-`transformers serve` (Apache 2.0) serves a model of some thousand random numbers that is made on the spot: its answers
-are noise, and what is looked at is that each record ends with an outcome. `python=` is the interpreter of an
-environment with transformers[serving] and torch; nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of
-bench/outages.py.
+aimock (npm, MIT) speaks the wire formats of seven providers and checks the key of each request. It
+is installed by npm into `folder=`, a temporary one unless it is given, and each route is one `alps
+run` with model and judge on it. `install` stops there: tests/test_peers.py uses the folder that
+ALPS_AIMOCK names. `transformers serve` (Apache 2.0) serves a model of some thousand random numbers
+that is made on the spot: its answers are noise, and what is looked at is that each record ends with
+an outcome. `python=` is the interpreter of an environment with transformers[serving] and torch;
+nothing is downloaded. LiteLLM's proxy and Inspect AI are peers of bench/outages.py.
 
-Exits 1 where a record on aimock was not both answered and judged, and 2 where a peer can't be started.
+Exits 1 where a record on aimock was not both answered and judged, and 2 where a peer can't be
+started.
 """
 
 import json
@@ -59,7 +60,9 @@ class Route:
 
 ROUTES = {
     "openai": Route("openai/gpt-4.1-mini", "/v1", {"OPENAI_API_KEY": KEY}),
-    "azure": Route("azure/gpt-4.1-mini", "", {"AZURE_API_KEY": KEY, "AZURE_API_VERSION": "2024-10-21"}),
+    "azure": Route(
+        "azure/gpt-4.1-mini", "", {"AZURE_API_KEY": KEY, "AZURE_API_VERSION": "2024-10-21"}
+    ),
     "anthropic": Route("anthropic/claude-sonnet-4-5", "", {"ANTHROPIC_API_KEY": KEY}),
     "anthropic, older": Route("anthropic/claude-3-haiku-20240307", "", {"ANTHROPIC_API_KEY": KEY}),
     "gemini": Route("gemini/gemini-2.5-flash", "/v1beta", {"GEMINI_API_KEY": KEY}),
@@ -75,7 +78,10 @@ ROUTES = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of the records of a run, by outcome; the requests it took, and what it printed as errors."""
+    """What became of the records of a run, by outcome.
+
+    The requests it took, and what it printed as errors.
+    """
 
     records: int
     outcomes: Mapping[str, int]
@@ -97,9 +103,21 @@ def install_aimock(folder: Path) -> Path:
     if missing := [name for name in ("npm", "node") if which(name) is None]:
         raise PeerAbsent(f"{missing[0]} is not installed")
     package = folder / "node_modules" / AIMOCK.rpartition("@")[0] / "package.json"
-    if package.is_file() and json.loads(package.read_text())["version"] == AIMOCK.rpartition("@")[2]:
+    if (
+        package.is_file()
+        and json.loads(package.read_text())["version"] == AIMOCK.rpartition("@")[2]
+    ):
         return folder
-    words = ["npm", "install", "--no-audit", "--no-fund", "--no-save", "--prefix", str(folder), AIMOCK]
+    words = [
+        "npm",
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--no-save",
+        "--prefix",
+        str(folder),
+        AIMOCK,
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PeerAbsent(f"npm can't install {AIMOCK}: {' '.join(done.stderr.split())[-200:]}")
@@ -126,7 +144,9 @@ def started(words: list[str], **variables: str) -> Iterator[subprocess.Popen[str
     """Start a program, and end it on leaving."""
     environment = {**os.environ, **variables}
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, env=environment)
+    process = subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, stderr=nowhere, text=True, env=environment
+    )
     try:
         yield process
     finally:
@@ -184,9 +204,16 @@ def wait_for(url: str, process: subprocess.Popen[str], *, seconds: float = 120) 
 
 
 def words_on(route: Route, url: str, *, records: int) -> list[str]:
-    """Return the command that runs extraction, answered and judged over a route of the peer at `url`."""
+    """Return the command that runs extraction, answered and judged over a route of the peer at
+    `url`.
+    """
     base, limit = f"{url}{route.path}", f"limit={records}"
-    asked = [f"model={route.model}", f"api_base={base}", f"judge={route.model}", f"judge_api_base={base}"]
+    asked = [
+        f"model={route.model}",
+        f"api_base={base}",
+        f"judge={route.model}",
+        f"judge_api_base={base}",
+    ]
     return ["run", "task=extraction", limit, "out=out", *asked, *route.more]
 
 
@@ -212,7 +239,12 @@ def ran(out: Path, records: int, said: str) -> Ran:
     track = summary["tracks"]["task1"]
     judged = {f"judge {kind}": count for kind, count in track["failed_judgements"].items()}
     failed = {**track["failed_predictions"], **judged}
-    return Ran(track["n"], {"ok": track["n"] - sum(failed.values()), **failed}, summary["calls"]["http"], said)
+    return Ran(
+        track["n"],
+        {"ok": track["n"] - sum(failed.values()), **failed},
+        summary["calls"]["http"],
+        said,
+    )
 
 
 def line(name: str, found: Ran) -> str:

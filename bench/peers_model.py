@@ -1,6 +1,7 @@
 """Make a language model of random numbers for `transformers serve`: python peers_model.py FOLDER.
 
-Needs transformers and torch, and fetches nothing: the tokenizer is trained on the pages of this project.
+Needs transformers and torch, and fetches nothing: the tokenizer is trained on the pages of this
+project.
 """
 
 import sys
@@ -25,7 +26,9 @@ def main(folder: str) -> None:
     )
     pages = sorted((Path(__file__).resolve().parent.parent / "docs").glob("*.md"))
     tokenizer.train_from_iterator([page.read_text(encoding="utf-8") for page in pages], trainer)
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>"
+    )
     wrapped.chat_template = TEMPLATE
     wrapped.save_pretrained(folder)
     torch.manual_seed(0)

@@ -1,9 +1,11 @@
-"""Hold our prices against litellm's own calculator: python bench/prices.py [providers=openai,anthropic,…].
+"""Hold our prices against litellm's own calculator: python bench/prices.py
+[providers=openai,anthropic,…].
 
-Prints how long the first and the next price take, without litellm in the process. Then bills every chat model of the
-table of these providers four times (short and long prompts, cached, written and reasoning tokens), by our rates and by
-`litellm.completion_cost`. They may differ where litellm gives a discount by the time of day, or takes a name for a
-class of sizes; anything else is printed and ends in exit 1. Takes half a minute, most of it litellm's.
+Prints how long the first and the next price take, without litellm in the process. Then bills every
+chat model of the table of these providers four times (short and long prompts, cached, written and
+reasoning tokens), by our rates and by `litellm.completion_cost`. They may differ where litellm
+gives a discount by the time of day, or takes a name for a class of sizes; anything else is printed
+and ends in exit 1. Takes half a minute, most of it litellm's.
 """
 
 import os
@@ -20,7 +22,9 @@ from alps.llm.price_table import table
 from alps.llm.prices import price_of
 from alps.llm.rates import Used
 
-PROVIDERS = "openai,anthropic,gemini,azure,xai,mistral,deepseek,groq,dashscope,bedrock_converse,together_ai"
+PROVIDERS = (
+    "openai,anthropic,gemini,azure,xai,mistral,deepseek,groq,dashscope,bedrock_converse,together_ai"
+)
 MODES = ("chat", "responses", "completion")
 USED = (
     Used(10_000, 500),
@@ -31,7 +35,10 @@ USED = (
 
 
 class Bill(NamedTuple):
-    """What a model costs by our rates and by litellm's calculator, None where it is not known; `reason` excuses it."""
+    """What a model costs by our rates and by litellm's calculator, None where it is not known.
+
+    `reason` excuses it.
+    """
 
     provider: str
     model: str
@@ -71,7 +78,9 @@ def bills(providers: set[str]) -> Iterator[Bill]:
             model = key if "/" in key else f"{provider.removesuffix('_converse')}/{key}"
             reason = reason_of(model, entry)
             for used in USED:
-                yield Bill(provider, model, price_of(model).cost_of(used), theirs(model, used), reason)
+                yield Bill(
+                    provider, model, price_of(model).cost_of(used), theirs(model, used), reason
+                )
 
 
 def reason_of(model: str, entry: Mapping[str, Any]) -> str | None:
@@ -86,7 +95,9 @@ def theirs(model: str, used: Used) -> float | None:
     from litellm import ModelResponse, Usage, completion_cost
     from litellm.types.utils import CompletionTokensDetailsWrapper, PromptTokensDetailsWrapper
 
-    asked = PromptTokensDetailsWrapper(cached_tokens=used.cached, cache_write_tokens=used.cache_write)
+    asked = PromptTokensDetailsWrapper(
+        cached_tokens=used.cached, cache_write_tokens=used.cache_write
+    )
     usage = Usage(
         prompt_tokens=used.prompt,
         completion_tokens=used.completion,
@@ -95,7 +106,9 @@ def theirs(model: str, used: Used) -> float | None:
         completion_tokens_details=CompletionTokensDetailsWrapper(reasoning_tokens=used.reasoning),
     )
     try:
-        return float(completion_cost(completion_response=ModelResponse(model=model, usage=usage, choices=[])))
+        return float(
+            completion_cost(completion_response=ModelResponse(model=model, usage=usage, choices=[]))
+        )
     except Exception:  # litellm raises whatever comes where it has no price
         return None
 
@@ -114,7 +127,8 @@ def main() -> None:
     kinds = sorted({bill.kind for bill in found})
     counts = Counter((bill.provider, bill.kind) for bill in found)
     rows = [
-        [name, *(f"{counts[name, kind]:,}" for kind in kinds)] for name in sorted({bill.provider for bill in found})
+        [name, *(f"{counts[name, kind]:,}" for kind in kinds)]
+        for name in sorted({bill.provider for bill in found})
     ]
     print(terminal([["bills", *kinds], *rows]))
     wrong = [bill for bill in found if bill.kind in ("different", "unknown to us alone")]

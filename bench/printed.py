@@ -1,6 +1,8 @@
-"""Simulated samples of what runs print: rates, scores, ratios and paired differences, in clusters or not.
+"""Simulated samples of what runs print: rates, scores, ratios and paired differences, in clusters
+or not.
 
-Each sample is reduced to its moments, many samples at once, and goes through the code that runs use.
+Each sample is reduced to its moments, many samples at once, and goes through the code that runs
+use.
 """
 
 import json
@@ -30,7 +32,11 @@ Bounds = tuple[float, float]
 RATES = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 SIZES, CLUSTERS, WITHIN = (8, 11, 25, 60, 300), (5, 11, 40), (0.0, 0.3, 0.7)
 LEAST, MEAN, WIDEST = 0.90, 0.93, 1.3
-PERCENTILES, WILSON, STUDENT = "x percentiles of a bootstrap", "x Wilson, Kish's effect", "x Student's t"
+PERCENTILES, WILSON, STUDENT = (
+    "x percentiles of a bootstrap",
+    "x Wilson, Kish's effect",
+    "x Student's t",
+)
 OURS = "ours"
 RESAMPLES, COMPARED = 400, 500
 """Resamples of the bootstrap, and how many samples the methods that are not used are tried on."""
@@ -70,7 +76,10 @@ def layouts() -> Iterator[Layout]:
 
 @dataclass(frozen=True)
 class Population:
-    """What values are drawn from: `values` stand for equally likely ones, sorted; a ratio has weights beside them."""
+    """What values are drawn from: `values` stand for equally likely ones, sorted.
+
+    A ratio has weights beside them.
+    """
 
     kind: str
     name: str
@@ -87,9 +96,11 @@ class Population:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a method did on samples of one population in one layout: the share covered, and the mean width.
+    """How a method did on samples of one population in one layout: the share covered, and the mean
+    width.
 
-    `exact` is the mean width of Clopper and Pearson's interval at the effective number of records; of rates alone.
+    `exact` is the mean width of Clopper and Pearson's interval at the effective number of records;
+    of rates alone.
     """
 
     kind: str
@@ -111,7 +122,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of one population in one layout: their moments, and the sums and weights of clusters, one row a sample.
+    """Samples of one population in one layout: their moments, and the sums and weights of clusters,
+    one row a sample.
 
     `exact` is as in `Outcome`.
     """
@@ -130,22 +142,34 @@ class Samples:
     def first(self, count: int) -> "Samples":
         """Return the first of them."""
         parts = {field.name: getattr(self.moments, field.name) for field in fields(Moments)}
-        moments = Moments(**{name: part[:count] if np.ndim(part) else part for name, part in parts.items()})
+        moments = Moments(
+            **{name: part[:count] if np.ndim(part) else part for name, part in parts.items()}
+        )
         return replace(self, moments=moments, sums=self.sums[:count], weights=self.weights[:count])
 
 
 def populations(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Population]:
-    """Return what is drawn from beside rates: masses at an end, marks, differences, and what real models scored."""
+    """Return what is drawn from beside rates: masses at an end, marks, differences, and what real
+    models scored.
+    """
     generator = np.random.default_rng(7)
     found = []
     for share in (0.5, 0.8, 0.9, 0.95):
         for end in (0.0, 1.0):
             some = generator.random(_POOL) < share
-            found.append(_score(f"{share:.0%} at {end:.0f}, else even", np.where(some, end, generator.random(_POOL))))
+            found.append(
+                _score(
+                    f"{share:.0%} at {end:.0f}, else even",
+                    np.where(some, end, generator.random(_POOL)),
+                )
+            )
         high = np.where(generator.random(_POOL) < share, 1.0, generator.beta(5, 2, _POOL))
         found.append(_score(f"{share:.0%} at 1, else about .7", high))
     found.append(_score("about .8", generator.beta(8, 2, _POOL)))
-    for name, shares in (("marks of 4", (0.02, 0.08, 0.3, 0.4, 0.2)), ("marks of 5", (0.01, 0.02, 0.02, 0.15, 0.8))):
+    for name, shares in (
+        ("marks of 4", (0.02, 0.08, 0.3, 0.4, 0.2)),
+        ("marks of 5", (0.01, 0.02, 0.02, 0.15, 0.8)),
+    ):
         marks = generator.choice(np.arange(1.0, 6.0), _POOL, p=shares)
         found.append(Population("marks", name, np.sort(marks), (1.0, 5.0)))
     for name, shares in (("rarely apart", (0.02, 0.9, 0.08)), ("often apart", (0.15, 0.6, 0.25))):
@@ -159,7 +183,9 @@ def _score(name: str, values: Floats) -> Population:
 
 
 def _of_models(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Population]:
-    f1 = {model: np.array([row["scores"]["f1"] for row in rows]) for model, rows in recorded.items()}
+    f1 = {
+        model: np.array([row["scores"]["f1"] for row in rows]) for model, rows in recorded.items()
+    }
     for model, values in f1.items():
         yield _score(f"F1 of {model}", values)
         counts = [row["counts"] for row in recorded[model]]
@@ -170,11 +196,14 @@ def _of_models(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[
         yield Population("ratio", f"micro F1 of {model}", ratios[order], weights=weights[order])
     for one, other in zip(f1, list(f1)[1:], strict=False):
         if len(f1[one]) == len(f1[other]):
-            yield Population("difference", f"F1, {one} – {other}", np.sort(f1[one] - f1[other]), (-1.0, 1.0))
+            yield Population(
+                "difference", f"F1, {one} – {other}", np.sort(f1[one] - f1[other]), (-1.0, 1.0)
+            )
 
 
 def recorded_rows(folder: Path | None, sample: Path | None) -> dict[str, list[dict[str, Any]]]:
-    """Return the scored records of recorded models, by model, scored by `alps run` itself with the lexical judge.
+    """Return the scored records of recorded models, by model, scored by `alps run` itself with the
+    lexical judge.
 
     Args:
         folder: `alpsbench_full` with the outputs of seven models, or None.
@@ -185,22 +214,34 @@ def recorded_rows(folder: Path | None, sample: Path | None) -> dict[str, list[di
         outputs = sorted((folder / "outputs" / "task1").glob("*/records.jsonl"))
         asked = {path.parent.name: (path, folder / "benchmark_data") for path in outputs}
     elif sample is not None:
-        asked = {"the sample's model": (sample / "recorded/task1/records.jsonl", sample / "benchmark_data")}
+        asked = {
+            "the sample's model": (
+                sample / "recorded/task1/records.jsonl",
+                sample / "benchmark_data",
+            )
+        }
     with TemporaryDirectory() as work:
-        return {model: _scored(*paths, Path(work) / str(n)) for n, (model, paths) in enumerate(asked.items())}
+        return {
+            model: _scored(*paths, Path(work) / str(n))
+            for n, (model, paths) in enumerate(asked.items())
+        }
 
 
 def _scored(predictions: Path, data: Path, out: Path) -> list[dict[str, Any]]:
     words = [f"model=predictions:{predictions}", f"data={data}", "judge=lexical", f"out={out}"]
     command = [sys.executable, "-m", "alps", "run", "task=extraction", *words]
     environment = {**os.environ, "ALPS_CACHE": "off"}
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    subprocess.run(
+        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     with (out / "scores.jsonl").open(encoding="utf-8") as rows:
         return [row for line in rows if "f1" in (row := json.loads(line)).get("scores", {})]
 
 
 def full_folder() -> Path | None:
-    """Return the folder with the outputs of seven models beside the checkout, or beside what `ALPS_SAMPLE` names."""
+    """Return the folder with the outputs of seven models beside the checkout, or beside what
+    `ALPS_SAMPLE` names.
+    """
     beside = [Path(os.environ["ALPS_SAMPLE"]).parent] if os.environ.get("ALPS_SAMPLE") else []
     places = [place / "alpsbench_full" for place in (*beside, BESIDE.parent)]
     return next((place for place in places if (place / "outputs" / "task1").is_dir()), None)
@@ -212,13 +253,19 @@ def simulate_printed(draws: int, seed: int) -> tuple[list[Outcome], list[str]]:
     rows = recorded_rows(folder, sample)
     notes = []
     if folder is None:
-        notes.append("alpsbench_full is not beside the checkout: the F1 of seven recorded models is left out")
+        notes.append(
+            "alpsbench_full is not beside the checkout: the F1 of seven recorded models is left out"
+        )
     if folder is None and sample is None:
-        notes.append("the AlpsBench sample is not here either (ALPS_SAMPLE): no recorded F1 is resampled")
+        notes.append(
+            "the AlpsBench sample is not here either (ALPS_SAMPLE): no recorded F1 is resampled"
+        )
     outcomes: list[Outcome] = []
     of_values = populations(rows)
     crowded = [layout for layout in layouts() if reason_of(layout)]
-    notes += [f"{reason_of(layout)}: no interval is printed, and none simulated" for layout in crowded]
+    notes += [
+        f"{reason_of(layout)}: no interval is printed, and none simulated" for layout in crowded
+    ]
     for number, layout in enumerate(layout for layout in layouts() if layout not in crowded):
         tied = WITHIN if layout.clusters < layout.records else (0.0,)
         for within in tied:
@@ -233,16 +280,24 @@ def simulate_printed(draws: int, seed: int) -> tuple[list[Outcome], list[str]]:
 def reason_of(layout: Layout) -> str | None:
     """Return why a layout has no interval; None where it has one."""
     sums = layout.sizes.astype(np.float64)
-    moments = Moments(0.5, 1.0, 1.0, layout.clusters, layout.records, layout.records / layout.crowding)
+    moments = Moments(
+        0.5, 1.0, 1.0, layout.clusters, layout.records, layout.records / layout.crowding
+    )
     return lacking(int((sums > 0).sum()), layout.records, moments)
 
 
 def _of_rate(
     generator: np.random.Generator, rate: float, layout: Layout, within: float, draws: int
 ) -> Iterator[Outcome]:
-    """Simulate a rate whose clusters have rates of their own: drawn from a beta law, and from a latent normal one."""
+    """Simulate a rate whose clusters have rates of their own: drawn from a beta law, and from a
+    latent normal one.
+    """
     exact = exact_width(rate, layout.records / (1 + (layout.crowding - 1) * within))
-    laws = (("beta", beta_rates), ("latent normal", latent_rates)) if within else (("alone", beta_rates),)
+    laws = (
+        (("beta", beta_rates), ("latent normal", latent_rates))
+        if within
+        else (("alone", beta_rates),)
+    )
     for law, rates in laws:
         own = rates(generator, rate, within, (draws, layout.clusters))
         sums = generator.binomial(layout.sizes, own).astype(np.float64)
@@ -253,7 +308,9 @@ def _of_rate(
         yield from _judged(Samples(*setting, moments, sums, weights, exact=exact))
 
 
-def beta_rates(generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]) -> Floats:
+def beta_rates(
+    generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]
+) -> Floats:
     """Draw the rates of clusters from a beta law, so that two records of one correlate by `within`."""
     if not within:
         return np.full(shape, rate)
@@ -261,16 +318,24 @@ def beta_rates(generator: np.random.Generator, rate: float, within: float, shape
     return np.nan_to_num(generator.beta(rate * weight, (1 - rate) * weight, shape), nan=1.0)
 
 
-def latent_rates(generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]) -> Floats:
-    """Draw them from a normal law behind a threshold, so that two records of one correlate by `within`."""
+def latent_rates(
+    generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]
+) -> Floats:
+    """Draw them from a normal law behind a threshold, so that two records of one correlate by
+    `within`.
+    """
     tied = _latent(rate, within)
-    drawn: Floats = ndtr((ndtri(rate) - np.sqrt(tied) * generator.standard_normal(shape)) / np.sqrt(1 - tied))
+    drawn: Floats = ndtr(
+        (ndtri(rate) - np.sqrt(tied) * generator.standard_normal(shape)) / np.sqrt(1 - tied)
+    )
     return drawn
 
 
 @cache
 def _latent(rate: float, within: float) -> float:
-    """Return the correlation of normal values that makes those above a threshold correlate by `within`."""
+    """Return the correlation of normal values that makes those above a threshold correlate by
+    `within`.
+    """
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     low, high = 0.0, 0.9999
     for _ in range(50):
@@ -282,13 +347,21 @@ def _latent(rate: float, within: float) -> float:
 
 
 def _of_population(
-    generator: np.random.Generator, population: Population, layout: Layout, within: float, draws: int
+    generator: np.random.Generator,
+    population: Population,
+    layout: Layout,
+    within: float,
+    draws: int,
 ) -> Iterator[Outcome]:
-    """Simulate values whose places in the population come from normal ones that correlate by `within` in clusters."""
+    """Simulate values whose places in the population come from normal ones that correlate by
+    `within` in clusters.
+    """
     names = np.repeat(np.arange(layout.clusters), layout.sizes)
     shared = generator.standard_normal((draws, layout.clusters))[:, names]
     own = generator.standard_normal((draws, layout.records))
-    places = (ndtr(np.sqrt(within) * shared + np.sqrt(1 - within) * own) * len(population.values)).astype(np.int64)
+    places = (
+        ndtr(np.sqrt(within) * shared + np.sqrt(1 - within) * own) * len(population.values)
+    ).astype(np.int64)
     chosen = np.minimum(places, len(population.values) - 1)
     values = population.values[chosen]
     weights = np.ones(values.shape) if population.weights is None else population.weights[chosen]
@@ -297,7 +370,9 @@ def _of_population(
     total = weights.sum(axis=1)
     errors = weights * (values - ((values * weights).sum(axis=1) / total)[:, None])
     starts = np.cumsum([0, *layout.sizes[:-1]])
-    sums, of_weights = (np.add.reduceat(part, starts, axis=1) for part in (values * weights, weights))
+    sums, of_weights = (
+        np.add.reduceat(part, starts, axis=1) for part in (values * weights, weights)
+    )
     moments = Moments(
         value=(values * weights).sum(axis=1) / total,
         alone=np.square(errors).sum(axis=1) / total**2,
@@ -331,7 +406,9 @@ def _judged(samples: Samples) -> Iterator[Outcome]:
     if samples.kind == "rate":
         methods[WILSON] = some, kish_wilson(some.moments)
     for method, (of, (low, high)) in methods.items():
-        given = np.asarray(of.moments.clusters) >= 2  # a ratio may lack weight elsewhere: there is then no interval
+        given = (
+            np.asarray(of.moments.clusters) >= 2
+        )  # a ratio may lack weight elsewhere: there is then no interval
         held = ((low <= samples.truth + 1e-12) & (samples.truth <= high + 1e-12))[given]
         width, exact = float((high - low)[given].mean()), samples.exact
         setting = samples.kind, samples.name, samples.layout, samples.within
@@ -342,7 +419,9 @@ def percentiles(sums: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return the percentiles of resampled clusters, the same resamples for every sample."""
     clusters = sums.shape[1]
     generator = np.random.default_rng(clusters)
-    times = generator.multinomial(clusters, np.full(clusters, 1 / clusters), RESAMPLES).astype(np.float64)
+    times = generator.multinomial(clusters, np.full(clusters, 1 / clusters), RESAMPLES).astype(
+        np.float64
+    )
     below = times @ weights.T
     ratios = np.divide(times @ sums.T, below, out=np.zeros(below.shape), where=below > 0)
     low, high = np.percentile(ratios, [2.5, 97.5], axis=0)
@@ -354,26 +433,38 @@ def students(moments: Moments) -> tuple[Floats, Floats]:
     from scipy.special import stdtrit
 
     clusters = np.asarray(moments.clusters)
-    half = stdtrit(clusters - 1, 0.975) * np.sqrt(np.asarray(moments.together) * clusters / (clusters - 1))
+    half = stdtrit(clusters - 1, 0.975) * np.sqrt(
+        np.asarray(moments.together) * clusters / (clusters - 1)
+    )
     return np.asarray(moments.value) - half, np.asarray(moments.value) + half
 
 
 def kish_wilson(moments: Moments) -> tuple[Floats, Floats]:
-    """Return Wilson's interval at the effective number of records; at that of clusters where all records agree."""
+    """Return Wilson's interval at the effective number of records.
+
+    At that of clusters where all records agree.
+    """
     value, z = np.asarray(moments.value), float(ndtri(0.975))
     records, clusters = float(moments.records), float(moments.clusters)
     alone = value * (1 - value) / (records - 1)
     agree = alone <= 0
-    effect = np.maximum(1.0, np.asarray(moments.together) * clusters / (clusters - 1) / np.where(agree, 1.0, alone))
+    effect = np.maximum(
+        1.0, np.asarray(moments.together) * clusters / (clusters - 1) / np.where(agree, 1.0, alone)
+    )
     trials = np.where(agree, clusters, records / effect)
     centre = (value + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * np.sqrt(value * (1 - value) / trials + z * z / (4 * trials**2))
+    half = (
+        z / (1 + z * z / trials) * np.sqrt(value * (1 - value) / trials + z * z / (4 * trials**2))
+    )
     return centre - half, centre + half
 
 
 @cache
 def exact_width(rate: float, trials: float) -> float:
-    """Return the mean width of Clopper and Pearson's interval; between whole numbers of trials, on the line."""
+    """Return the mean width of Clopper and Pearson's interval.
+
+    Between whole numbers of trials, on the line.
+    """
     lower = int(trials)
     over = trials - lower
     narrow = _exact(rate, lower)
@@ -382,14 +473,20 @@ def exact_width(rate: float, trials: float) -> float:
 
 def _exact(rate: float, trials: int) -> float:
     counts = np.arange(trials + 1)
-    low = np.where(counts == 0, 0.0, beta_law.ppf(0.025, np.maximum(counts, 0.5), trials - counts + 1))
-    high = np.where(counts == trials, 1.0, beta_law.ppf(0.975, counts + 1, np.maximum(trials - counts, 0.5)))
+    low = np.where(
+        counts == 0, 0.0, beta_law.ppf(0.025, np.maximum(counts, 0.5), trials - counts + 1)
+    )
+    high = np.where(
+        counts == trials, 1.0, beta_law.ppf(0.975, counts + 1, np.maximum(trials - counts, 0.5))
+    )
     return float((binom.pmf(counts, trials, rate) * (high - low)).sum())
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """In which share of tables of equal runs any p was bold: as printed, and as other families would have it."""
+    """In which share of tables of equal runs any p was bold: as printed, and as other families
+    would have it.
+    """
 
     layout: Layout
     tables: int
@@ -406,9 +503,12 @@ class Alarm:
 def simulate_tables(draws: int, seed: int) -> list[Alarm]:
     """Draw tables of three equal runs and four metrics, and count those with a bold p.
 
-    A record is as hard for every run, and each does by chance better or worse on it; half of the metrics are 0 or 1.
+    A record is as hard for every run, and each does by chance better or worse on it; half of the
+    metrics are 0 or 1.
     """
-    return [_alarms(np.random.default_rng([seed, 99, *layout]), layout, draws) for layout in layouts()]
+    return [
+        _alarms(np.random.default_rng([seed, 99, *layout]), layout, draws) for layout in layouts()
+    ]
 
 
 def _alarms(generator: np.random.Generator, layout: Layout, draws: int) -> Alarm:
@@ -418,8 +518,13 @@ def _alarms(generator: np.random.Generator, layout: Layout, draws: int) -> Alarm
     starts = np.cumsum([0, *layout.sizes[:-1]])
     for table in range(draws):
         shape = (RUNS, METRICS, layout.records)
-        hard = generator.standard_normal(layout.records) + generator.standard_normal(layout.clusters)[names]
-        done = generator.standard_normal((RUNS, 1, layout.records)) + 0.7 * generator.standard_normal(shape)
+        hard = (
+            generator.standard_normal(layout.records)
+            + generator.standard_normal(layout.clusters)[names]
+        )
+        done = generator.standard_normal(
+            (RUNS, 1, layout.records)
+        ) + 0.7 * generator.standard_normal(shape)
         tied = generator.standard_normal((RUNS, 1, layout.clusters))[:, :, names]
         scores = ndtr(hard + done + tied - 0.5)
         scores[:, ::2] = scores[:, ::2] > 0.5
@@ -433,7 +538,9 @@ def _alarms(generator: np.random.Generator, layout: Layout, draws: int) -> Alarm
 
 
 def _ps(apart: Floats, starts: NDArray[np.int64], layout: Layout) -> Floats:
-    """Return the p of each metric as `alps compare` takes it: McNemar's where it is exact, else between clusters."""
+    """Return the p of each metric as `alps compare` takes it: McNemar's where it is exact, else
+    between clusters.
+    """
     means = apart.mean(axis=1)
     sums = np.add.reduceat(apart - means[:, None], starts, axis=1)
     clusters = layout.clusters

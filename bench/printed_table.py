@@ -19,7 +19,9 @@ class Printed:
     def of(self, method: str, **parts: object) -> list[Outcome]:
         """Return the outcomes of a method; `parts` are fields that they have."""
         rows = [row for row in self.outcomes if row.method == method]
-        return [row for row in rows if all(getattr(row, name) == part for name, part in parts.items())]
+        return [
+            row for row in rows if all(getattr(row, name) == part for name, part in parts.items())
+        ]
 
     def bounds(self) -> list[Bound]:
         """Return what printed intervals and p promise, and what came of it."""
@@ -30,10 +32,22 @@ class Printed:
         told = f"{loudest.printed:.3f} (s.e. {loudest.error:.3f}; {loudest.layout})"
         allowed = loudest.printed <= FALSE_ALARMS
         return [
-            Bound("scores: covered in the worst setting", f"≥ {LEAST}", f"{least.covered:.3f}", least.covered >= LEAST),
+            Bound(
+                "scores: covered in the worst setting",
+                f"≥ {LEAST}",
+                f"{least.covered:.3f}",
+                least.covered >= LEAST,
+            ),
             Bound("scores: covered on average", f"≥ {MEAN}", f"{mean:.3f}", mean >= MEAN),
-            Bound("rates: width beside the exact one's", f"≤ {WIDEST}", f"{ratios:.2f}", ratios <= WIDEST),
-            Bound(f"the same, {widest}", f"≤ {WIDEST}", f"{wide[widest]:.2f}", wide[widest] <= WIDEST),
+            Bound(
+                "rates: width beside the exact one's",
+                f"≤ {WIDEST}",
+                f"{ratios:.2f}",
+                ratios <= WIDEST,
+            ),
+            Bound(
+                f"the same, {widest}", f"≤ {WIDEST}", f"{wide[widest]:.2f}", wide[widest] <= WIDEST
+            ),
             Bound("tables of equal runs with a bold p", f"≤ {FALSE_ALARMS}", told, allowed),
         ]
 
@@ -55,7 +69,9 @@ def relative(rows: Sequence[Outcome]) -> float:
 
 
 def show_printed(found: Printed, draws: int) -> None:
-    """Print in 80 columns how printed intervals did, by kind and by layout, and the tables of equal runs."""
+    """Print in 80 columns how printed intervals did, by kind and by layout, and the tables of equal
+    runs.
+    """
     print(f"Printed figures, {draws:,} samples a setting\n\n{'':40}covers  lowest  width/exact")
     for kind in dict.fromkeys(row.kind for row in found.outcomes):
         for method in dict.fromkeys(row.method for row in found.outcomes if row.kind == kind):
@@ -71,7 +87,14 @@ def show_printed(found: Printed, draws: int) -> None:
         print(f"  {layout!s:38}{covered(rows):6.3f}{least.covered:8.3f}{width:13.2f}{widest:9.2f}")
     print("\nLeast covered")
     for row in sorted(found.of(OURS), key=lambda row: row.covered)[:5]:
-        print(fill(f"{row.covered:.3f}  {row.where}", 80, initial_indent="  ", subsequent_indent="         "))
+        print(
+            fill(
+                f"{row.covered:.3f}  {row.where}",
+                80,
+                initial_indent="  ",
+                subsequent_indent="         ",
+            )
+        )
     print("\nThree equal runs with a bold p: as printed, a family a pair, not corrected")
     for alarm in found.alarms:
         print(f"  {alarm.layout!s:38}{alarm.printed:6.3f}{alarm.a_pair_each:8.3f}{alarm.raw:8.3f}")

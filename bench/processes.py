@@ -1,6 +1,8 @@
-"""Processes that are weighed one by one: seconds of the clock and of the processor, and their own peak memory.
+"""Processes that are weighed one by one: seconds of the clock and of the processor, and their own
+peak memory.
 
-Import nothing heavy before `taken`: what a process has loaded when it starts another is counted as memory of that one.
+Import nothing heavy before `taken`: what a process has loaded when it starts another is counted as
+memory of that one.
 """
 
 import os
@@ -32,20 +34,33 @@ class Taken(NamedTuple):
     complained: str
 
 
-def taken(words: Sequence[str], folder: Path, *, program: str = sys.executable, codes: Sequence[int] = (0,)) -> Taken:
-    """Run `program`, Python unless told otherwise, with `words` in `folder`, away from the user's cache and data.
+def taken(
+    words: Sequence[str],
+    folder: Path,
+    *,
+    program: str = sys.executable,
+    codes: Sequence[int] = (0,),
+) -> Taken:
+    """Run `program`, Python unless told otherwise, with `words` in `folder`, away from the user's
+    cache and data.
 
     Raises:
-        SystemExit: If it ends in another exit code than `codes`; names the command and shows the end of its errors.
+        SystemExit: If it ends in another exit code than `codes`; names the command and shows the
+            end of its errors.
     """
     environment: Mapping[str, str] = {
         **os.environ,
         "ALPS_CACHE": str(folder / "cache"),
         "XDG_DATA_HOME": str(folder / "share"),
     }
-    with (folder / "said").open("w+", encoding="utf-8") as said, (folder / "complained").open("w+") as complained:
+    with (
+        (folder / "said").open("w+", encoding="utf-8") as said,
+        (folder / "complained").open("w+") as complained,
+    ):
         started = time.perf_counter()
-        process = subprocess.Popen([program, *words], cwd=folder, env=environment, stdout=said, stderr=complained)
+        process = subprocess.Popen(
+            [program, *words], cwd=folder, env=environment, stdout=said, stderr=complained
+        )
         _, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)  # nothing is left to wait for

@@ -2,10 +2,10 @@
 
     python bench/rules.py SAMPLE_FOLDER FULL_FOLDER [models=yes]
 
-SAMPLE_FOLDER holds the AlpsBench sample, whose dialogues were looked at when the patterns of `rules`
-were written; FULL_FOLDER holds more sessions of the same release, and what real models answered to
-them. Sessions of FULL_FOLDER that are not in the sample's extraction track are unseen: no pattern
-was chosen on them. `models=yes` scores the recorded answers, too. Figures are those of
+SAMPLE_FOLDER holds the AlpsBench sample, whose dialogues were looked at when the patterns of
+`rules` were written; FULL_FOLDER holds more sessions of the same release, and what real models
+answered to them. Sessions of FULL_FOLDER that are not in the sample's extraction track are unseen:
+no pattern was chosen on them. `models=yes` scores the recorded answers, too. Figures are those of
 `alps run task=extraction model=… judge=lexical`; every record is scored, or counted as unscored.
 """
 
@@ -48,11 +48,22 @@ def print_figures(title: str, records: Sequence[tuple[Row, Row]], models: dict[s
         write_track(Path(scratch) / "data" / "dev" / "task1", iter(records))
         print(f"{title}: {len(records)} records")
         for number, (name, model) in enumerate(models.items()):
-            words = {"task": "extraction", "model": model, "data": f"{scratch}/data", "out": f"{scratch}/{number}"}
+            words = {
+                "task": "extraction",
+                "model": model,
+                "data": f"{scratch}/data",
+                "out": f"{scratch}/{number}",
+            }
             track = run(RunSettings.model_validate(words)).summary["tracks"]["task1"]
-            shown = "  ".join(f"{figure} {_with_interval(track['scores'][figure])}" for figure in FIGURES)
-            failed = " ".join(f"{count} {kind}" for kind, count in track["failed_predictions"].items())
-            print(f"  {name:26s}{shown}  scored {track['scored']}, unscored {track['unscored']}, failed: {failed or 0}")
+            shown = "  ".join(
+                f"{figure} {_with_interval(track['scores'][figure])}" for figure in FIGURES
+            )
+            failed = " ".join(
+                f"{count} {kind}" for kind, count in track["failed_predictions"].items()
+            )
+            print(
+                f"  {name:26s}{shown}  scored {track['scored']}, unscored {track['unscored']}, failed: {failed or 0}"
+            )
 
 
 def _with_interval(score: Row) -> str:

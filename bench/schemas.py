@@ -1,8 +1,8 @@
 """Check every schema that is sent: python bench/schemas.py.
 
-Against the subset of JSON Schema that OpenAI documents for strict outputs, and by the grammar engines of vLLM, xgrammar
-and llguidance, where they are installed (`pip install xgrammar llguidance`). Asks nobody. Exits 1 where a schema leaves
-the subset, or an engine can't compile it.
+Against the subset of JSON Schema that OpenAI documents for strict outputs, and by the grammar
+engines of vLLM, xgrammar and llguidance, where they are installed (`pip install xgrammar
+llguidance`). Asks nobody. Exits 1 where a schema leaves the subset, or an engine can't compile it.
 """
 
 import json
@@ -20,10 +20,20 @@ from alps.llm.schemas import schema_of
 from alps.tasks import load_tracks
 from alps.tasks.base import TaskOptions
 
-# https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, as of February 2026. Keywords that a
-# fine-tuned model refuses (bounds, patterns) are left out, and the first limit on depth (5) is held: proxies and older
-# deployments have it still.
-KEYWORDS = {"title", "description", "type", "properties", "required", "additionalProperties", "items", "enum", "const"}
+# https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, as of February 2026.
+# Keywords that a fine-tuned model refuses (bounds, patterns) are left out, and the first limit on
+# depth (5) is held: proxies and older deployments have it still.
+KEYWORDS = {
+    "title",
+    "description",
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "enum",
+    "const",
+}
 KEYWORDS |= {"anyOf", "$ref", "$defs"}
 TYPES = {"string", "number", "boolean", "integer", "object", "array", "null"}
 DEEPEST, MOST_PROPERTIES, MOST_ENUMS, MOST_CHARACTERS = 5, 5_000, 1_000, 120_000
@@ -31,21 +41,31 @@ DEEPEST, MOST_PROPERTIES, MOST_ENUMS, MOST_CHARACTERS = 5, 5_000, 1_000, 120_000
 
 def sent_models() -> list[type[BaseModel]]:
     """Return the response models of all tasks and judges."""
-    tracks = [track for prompt in ("precision", "recall") for track in load_tracks("all", TaskOptions(prompt=prompt))]
+    tracks = [
+        track
+        for prompt in ("precision", "recall")
+        for track in load_tracks("all", TaskOptions(prompt=prompt))
+    ]
     of_tasks = [track.answer.schema for track in tracks]
     return list(dict.fromkeys([*of_tasks, MatchReply, SupportReply, BinaryReply, EmotionalReply]))
 
 
 def violations(schema: Mapping[str, Any]) -> list[str]:
     """Return how a schema leaves OpenAI's subset, each with where; nothing where it does not."""
-    found = [] if schema.get("type") == "object" and "anyOf" not in schema else ["the root is no object"]
+    found = (
+        []
+        if schema.get("type") == "object" and "anyOf" not in schema
+        else ["the root is no object"]
+    )
     nodes = list(_nodes(schema, "$"))
     for where, node in nodes:
         found += [f"{where}: {name} is not supported" for name in node.keys() - KEYWORDS]
         found += _of_object(where, node) if node.get("type") == "object" else []
         kinds = node.get("type", [])
         found += [
-            f"{where}: type {kind}" for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind not in TYPES
+            f"{where}: type {kind}"
+            for kind in ([kinds] if isinstance(kinds, str) else kinds)
+            if kind not in TYPES
         ]
         if "$ref" in node and len(node) > 1:
             found.append(f"{where}: something stands beside $ref")
@@ -61,7 +81,9 @@ def violations(schema: Mapping[str, Any]) -> list[str]:
         "enum values": (len(enums), MOST_ENUMS),
         "characters": (characters, MOST_CHARACTERS),
     }
-    return found + [f"{count} {what}, at most {most}" for what, (count, most) in counts.items() if count > most]
+    return found + [
+        f"{count} {what}, at most {most}" for what, (count, most) in counts.items() if count > most
+    ]
 
 
 def _nodes(node: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -76,9 +98,15 @@ def _nodes(node: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[s
 
 
 def _of_object(where: str, node: Mapping[str, Any]) -> list[str]:
-    found = [] if node.get("additionalProperties") is False else [f"{where}: additionalProperties is not false"]
+    found = (
+        []
+        if node.get("additionalProperties") is False
+        else [f"{where}: additionalProperties is not false"]
+    )
     lacking = set(node.get("properties", {})) ^ set(node.get("required", ()))
-    return found + [f"{where}: {name} is not both a property and required" for name in sorted(lacking)]
+    return found + [
+        f"{where}: {name} is not both a property and required" for name in sorted(lacking)
+    ]
 
 
 def _depth(node: Mapping[str, Any], root: Mapping[str, Any], seen: tuple[str, ...]) -> int:
@@ -95,7 +123,9 @@ def _depth(node: Mapping[str, Any], root: Mapping[str, Any], seen: tuple[str, ..
 
 
 def engines() -> dict[str, Callable[[str], str | None]]:
-    """Return the grammar engines that are installed: each returns what keeps it from compiling a schema."""
+    """Return the grammar engines that are installed: each returns what keeps it from compiling a
+    schema.
+    """
     found: dict[str, Callable[[str], str | None]] = {}
     if find_spec("xgrammar") is not None:
         found["xgrammar"] = _by_xgrammar
@@ -129,9 +159,17 @@ def main() -> int:
         problems = violations(json.loads(text))
         compiled = {name: compile_(text) for name, compile_ in installed.items()}
         wrong += [f"{model.__name__}: {problem}" for problem in problems]
-        wrong += [f"{model.__name__}: {name}: {problem}" for name, problem in compiled.items() if problem is not None]
-        engine = ", ".join(f"{name} {'compiles' if not problem else 'FAILS'}" for name, problem in compiled.items())
-        print(f"{model.__name__:<18} {len(text):>5} bytes  subset {'held' if not problems else 'LEFT'}  {engine}")
+        wrong += [
+            f"{model.__name__}: {name}: {problem}"
+            for name, problem in compiled.items()
+            if problem is not None
+        ]
+        engine = ", ".join(
+            f"{name} {'compiles' if not problem else 'FAILS'}" for name, problem in compiled.items()
+        )
+        print(
+            f"{model.__name__:<18} {len(text):>5} bytes  subset {'held' if not problems else 'LEFT'}  {engine}"
+        )
     missing = [name for name in ("xgrammar", "llguidance") if name not in installed]
     print(*[f"{name}: not installed, skipped" for name in missing], *wrong, sep="\n")
     return 1 if wrong else 0

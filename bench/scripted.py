@@ -11,8 +11,8 @@ _SENTENCE, _WORD = re.compile(r"[^.!?\n]+"), re.compile(r"\w{4,}")
 def content(body: dict[str, Any]) -> str:
     """Return the answer to a request: a judge's by the payload contract, memories, or plain text.
 
-    The judge finds a pair the same where half of the longer words of one stand in the other. The memories are the first
-    sentences of what the user says.
+    The judge finds a pair the same where half of the longer words of one stand in the other. The
+    memories are the first sentences of what the user says.
     """
     said = body["messages"][min(1, len(body["messages"]) - 1)]["content"]
     place = said.find('{"kind": ')
@@ -27,8 +27,12 @@ def content(body: dict[str, Any]) -> str:
 
 def _judged(payload: dict[str, Any]) -> dict[str, Any]:
     if payload["kind"] == "match":
-        words = {item["id"]: _words(item["value"]) for item in (*payload["gold"], *payload["predicted"])}
-        pairs = ((gold["id"], item["id"]) for gold in payload["gold"] for item in payload["predicted"])
+        words = {
+            item["id"]: _words(item["value"]) for item in (*payload["gold"], *payload["predicted"])
+        }
+        pairs = (
+            (gold["id"], item["id"]) for gold in payload["gold"] for item in payload["predicted"]
+        )
         same = [(gold, item) for gold, item in pairs if _alike(words[gold], words[item])]
         fields = {"reason": "the same words", "relation": "same"}
         return {"pairs": [{**fields, "gold": gold, "predicted": item} for gold, item in same]}
@@ -49,7 +53,12 @@ def _alike(one: set[str], other: set[str]) -> bool:
 
 
 def _memories(conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    said = [(turn["turn"], one) for turn in conversation if turn["role"] == "user" for one in _said(turn["text"])]
+    said = [
+        (turn["turn"], one)
+        for turn in conversation
+        if turn["role"] == "user"
+        for one in _said(turn["text"])
+    ]
     for number, (turn, sentence) in enumerate(said[:4], start=1):
         yield {
             "memory_id": f"m{number}",
@@ -68,4 +77,6 @@ def _memories(conversation: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _said(text: str) -> list[str]:
-    return [sentence.strip()[:120] for sentence in _SENTENCE.findall(text) if len(sentence.strip()) > 8]
+    return [
+        sentence.strip()[:120] for sentence in _SENTENCE.findall(text) if len(sentence.strip()) > 8
+    ]

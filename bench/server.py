@@ -1,11 +1,13 @@
 """A fast OpenAI-compatible server on loopback that can be slow, full, or ill in every way at once.
 
-    python bench/server.py [port=0] [latency=0-2] [seed=0] [KIND=PROBABILITY …] [at_once=N] [rate=R] [log=FILE] …
-    python bench/server.py [per_window=60] [window=60] [retry_after=-1] [outage=503] [outage_after=2] [outage_for=300] …
+    python bench/server.py [port=0] [latency=0-2] [seed=0] [KIND=PROBABILITY …] [at_once=N] [rate=R]
+    [log=FILE] … python bench/server.py [per_window=60] [window=60] [retry_after=-1] [outage=503]
+    [outage_after=2] [outage_for=300] …
 
-Prints its address as its first line. What it answers depends on the question alone, that is on the model and the first
-two messages: never on time, on faults, or on what is asked again after an answer that could not be used. A question
-meets at most `most_faults` faults. KIND is one of `FAULTS`. `GET /counts` gives the sums, and writes the log out.
+Prints its address as its first line. What it answers depends on the question alone, that is on the
+model and the first two messages: never on time, on faults, or on what is asked again after an
+answer that could not be used. A question meets at most `most_faults` faults. KIND is one of
+`FAULTS`. `GET /counts` gives the sums, and writes the log out.
 
 In other benchmarks: `with running(latency="0.05") as server:` starts one as a process of its own.
 """
@@ -45,7 +47,8 @@ class Settings:
 
     Attributes:
         port: 0 for any that is free.
-        latency: Seconds before an answer, such as `0.05`, or a range such as `0-2`, drawn by seed and question.
+        latency: Seconds before an answer, such as `0.05`, or a range such as `0-2`, drawn by seed
+            and question.
         seed: Of every draw.
         faults: The probability of each kind at each arrival of a question.
         most_faults: How many faults a question meets at most.
@@ -53,8 +56,10 @@ class Settings:
         slow_by: Seconds by which a slow answer is later.
         hung: A text; a request that has it in it is never answered.
         at_once: The capacity: more requests under way are answered 429.
-        rate: The capacity: more requests a second are answered 429, after a first burst of `burst` seconds' worth.
-        per_window: The capacity: more requests in a window are answered 429; what is turned away takes none of it.
+        rate: The capacity: more requests a second are answered 429, after a first burst of `burst`
+            seconds' worth.
+        per_window: The capacity: more requests in a window are answered 429; what is turned away
+            takes none of it.
         window: Seconds of a window; the first begins with the first request.
         outage: The status that everything is answered with while the server is down.
         outage_after: Seconds from the first request to the outage.
@@ -83,7 +88,9 @@ class Settings:
 
 def settings_of(words: dict[str, Any]) -> Settings:
     """Return the settings that `words` name; end with a sentence where one can't be read."""
-    kinds: dict[str, Any] = {one.name: type(one.default) for one in fields(Settings) if one.name != "faults"}
+    kinds: dict[str, Any] = {
+        one.name: type(one.default) for one in fields(Settings) if one.name != "faults"
+    }
     given: dict[str, Any] = {"faults": {}}
     for name, value in words.items():
         try:
@@ -94,12 +101,17 @@ def settings_of(words: dict[str, Any]) -> Settings:
                 if name == "latency":
                     between(given[name])
         except (KeyError, ValueError):
-            sys.exit(f"{name}={value}: expected one of {', '.join([*kinds, *FAULTS])}, and a fitting value.")
+            sys.exit(
+                f"{name}={value}: expected one of {', '.join([*kinds, *FAULTS])}, and a fitting value."
+            )
     return Settings(**given)
 
 
 def between(latency: str) -> tuple[float, float]:
-    """Return the least and the most of `latency`; raise ValueError where it is no number and no range."""
+    """Return the least and the most of `latency`.
+
+    Raise ValueError where it is no number and no range.
+    """
     low, _, high = latency.partition("-")
     return float(low), float(high or low)
 
@@ -140,14 +152,18 @@ class Answers:
         self.tokens, self.filled = settings.rate * settings.burst, time.monotonic()
         self.first: float | None = None
         self.window, self.taken = 0, 0
-        self.log = open(settings.log, "w", buffering=1 << 16, encoding="utf-8") if settings.log else None  # noqa: SIM115
+        self.log = (
+            open(settings.log, "w", buffering=1 << 16, encoding="utf-8") if settings.log else None
+        )
 
     def arrive(self, data: bytes) -> tuple[Arrived, float | None]:
         """Take a request in; return it, and after how many seconds it is answered: None for never."""
         body = json.loads(data)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        asked = json.dumps([body["model"], *(message["content"] for message in body["messages"][:2])])
+        asked = json.dumps(
+            [body["model"], *(message["content"] for message in body["messages"][:2])]
+        )
         key, question = (hashlib.sha256(text).hexdigest()[:16] for text in (data, asked.encode()))
         self.arrived[question] += 1
         self.counts["arrived"] += 1
@@ -183,14 +199,18 @@ class Answers:
             return _http(200, PAGE, "text/html"), False
         if fault in ("full", "down") or fault in REFUSED:
             status = self.settings.outage if fault == "down" else REFUSED.get(fault, 429)
-            said = {"error": {"message": f"scripted {status}", "type": "scripted", "code": str(status)}}
+            said = {
+                "error": {"message": f"scripted {status}", "type": "scripted", "code": str(status)}
+            }
             asked = (
                 f"Retry-After: {self.settings.retry_after:g}\r\n"
                 if status == 429 and self.settings.retry_after >= 0
                 else ""
             )
             return _http(status, json.dumps(said).encode(), more=asked), False
-        whole = _http(200, _completion(found), "text/plain" if fault == "type" else "application/json")
+        whole = _http(
+            200, _completion(found), "text/plain" if fault == "type" else "application/json"
+        )
         return (whole[: len(whole) - len(whole) // 4], True) if fault == "cut" else (whole, False)
 
     def end(self, found: Arrived, *, gone: bool) -> None:
@@ -205,16 +225,30 @@ class Answers:
             return
         status = {"full": 429, "down": self.settings.outage, **REFUSED}.get(kind, 200)
         status = 0 if gone or found.fault in ("drop", "hang") else status
-        row = {"time": time.monotonic(), "arrived": found.at, "key": found.key, "question": found.question}
-        row |= {"model": found.model, "status": status, "fault": found.fault, "gone": gone, "well": well}
-        row |= {"under_way": found.under_way, "retry_after": self.settings.retry_after if status == 429 else None}
+        row = {
+            "time": time.monotonic(),
+            "arrived": found.at,
+            "key": found.key,
+            "question": found.question,
+        }
+        row |= {
+            "model": found.model,
+            "status": status,
+            "fault": found.fault,
+            "gone": gone,
+            "well": well,
+        }
+        row |= {
+            "under_way": found.under_way,
+            "retry_after": self.settings.retry_after if status == 429 else None,
+        }
         self.log.write(json.dumps(row) + "\n")
 
     def sums(self) -> bytes:
         """Return the counts as JSON, and write the log out.
 
-        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (those more than once), and
-        `under_way`.
+        Beside the kinds: `questions`, `answered` (questions answered well), `well_twice` (those
+        more than once), and `under_way`.
         """
         if self.log is not None:
             self.log.flush()
@@ -227,7 +261,10 @@ class Answers:
         return json.dumps({**self.counts, **more, **under_way, "cpu": time.process_time()}).encode()
 
     def _fault(self, question: str) -> str:
-        """Draw what befalls a request; two faults of a question that makes three arrivals are enough."""
+        """Draw what befalls a request.
+
+        Two faults of a question that makes three arrivals are enough.
+        """
         if not self.settings.faults or self.faults[question] >= self.settings.most_faults:
             return ""
         drawn = self._draw(question, "fault")
@@ -249,7 +286,9 @@ class Answers:
         return drawn + (self.settings.slow_by if found.fault == "slow" else 0.0)
 
     def _draw(self, question: str, what: str) -> float:
-        """Return a number in [0, 1) that hangs on the seed, the question, and how often it has come."""
+        """Return a number in [0, 1) that hangs on the seed, the question, and how often it has
+        come.
+        """
         text = f"{self.settings.seed} {what} {question} {self.arrived[question]}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
 
@@ -275,7 +314,10 @@ class Answers:
         if not self.settings.rate:
             return False
         now, most = time.monotonic(), self.settings.rate * self.settings.burst
-        self.tokens, self.filled = min(most, self.tokens + (now - self.filled) * self.settings.rate), now
+        self.tokens, self.filled = (
+            min(most, self.tokens + (now - self.filled) * self.settings.rate),
+            now,
+        )
         if self.tokens < 1:
             return True
         self.tokens -= 1
@@ -304,7 +346,11 @@ class Connection(asyncio.Protocol):
             size = end + 4 + (int(length[1]) if length else 0)
             if end < 0 or len(self.buffer) < size:
                 return
-            body, counts, self.buffer = self.buffer[end + 4 : size], self.buffer[:4] == b"GET ", self.buffer[size:]
+            body, counts, self.buffer = (
+                self.buffer[end + 4 : size],
+                self.buffer[:4] == b"GET ",
+                self.buffer[size:],
+            )
             if counts:
                 self.transport.write(_http(200, self.answers.sums()))
                 continue
@@ -366,7 +412,9 @@ async def serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    server = await loop.create_server(partial(Connection, answers), "127.0.0.1", settings.port, backlog=1024)
+    server = await loop.create_server(
+        partial(Connection, answers), "127.0.0.1", settings.port, backlog=1024
+    )
     print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
     await ended.wait()
     answers.sums()
@@ -382,7 +430,9 @@ class Server:
 
     def counts(self) -> dict[str, Any]:
         """Return its counts, and have it write its log out."""
-        connection = http.client.HTTPConnection("127.0.0.1", urlsplit(self.url).port or 0, timeout=30)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", urlsplit(self.url).port or 0, timeout=30
+        )
         try:
             connection.request("GET", "/counts")
             found: dict[str, Any] = json.loads(connection.getresponse().read())
@@ -403,7 +453,9 @@ def running(**settings: object) -> Iterator[Server]:
     faults = settings.pop("faults", {})
     assert isinstance(faults, dict)
     words = [f"{name}={value}" for name, value in {**settings, **faults}.items()]
-    process = subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()

@@ -1,9 +1,11 @@
-"""Short dialogues with two gold memories each, for the benchmarks that need many: python bench/short_samples.py.
+"""Short dialogues with two gold memories each, for the benchmarks that need many: python
+bench/short_samples.py.
 
     python bench/short_samples.py FOLDER COUNT [TURNS]
 
-Writes COUNT of them into FOLDER in the release layout. A benchmark that weighs the processes it starts lets a process
-of its own write them, for what it has loaded itself would be counted as theirs.
+Writes COUNT of them into FOLDER in the release layout. A benchmark that weighs the processes it
+starts lets a process of its own write them, for what it has loaded itself would be counted as
+theirs.
 """
 
 import sys
@@ -19,14 +21,24 @@ def rows(number: int, turns: int = TURNS) -> tuple[dict[str, Any], dict[str, Any
     town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
     ids = {"benchmark_id": f"short_{number}", "session_id": f"s_{number}", "task": "task1"}
     said = f"I live in {town}. I have a {pet}, it is {number} weeks old, and I wonder what we could do this weekend."
-    heard = "How nice! There is a park along the river, and the path through it is flat and shady. " * 3
+    heard = (
+        "How nice! There is a park along the river, and the path through it is flat and shady. " * 3
+    )
     dialogue = [
-        {"role": "assistant", "text": heard} if turn % 2 else {"role": "user", "text": f"{said} ({turn})"}
+        {"role": "assistant", "text": heard}
+        if turn % 2
+        else {"role": "user", "text": f"{said} ({turn})"}
         for turn in range(turns)
     ]
     values = (f"Lives in {town}", f"Has a {pet}")
     items = [
-        {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value, "confidence": 0.95}
+        {
+            "memory_id": f"m{n}",
+            "type": "direct",
+            "label": "UNMAPPED",
+            "value": value,
+            "confidence": 0.95,
+        }
         for n, value in enumerate(values, start=1)
     ]
     return {**ids, "input": {"dialogue": dialogue}}, {**ids, "gold": {"memory_items": items}}

@@ -2,9 +2,10 @@
 
     python bench/soak.py [samples=5000] [phases=soak,capacity,hung,interrupted] [write=yes]
 
-Each run is `alps run` as a process of its own; model and judge are on `bench/server.py`, whose log is the witness. A
-calm run, whose server answers at once and well, is what the others are compared with. Prints a row for each run, and
-exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+Each run is `alps run` as a process of its own; model and judge are on `bench/server.py`, whose log
+is the witness. A calm run, whose server answers at once and well, is what the others are compared
+with. Prints a row for each run, and exits 1 where a bound is missed. `write=yes` puts the figures
+into docs/benchmarks.md.
 """
 
 import signal
@@ -65,8 +66,14 @@ class Found:
         """Add the row of a run."""
         throttled = sum(row["status"] == 429 for row in log)
         calls = [f"{len(log):,}", f"{throttled:,}"]
-        growth = f"{ended.growth()[1]:.0f}" if ended.memory[0][2] == 0 else "–"  # what resumes begins with its tenth
-        figures = [f"{ended.seconds:.1f}", f"{ended.cpu:.1f}", f"{max(mb for _, mb, _ in ended.memory):.0f}"]
+        growth = (
+            f"{ended.growth()[1]:.0f}" if ended.memory[0][2] == 0 else "–"
+        )  # what resumes begins with its tenth
+        figures = [
+            f"{ended.seconds:.1f}",
+            f"{ended.cpu:.1f}",
+            f"{max(mb for _, mb, _ in ended.memory):.0f}",
+        ]
         self.rows.append([name, f"{samples:,}", *calls, *figures, growth, str(ended.code)])
         print("  ".join(self.rows[-1]), file=sys.stderr, flush=True)
 
@@ -96,7 +103,9 @@ def calm(home: Path, count: int, found: Found) -> Path:
 def soak(home: Path, count: int, found: Found) -> None:
     """Every kind of fault at once."""
     with serving(home, "soaked", latency="0-2", seed=1, faults=PROBABILITIES) as server:
-        ended = Command(home, server.url, "soaked", f"concurrency={AT_ONCE}", f"timeout={TIMEOUT}").ended()
+        ended = Command(
+            home, server.url, "soaked", f"concurrency={AT_ONCE}", f"timeout={TIMEOUT}"
+        ).ended()
         log, counts = server.rows(), server.counts()
     found.run("soaked, every fault", count, ended, log)
     kinds = Counter(row["fault"] for row in log if row["fault"])
@@ -107,7 +116,9 @@ def soak(home: Path, count: int, found: Found) -> None:
         f"Faults of the soaked run: {told}.",
         f"Paid for and not heard: {unheard:,} answers that were cut off or garbled on their way.",
     ]
-    if count >= ENOUGH:  # in fewer, not every kind need be drawn, and one hang at the end is most of the wall
+    if (
+        count >= ENOUGH
+    ):  # in fewer, not every kind need be drawn, and one hang at the end is most of the wall
         wall = lasting(log)
         found.hold(
             "soaked: wall, against every place always taken",
@@ -115,16 +126,28 @@ def soak(home: Path, count: int, found: Found) -> None:
             f"{wall / best:.2f} × {best:.0f} s",
             wall <= SLACK * best,
         )
-        found.none("soaked: kinds of fault that did not occur", sum(kinds[kind] == 0 for kind in FAULTS))
+        found.none(
+            "soaked: kinds of fault that did not occur", sum(kinds[kind] == 0 for kind in FAULTS)
+        )
     nothing_lost(home, count, ended, log, found)
     found.none("soaked: questions answered well more than once", counts["well_twice"])
     attempts = (home / "soaked" / "calls.jsonl").read_bytes().count(b"\n")
     found.none("soaked: requests without a row in calls.jsonl", abs(len(log) - attempts))
     most = counts["most_under_way"]
-    found.hold("soaked: most under way, model and judge together", f"≤ {AT_ONCE}", str(most), most <= AT_ONCE)
+    found.hold(
+        "soaked: most under way, model and judge together",
+        f"≤ {AT_ONCE}",
+        str(most),
+        most <= AT_ONCE,
+    )
     at, growth = ended.growth()
     measured = f"{growth:.0f} MB (from {at:.0f})"
-    found.hold("soaked: memory grown since the first tenth", f"≤ {MEGABYTES:.0f} MB", measured, growth <= MEGABYTES)
+    found.hold(
+        "soaked: memory grown since the first tenth",
+        f"≤ {MEGABYTES:.0f} MB",
+        measured,
+        growth <= MEGABYTES,
+    )
     honoured("soaked", log, found)
 
 
@@ -137,20 +160,34 @@ def nothing_lost(home: Path, count: int, ended: Ended, log: list[Row], found: Fo
     found.hold("soaked: exit code", "0", str(ended.code), ended.code == 0)
     predictions, verdicts, scores = (read(home / "soaked" / name) for name in JOURNALS)
     refused = [
-        len({row["question"] for row in log if row["fault"] == "refusal" and ("judge" in row["model"]) == judging})
+        len(
+            {
+                row["question"]
+                for row in log
+                if row["fault"] == "refusal" and ("judge" in row["model"]) == judging
+            }
+        )
         for judging in (False, True)
     ]
     lost = (count - len(predictions)) + (count - refused[0] - len(verdicts)) + (count - len(scores))
     found.none(
-        "soaked: rows lost", abs(lost) + abs(track["n"] - count) + abs(count - track["scored"] - track["unscored"])
+        "soaked: rows lost",
+        abs(lost) + abs(track["n"] - count) + abs(count - track["scored"] - track["unscored"]),
     )
-    failed: tuple[Counter[str], ...] = Counter(track["failed_predictions"]), Counter(track["failed_judgements"])
-    beyond = [(n - Counter({"refused": times})).total() for n, times in zip(failed, refused, strict=True)]
+    failed: tuple[Counter[str], ...] = (
+        Counter(track["failed_predictions"]),
+        Counter(track["failed_judgements"]),
+    )
+    beyond = [
+        (n - Counter({"refused": times})).total() for n, times in zip(failed, refused, strict=True)
+    ]
     short = [times - n["refused"] for n, times in zip(failed, refused, strict=True)]
     found.none("soaked: failures that the server did not mean", sum(beyond) + sum(map(abs, short)))
     heard, different = differing(home / "soaked", home / "calm", count)
     found.none(f"soaked: of {heard:,} heard in both, other than in the calm run", different)
-    found.notes.append(f"Refused by the scripted model {refused[0]}, by the judge {refused[1]}: failures it meant.")
+    found.notes.append(
+        f"Refused by the scripted model {refused[0]}, by the judge {refused[1]}: failures it meant."
+    )
 
 
 def honoured(name: str, log: list[Row], found: Found) -> None:
@@ -158,7 +195,9 @@ def honoured(name: str, log: list[Row], found: Found) -> None:
     early, asked, latest = too_early(log, GRACE)
     found.none(f"{name}: started before Retry-After ({asked:,} asked)", early)
     if latest:
-        found.notes.append(f"{name}: the latest request on its way when a 429 was sent came {latest:.2f} s after it.")
+        found.notes.append(
+            f"{name}: the latest request on its way when a 429 was sent came {latest:.2f} s after it."
+        )
 
 
 def capacity(home: Path, count: int, found: Found) -> None:
@@ -173,14 +212,22 @@ def capacity(home: Path, count: int, found: Found) -> None:
             ended = Command(home, server.url, name, *words, judge=False).ended()
             log = server.rows()
         found.run(f"capacity of {told}", count, ended, log)
-        first, later = refused_share(log, 0, FIRST_BURST), refused_share(log, FIRST_BURST, float("inf"))
+        first, later = (
+            refused_share(log, 0, FIRST_BURST),
+            refused_share(log, FIRST_BURST, float("inf")),
+        )
         share = sum(row["well"] for row in log) / lasting(log) / most
         found.hold(f"{told}: capacity used", f"≥ {USED:.0%}", f"{share:.0%}", share >= USED)
         measured = f"{later:.1%} (before: {first:.1%})"
         found.hold(
-            f"{told}: share of 429 after {FIRST_BURST:g} s", f"≤ {REFUSED_LATER:.0%}", measured, later <= REFUSED_LATER
+            f"{told}: share of 429 after {FIRST_BURST:g} s",
+            f"≤ {REFUSED_LATER:.0%}",
+            measured,
+            later <= REFUSED_LATER,
         )
-        found.none(f"{told}: samples without a score", count - summary(home / name).get("scored", 0))
+        found.none(
+            f"{told}: samples without a score", count - summary(home / name).get("scored", 0)
+        )
         honoured(told, log, found)
 
 
@@ -193,16 +240,29 @@ def hung(home: Path, count: int, found: Found) -> None:
             ended = Command(home, server.url, name, *words).ended()
             logs[name] = server.rows()
         walls[name] = lasting([row for row in logs[name] if row["fault"] != "hang"])
-        found.run("one never answered" if text else "the same, all answered", count, ended, logs[name])
+        found.run(
+            "one never answered" if text else "the same, all answered", count, ended, logs[name]
+        )
     later = walls["hung"] - walls["unhung"]
     allowed = 2.0
-    found.hold("hung: the others done later by", f"≤ {allowed:g} s", f"{later:.1f} s", later <= allowed)
+    found.hold(
+        "hung: the others done later by", f"≤ {allowed:g} s", f"{later:.1f} s", later <= allowed
+    )
     most = max(lasting(logs["unhung"]), 3 * HUNG_TIMEOUT) + 5
     wall = lasting(logs["hung"])
     found.hold("hung: from first request to end", f"≤ {most:.0f} s", f"{wall:.1f} s", wall <= most)
     track = summary(home / "hung")
-    held = (track["scored"], track["unscored"], track["failed_predictions"]) == (count - 1, 1, {"transport": 1})
-    found.hold("hung: scored, and unscored", f"{count - 1} and 1", f"{track['scored']} and {track['unscored']}", held)
+    held = (track["scored"], track["unscored"], track["failed_predictions"]) == (
+        count - 1,
+        1,
+        {"transport": 1},
+    )
+    found.hold(
+        "hung: scored, and unscored",
+        f"{count - 1} and 1",
+        f"{track['scored']} and {track['unscored']}",
+        held,
+    )
 
 
 def interrupted(home: Path, count: int, found: Found) -> None:
@@ -223,12 +283,16 @@ def interrupted(home: Path, count: int, found: Found) -> None:
                 ended = command.ended(60)
                 taken.append(time.monotonic() - pressed)
                 codes[ended.code] += 1
-                resumable += len(ended.lines) == 1 and "the same command resumes it" in ended.lines[0]
+                resumable += (
+                    len(ended.lines) == 1 and "the same command resumes it" in ended.lines[0]
+                )
             log = server.rows()
             last = Command(home, server.url, name, *words).ended()
             log, counts = server.rows(), server.counts()
         found.run(f"Ctrl-C {name}, resumed", count, last, log)
-        found.hold(f"Ctrl-C {name}: exit code", "130", ", ".join(map(str, codes)), set(codes) == {130})
+        found.hold(
+            f"Ctrl-C {name}: exit code", "130", ", ".join(map(str, codes)), set(codes) == {130}
+        )
         found.none(f"Ctrl-C {name}: ends that do not say how to resume", len(pauses) - resumable)
         limit = AT_ONCE_TWICE if name == "twice" else 5.0
         found.hold(
@@ -245,7 +309,9 @@ def interrupted(home: Path, count: int, found: Found) -> None:
             counts["well_twice"] <= under_way,
         )
         heard, different = differing(home / name, home / "calm", count)
-        found.none(f"Ctrl-C {name}: other than in the calm run once resumed", count - heard + different)
+        found.none(
+            f"Ctrl-C {name}: other than in the calm run once resumed", count - heard + different
+        )
 
 
 def section(found: Found, words: dict[str, str]) -> Section:
@@ -268,7 +334,11 @@ def main() -> None:
     words = read_words(sys.argv[1:], WORDS)
     # A shell has what it starts in the background ignore Ctrl-C, and so would every run.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    samples, phases, found = whole(words, "samples", least=100), some_of(words, "phases", PHASES), Found()
+    samples, phases, found = (
+        whole(words, "samples", least=100),
+        some_of(words, "phases", PHASES),
+        Found(),
+    )
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         write_samples(home / "data", samples)
@@ -287,7 +357,10 @@ def main() -> None:
         terminal([HEAD, *found.rows]),
         "",
         terminal(
-            [["what", "bound", "measured"], *([bound.what, bound.limit, bound.measured] for bound in found.bounds)]
+            [
+                ["what", "bound", "measured"],
+                *([bound.what, bound.limit, bound.measured] for bound in found.bounds),
+            ]
         ),
         "",
         *found.notes,

@@ -1,4 +1,6 @@
-"""What the soak is made of: the samples, the command as a watched process, and what a server's log says of it."""
+"""What the soak is made of: the samples, the command as a watched process, and what a server's log
+says of it.
+"""
 
 import json
 import os
@@ -26,16 +28,32 @@ Row = dict[str, Any]
 
 
 def write_samples(folder: Path, count: int) -> None:
-    """Write `count` dialogues of four turns; the first gold memory is in each, the second in two of three."""
+    """Write `count` dialogues of four turns.
+
+    The first gold memory is in each, the second in two of three.
+    """
 
     def pair(number: int) -> tuple[Row, Row]:
         ids = {"benchmark_id": f"soaked_{number}", "session_id": f"s_{number}", "task": "task1"}
         town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
-        said = (f"I live in {town} at house {number}.", f"I have a {pet}. It is {number} weeks old today.")
-        turns = [turn for one in said for turn in ({"role": "user", "text": one}, {"role": "assistant", "text": HEARD})]
+        said = (
+            f"I live in {town} at house {number}.",
+            f"I have a {pet}. It is {number} weeks old today.",
+        )
+        turns = [
+            turn
+            for one in said
+            for turn in ({"role": "user", "text": one}, {"role": "assistant", "text": HEARD})
+        ]
         values = f"Lives in {town}", f"Has a {pet}" if number % 3 else "Plays the bassoon"
         items = [
-            {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value, "confidence": 0.95}
+            {
+                "memory_id": f"m{n}",
+                "type": "direct",
+                "label": "UNMAPPED",
+                "value": value,
+                "confidence": 0.95,
+            }
             for n, value in enumerate(values, start=1)
         ]
         return {**ids, "input": {"dialogue": turns}}, {**ids, "gold": {"memory_items": items}}
@@ -51,7 +69,8 @@ class Ended:
         folder: Its run folder.
         seconds: From its start to its end.
         cpu: Seconds of a processor that it took.
-        memory: `(seconds since the start, megabytes resident, bytes of scores.jsonl)`, every tenth of a second.
+        memory: `(seconds since the start, megabytes resident, bytes of scores.jsonl)`, every tenth
+            of a second.
         lines: What it said on stderr.
     """
 
@@ -63,7 +82,9 @@ class Ended:
     lines: Sequence[str]
 
     def growth(self) -> tuple[float, float]:
-        """Return the megabytes at the time when a tenth was scored, and by how many the most after it is above that."""
+        """Return the megabytes at the time when a tenth was scored, and by how many the most after
+        it is above that.
+        """
         tenth = self.memory[-1][2] / 10
         after = [megabytes for _, megabytes, size in self.memory if size >= tenth]
         return (after[0], max(after) - after[0]) if after else (0.0, 0.0)
@@ -77,9 +98,21 @@ class Command:
         models += [f"judge={JUDGE}", f"judge_api_base={url}", "baseline_records=0"] if judge else []
         self.folder = home / out
         self.wait_started = time.monotonic()
-        environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")
+        }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "alps", "run", "task=extraction", "data=data", f"out={out}", *models, *words],
+            [
+                sys.executable,
+                "-m",
+                "alps",
+                "run",
+                "task=extraction",
+                "data=data",
+                f"out={out}",
+                *models,
+                *words,
+            ],
             cwd=home,
             env={**environment, "ALPS_CACHE": str(home / f"cache-{out}")},
             stdout=subprocess.DEVNULL,
@@ -98,7 +131,14 @@ class Command:
             said = self.process.communicate()[1]
         seconds = time.monotonic() - self.wait_started
         lines = [line for line in said.splitlines() if line.strip()]
-        return Ended(self.folder, self.process.returncode, seconds, self.cpu, self.memory or [(0, 0, 0)], lines)
+        return Ended(
+            self.folder,
+            self.process.returncode,
+            seconds,
+            self.cpu,
+            self.memory or [(0, 0, 0)],
+            lines,
+        )
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
@@ -132,7 +172,10 @@ class Command:
 
 
 def read(path: Path) -> dict[str, Row]:
-    """Return the rows of a journal by their records; every line must be whole, and no record may stand there twice."""
+    """Return the rows of a journal by their records.
+
+    Every line must be whole, and no record may stand there twice.
+    """
     lines = [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
     found = {row["benchmark_id"]: row for row in lines}
     if len(found) != len(lines):
@@ -141,7 +184,8 @@ def read(path: Path) -> dict[str, Row]:
 
 
 def differing(folder: Path, calm: Path, count: int) -> tuple[int, int]:
-    """Return how many of the first `count` records were heard in both runs, and how many of their rows differ.
+    """Return how many of the first `count` records were heard in both runs, and how many of their
+    rows differ.
 
     The notes of a prediction, which tell what it took, are left out.
     """
@@ -152,7 +196,10 @@ def differing(folder: Path, calm: Path, count: int) -> tuple[int, int]:
         if any(rows.get(name, {}).get("outcome") != "ok" for rows in (*ours, *theirs)):
             continue
         heard += 1
-        different += any(_plain(mine[name]) != _plain(other[name]) for mine, other in zip(ours, theirs, strict=True))
+        different += any(
+            _plain(mine[name]) != _plain(other[name])
+            for mine, other in zip(ours, theirs, strict=True)
+        )
     return heard, different
 
 
@@ -162,26 +209,35 @@ def _plain(row: Row) -> Row:
 
 def summary(folder: Path) -> Row:
     """Return what the summary of a run says of its track."""
-    track: Row = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["tracks"]["task1"]
+    track: Row = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["tracks"][
+        "task1"
+    ]
     return track
 
 
 def too_early(log: Sequence[Row], grace: float) -> tuple[int, int, float]:
-    """Return how many requests came before the time that a 429 asked for, and how many such 429s came.
+    """Return how many requests came before the time that a 429 asked for, and how many such 429s
+    came.
 
-    What comes within `grace` seconds was on its way when the answer came. The third is the latest of those, in seconds.
+    What comes within `grace` seconds was on its way when the answer came. The third is the latest
+    of those, in seconds.
     """
     pauses = [(row["time"], row["time"] + row["retry_after"]) for row in log if row["retry_after"]]
     early, latest = 0, 0.0
     for row in log:
-        after = max((row["arrived"] - start for start, end in pauses if start < row["arrived"] < end), default=0.0)
+        after = max(
+            (row["arrived"] - start for start, end in pauses if start < row["arrived"] < end),
+            default=0.0,
+        )
         early += after > grace
         latest = max(latest, after if after <= grace else 0.0)
     return early, len(pauses), latest
 
 
 def refused_share(log: Sequence[Row], start: float, end: float) -> float:
-    """Return the share of 429 among the requests that came between two times, in seconds after the first."""
+    """Return the share of 429 among the requests that came between two times, in seconds after the
+    first.
+    """
     first = min(row["arrived"] for row in log)
     statuses = Counter(row["status"] == 429 for row in log if start <= row["arrived"] - first < end)
     return statuses[True] / max(1, statuses.total())

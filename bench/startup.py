@@ -1,9 +1,11 @@
-"""Measure what a user waits for before anything is evaluated: python bench/startup.py [demo=yes] [write=yes].
+"""Measure what a user waits for before anything is evaluated: python bench/startup.py [demo=yes]
+[write=yes].
 
-Takes seconds and peak memory of `alps --help` (best of five, and the median), of an extraction run over 1,000 short
-samples with an instant embedded system, and of every command that looks at what is finished; and asks each which of the
-heavy libraries it has loaded. `demo=yes` clones the repository into a temporary folder and times `make demo` there, the
-second time, when its environment is made; the first installs with pip. Exits 1 where a bound is missed.
+Takes seconds and peak memory of `alps --help` (best of five, and the median), of an extraction run
+over 1,000 short samples with an instant embedded system, and of every command that looks at what is
+finished; and asks each which of the heavy libraries it has loaded. `demo=yes` clones the repository
+into a temporary folder and times `make demo` there, the second time, when its environment is made;
+the first installs with pip. Exits 1 where a bound is missed.
 """
 
 import shutil
@@ -52,7 +54,9 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "doctor",
     "completion": "completion bash",
 }
-"""Every command that needs no model, by what the table calls it; `one`, `two` and `answered` are finished runs."""
+"""Every command that needs no model, by what the table calls it; `one`, `two` and `answered` are
+finished runs.
+"""
 LIGHT = ("--help", "show", "compare", "verify")
 
 
@@ -71,11 +75,18 @@ def probed(name: str, command: str, folder: Path) -> Started:
 
 
 def short_run(folder: Path) -> Started:
-    """Run over 1,000 short samples three times, each from the beginning; return the fastest, with the most memory."""
+    """Run over 1,000 short samples three times, each from the beginning.
+
+    Return the fastest, with the most memory.
+    """
     samples = Path(__file__).resolve().parent / "short_samples.py"
     taken([str(samples), str(folder / "data"), str(SAMPLES), str(TURNS)], folder)
     runs = [
-        probed(f"run, {SAMPLES:,} samples", f"run task=extraction model=rules data=data out=run{number}", folder)
+        probed(
+            f"run, {SAMPLES:,} samples",
+            f"run task=extraction model=rules data=data out=run{number}",
+            folder,
+        )
         for number in range(3)
     ]
     best = min(runs, key=lambda run: run.took.seconds)
@@ -107,17 +118,39 @@ def demo(folder: Path) -> Taken:
 def bounds(started: list[Started], helped: list[float], warm: Taken | None) -> Iterator[Bound]:
     """Yield what is promised, and what came of it."""
     best, median = min(helped), statistics.median(helped)
-    yield Bound("alps --help", f"≤ {HELP_SECONDS} s", f"{best:.3f} s, median {median:.3f}", best <= HELP_SECONDS)
+    yield Bound(
+        "alps --help",
+        f"≤ {HELP_SECONDS} s",
+        f"{best:.3f} s, median {median:.3f}",
+        best <= HELP_SECONDS,
+    )
     run = started[0]
-    yield Bound(run.name, f"≤ {RUN_SECONDS:g} s", f"{run.took.seconds:.2f} s", run.took.seconds <= RUN_SECONDS)
+    yield Bound(
+        run.name,
+        f"≤ {RUN_SECONDS:g} s",
+        f"{run.took.seconds:.2f} s",
+        run.took.seconds <= RUN_SECONDS,
+    )
     held = run.took.megabytes <= RUN_MEGABYTES
-    yield Bound(f"{run.name}: peak memory", f"≤ {RUN_MEGABYTES:.0f} MB", f"{run.took.megabytes:.0f} MB", held)
+    yield Bound(
+        f"{run.name}: peak memory",
+        f"≤ {RUN_MEGABYTES:.0f} MB",
+        f"{run.took.megabytes:.0f} MB",
+        held,
+    )
     for name in LIGHT:
         loaded = next(each.loaded for each in started if each.name == name)
         found = [library for library in loaded if library in FORBIDDEN]
-        yield Bound(f"alps {name}: of {', '.join(FORBIDDEN)}", "none", ", ".join(found) or "none", not found)
+        yield Bound(
+            f"alps {name}: of {', '.join(FORBIDDEN)}", "none", ", ".join(found) or "none", not found
+        )
     if warm is not None:
-        yield Bound("make demo, warm", f"≤ {DEMO_SECONDS:g} s", f"{warm.seconds:.2f} s", warm.seconds <= DEMO_SECONDS)
+        yield Bound(
+            "make demo, warm",
+            f"≤ {DEMO_SECONDS:g} s",
+            f"{warm.seconds:.2f} s",
+            warm.seconds <= DEMO_SECONDS,
+        )
 
 
 def table(started: list[Started]) -> Iterator[list[str]]:
@@ -125,7 +158,13 @@ def table(started: list[Started]) -> Iterator[list[str]]:
     yield ["command", "wall s", "processor s", "peak MB", *HEAVY]
     for name, took, loaded in started:
         marks = ["yes" if library in loaded else "–" for library in HEAVY]
-        yield [name, f"{took.seconds:.2f}", f"{took.computing:.2f}", f"{took.megabytes:.0f}", *marks]
+        yield [
+            name,
+            f"{took.seconds:.2f}",
+            f"{took.computing:.2f}",
+            f"{took.megabytes:.0f}",
+            *marks,
+        ]
 
 
 def section(cells: list[list[str]], promised: list[Bound], command: str) -> Section:
@@ -155,11 +194,18 @@ def main() -> None:
         warm = demo(folder) if "demo" in words else None
     cells, promised = list(table(started)), list(bounds(started, helped, warm))
     print(terminal(cells))
-    print(*(f"{bound.what}: {bound.measured} (bound {bound.limit})" for bound in promised), sep="\n")
+    print(
+        *(f"{bound.what}: {bound.measured} (bound {bound.limit})" for bound in promised), sep="\n"
+    )
     misses = missed(promised)
-    print(*([f"missed: {said}" for said in misses] or ["Every bound that was measured is held."]), sep="\n")
+    print(
+        *([f"missed: {said}" for said in misses] or ["Every bound that was measured is held."]),
+        sep="\n",
+    )
     if "write" in words:
-        write_section(section(cells, promised, " ".join(["python bench/startup.py", *sys.argv[1:]])))
+        write_section(
+            section(cells, promised, " ".join(["python bench/startup.py", *sys.argv[1:]]))
+        )
     sys.exit(1 if misses else 0)
 
 

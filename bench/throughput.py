@@ -1,11 +1,14 @@
 """Measure how many calls a second get through, and how near a run comes to what its server allows.
 
-    python bench/throughput.py [calls=2000] [turns=2] [inspect=PYTHON] [parts=waiting,instant] [write=yes]
+    python bench/throughput.py [calls=2000] [turns=2] [inspect=PYTHON] [parts=waiting,instant]
+    [write=yes]
 
-`waiting`: a server that takes 500 ms an answer, 64 at once. `instant`: one that answers at once, before alps,
-instructor over litellm, litellm alone and, where `inspect=` names the Python of an environment that has inspect-ai,
-Inspect AI; in turns, the same questions, 64 at once. The log of bench/server.py is the witness. Prints a row for each,
-and exits 1 where a bound is missed. `write=yes` puts the figures into docs/benchmarks.md.
+`waiting`: a server that takes 500 ms an answer, 64 at once. `instant`: one that answers at once,
+    before alps,
+instructor over litellm, litellm alone and, where `inspect=` names the Python of an environment that
+has inspect-ai, Inspect AI; in turns, the same questions, 64 at once. The log of bench/server.py is
+the witness. Prints a row for each, and exits 1 where a bound is missed. `write=yes` puts the
+figures into docs/benchmarks.md.
 """
 
 import subprocess
@@ -77,7 +80,14 @@ class Found:
         """Return its row of the table, under `name`."""
         each = 1000 * self.computing / self.calls
         rates = f"{self.rate:.0f}", f"{self.whole_rate:.0f}"
-        return [name, *rates, f"{self.span:.2f}", f"{self.wall:.2f}", f"{each:.1f}", f"{self.megabytes:.0f}"]
+        return [
+            name,
+            *rates,
+            f"{self.span:.2f}",
+            f"{self.wall:.2f}",
+            f"{each:.1f}",
+            f"{self.megabytes:.0f}",
+        ]
 
 
 HEAD = ["who asks", "calls/s", "of wall", "traffic s", "wall s", "CPU ms", "peak MB"]
@@ -93,11 +103,18 @@ def alps_words(url: str, home: Path) -> list[str]:
 
 def client_words(client: str) -> Callable[[str, Path], list[str]]:
     """Return what makes the command of a plain client."""
-    return lambda url, home: [str(HERE / "throughput_clients.py"), client, str(home / "asked.jsonl"), url]
+    return lambda url, home: [
+        str(HERE / "throughput_clients.py"),
+        client,
+        str(home / "asked.jsonl"),
+        url,
+    ]
 
 
 def inspect_words(url: str, home: Path) -> list[str]:
-    """Return the command of Inspect AI: its OpenAI-compatible provider, the cheapest of its scorers, its log on."""
+    """Return the command of Inspect AI: its OpenAI-compatible provider, the cheapest of its
+    scorers, its log on.
+    """
     return ["inspect_asks.py", str(home / "asked.jsonl"), url]
 
 
@@ -113,7 +130,8 @@ def asked(who: str, home: Path, calls: int, *, latency: float, program: str) -> 
     """Let `who` ask every question once, of a server of its own.
 
     Raises:
-        SystemExit: If it failed, asked another number of questions, or more of them at once than it was told.
+        SystemExit: If it failed, asked another number of questions, or more of them at once than it
+            was told.
     """
     with running(latency=latency, log=home / "log") as server:
         took = taken(WORDS[who](server.url, home), home, program=program)
@@ -124,7 +142,9 @@ def _witnessed(who: str, took: Taken, server: Server, calls: int) -> Found:
     rows, counts = server.rows(), server.counts()
     well, questions, most = counts.get("well", 0), counts["questions"], counts["most_under_way"]
     if well != calls or questions != calls or len(rows) != calls or most > AT_ONCE:
-        sys.exit(f"{who}: {well:,} answers to {questions:,} questions, {most} at once; {calls:,} were to be asked.")
+        sys.exit(
+            f"{who}: {well:,} answers to {questions:,} questions, {most} at once; {calls:,} were to be asked."
+        )
     span = max(row["time"] for row in rows) - min(row["arrived"] for row in rows)
     return Found(who, calls, span, took.seconds, took.computing, took.megabytes, counts["cpu"])
 
@@ -135,13 +155,20 @@ def waiting(home: Path, calls: int) -> Found:
 
 
 def instant(home: Path, calls: int, turns: int, inspect: str) -> list[Found]:
-    """Let everyone ask a server that answers at once, in turns; return the turn of each with the shortest traffic."""
+    """Let everyone ask a server that answers at once, in turns.
+
+    Return the turn of each with the shortest traffic.
+    """
     programs = {ALPS: sys.executable, INSTRUCTOR: sys.executable, LITELLM: sys.executable}
     programs |= {INSPECT: inspect} if inspect else {}
     found = [
-        asked(who, home, calls, latency=0, program=program) for _ in range(turns) for who, program in programs.items()
+        asked(who, home, calls, latency=0, program=program)
+        for _ in range(turns)
+        for who, program in programs.items()
     ]
-    return [min((one for one in found if one.who == who), key=lambda one: one.span) for who in programs]
+    return [
+        min((one for one in found if one.who == who), key=lambda one: one.span) for who in programs
+    ]
 
 
 def waiting_bounds(found: Found) -> Iterator[Bound]:
@@ -161,20 +188,44 @@ def instant_bounds(found: list[Found]) -> Iterator[Bound]:
             continue
         other = by_name[name]
         times, whole = ours.rate / other.rate, ours.whole_rate / other.whole_rate
-        yield Bound(f"calls a second against {name}, in traffic", f"≥ {least:g} ×", f"{times:.2f} ×", times >= least)
-        yield Bound(f"the same by the wall of the process, {name}", f"≥ {least:g} ×", f"{whole:.2f} ×", whole >= least)
+        yield Bound(
+            f"calls a second against {name}, in traffic",
+            f"≥ {least:g} ×",
+            f"{times:.2f} ×",
+            times >= least,
+        )
+        yield Bound(
+            f"the same by the wall of the process, {name}",
+            f"≥ {least:g} ×",
+            f"{whole:.2f} ×",
+            whole >= least,
+        )
 
 
 def prepare(home: Path, calls: int) -> None:
-    """Write the samples and the questions about them; a process of its own does it, whose memory counts nowhere."""
+    """Write the samples and the questions about them.
+
+    A process of its own does it, whose memory counts nowhere.
+    """
     taken([str(HERE / "short_samples.py"), str(home / "data"), str(calls // 2)], home)
-    taken([str(HERE / "throughput_clients.py"), "prepare", str(home / "data"), str(home / "asked.jsonl")], home)
+    taken(
+        [
+            str(HERE / "throughput_clients.py"),
+            "prepare",
+            str(home / "data"),
+            str(home / "asked.jsonl"),
+        ],
+        home,
+    )
     (home / "inspect_asks.py").write_text(INSPECT_SCRIPT, encoding="utf-8")
 
 
 def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
     """Return what belongs beside the figures."""
-    said = [f"litellm {version('litellm')}, instructor {version('instructor')}" + (f", {inspect}" if inspect else "")]
+    said = [
+        f"litellm {version('litellm')}, instructor {version('instructor')}"
+        + (f", {inspect}" if inspect else "")
+    ]
     if slow is not None:
         ideal = slow.calls * LATENCY / AT_ONCE
         said.append(
@@ -198,9 +249,7 @@ def _from_how_many(slow: Found) -> str:
     left = SLACK * LATENCY / AT_ONCE - slow.span / slow.calls
     if left <= 0:
         return "at this rate no number of calls makes up for them"
-    return (
-        f"at this rate the process too would keep within {SLACK} × from {(slow.wall - slow.span) / left:,.0f} calls on"
-    )
+    return f"at this rate the process too would keep within {SLACK} × from {(slow.wall - slow.span) / left:,.0f} calls on"
 
 
 def section(rows: list[list[str]], promised: list[Bound], said: list[str], calls: int) -> Section:
@@ -219,7 +268,9 @@ def inspect_version(python: str) -> str:
     """Return the version of Inspect AI; end with a sentence where its interpreter does not have it."""
     asking = "import inspect_ai, openai; print(inspect_ai.__version__, 'with openai', openai.__version__)"
     try:
-        found = subprocess.run([python, "-c", asking], capture_output=True, text=True, check=True).stdout.strip()
+        found = subprocess.run(
+            [python, "-c", asking], capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         sys.exit(f"inspect={python}: no Python that has inspect-ai and openai; name another.")
     return f"{INSPECT} {found}"
@@ -246,7 +297,13 @@ def main() -> None:
         promised += instant_bounds(fast)
     misses, said = missed(promised), notes(slow, fast, named)
     held = [f"{bound.what}: {bound.measured} ({bound.limit})" for bound in promised if bound.held]
-    print(terminal(rows), *said, *held, *(misses or ["Every bound that was measured is held."]), sep="\n")
+    print(
+        terminal(rows),
+        *said,
+        *held,
+        *(misses or ["Every bound that was measured is held."]),
+        sep="\n",
+    )
     if words["write"]:
         write_section(section(rows, promised, said, calls))
     sys.exit(1 if misses else 0)

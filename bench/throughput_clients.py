@@ -1,10 +1,13 @@
-"""The plain clients beside which bench/throughput.py measures alps; each is the whole work of a process.
+"""The plain clients beside which bench/throughput.py measures alps.
+
+Each is the whole work of a process.
 
     python bench/throughput_clients.py prepare DATA FILE
     python bench/throughput_clients.py litellm|instructor FILE URL
 
-`prepare` writes the questions that alps asks about the samples in DATA, of the model and of the judge, one a line; the
-others ask them, 64 at once, and keep nothing: no ledger, no journal, no cache, no retries, no scores.
+`prepare` writes the questions that alps asks about the samples in DATA, of the model and of the
+judge, one a line; the others ask them, 64 at once, and keep nothing: no ledger, no journal, no
+cache, no retries, no scores.
 """
 
 import asyncio
@@ -36,7 +39,9 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
         asked = [dict(message) for message in task.messages(sample)]
         yield {"id": f"{sample.benchmark_id}-asked", "model": MODEL, "input": asked}
         answered = read_memories(json.loads(content({"messages": asked}))).memories
-        (request,) = judge.match_requests(gold_items(sample.gold), predicted_items(answered), about="")
+        (request,) = judge.match_requests(
+            gold_items(sample.gold), predicted_items(answered), about=""
+        )
         judged = [dict(message) for message in request.messages]
         yield {"id": f"{sample.benchmark_id}-judged", "model": JUDGE, "input": judged}
 
@@ -56,9 +61,15 @@ def asking(client: str, url: str) -> Ask:
     from alps.tasks import load_tracks
 
     schemas = {MODEL: load_tracks("extraction")[0].answer.schema, JUDGE: MATCH_ANSWER.schema}
-    create = instructor.from_litellm(litellm.acompletion, mode=instructor.Mode.JSON_SCHEMA).chat.completions.create
+    create = instructor.from_litellm(
+        litellm.acompletion, mode=instructor.Mode.JSON_SCHEMA
+    ).chat.completions.create
     return lambda row: create(
-        response_model=schemas[row["model"]], model=row["model"], messages=row["input"], strict=False, **common
+        response_model=schemas[row["model"]],
+        model=row["model"],
+        messages=row["input"],
+        strict=False,
+        **common,
     )
 
 

@@ -1,10 +1,11 @@
 """Capture what each provider is asked: python bench/wire.py [only=openai,azure] [write=yes].
 
-A server on loopback answers in the wire formats of the providers, and keeps what it was asked. An LLM judge relates two
-memories through the whole client, once a provider, with a key made up for it and the address that the provider's
-documentation names: `judge_api_base=`, or a variable of the environment. Prints, a line each, how the answer's form was
-asked for, whether the provider is held to it, the temperature, whether the shared beginning is marked for the
-provider's cache, and in which header which key came. Exits 1 where a provider was not heard, or another key came.
+A server on loopback answers in the wire formats of the providers, and keeps what it was asked. An
+LLM judge relates two memories through the whole client, once a provider, with a key made up for it
+and the address that the provider's documentation names: `judge_api_base=`, or a variable of the
+environment. Prints, a line each, how the answer's form was asked for, whether the provider is held
+to it, the temperature, whether the shared beginning is marked for the provider's cache, and in
+which header which key came. Exits 1 where a provider was not heard, or another key came.
 """
 
 import asyncio
@@ -31,14 +32,26 @@ from alps.settings import AskSettings, parse_words
 
 KEY = "sk-canary-of-the-wire-table"
 SIGNED = "AKIAWIRETABLE0000000"
-ANSWER = {"pairs": [{"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}]}
+ANSWER = {
+    "pairs": [{"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}]
+}
 GOLD = [Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)]
 PREDICTED = [Item("p1", "Is at home in Lyon", None, "", None)]
 HEAD = ("judge", "form of the answer", "held to it", "temperature", "marked", "key came in")
 TEXT = """What each provider is asked by an LLM judge, captured by a server on loopback that answers in the formats of
 the providers; no live provider was asked. Anthropic, Gemini, Bedrock and Ollama hold a model to the schema without
 being told to be strict. A temperature of none is not sent: these models take no other than their own."""
-NOT_OURS = ("OPENAI_", "ANTHROPIC_", "AZURE_", "AWS_", "GEMINI_", "GOOGLE_", "OLLAMA_", "OPENROUTER_", "LITELLM_")
+NOT_OURS = (
+    "OPENAI_",
+    "ANTHROPIC_",
+    "AZURE_",
+    "AWS_",
+    "GEMINI_",
+    "GOOGLE_",
+    "OLLAMA_",
+    "OPENROUTER_",
+    "LITELLM_",
+)
 
 
 @dataclass(frozen=True)
@@ -86,40 +99,69 @@ BEARER = {**AWS, "AWS_BEARER_TOKEN_BEDROCK": KEY}
 KEYS = {**AWS, "AWS_ACCESS_KEY_ID": SIGNED, "AWS_SECRET_ACCESS_KEY": "x" * 40}
 CONVERSED = "bedrock/converse/us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 PROVIDERS = (
-    Provider("openai", "openai/gpt-4.1-mini", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}, ()),
+    Provider(
+        "openai", "openai/gpt-4.1-mini", {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}, ()
+    ),
     Provider("openai, reasoning", "openai/o3", {"OPENAI_API_KEY": KEY}),
     Provider("openai, reasoning", "openai/gpt-5-mini", {"OPENAI_API_KEY": KEY}),
     Provider("openai, own server", "openai/mine", {}, key="not-needed"),
     Provider("azure", "azure/gpt-4.1", AZURE, AT_THE_ROOT),
     Provider("azure, reasoning", "azure/o3", {**AZURE, "AZURE_API_BASE": "{url}"}, ()),
     Provider("azure, Entra", "azure/gpt-4.1", {"AZURE_AD_TOKEN": KEY}, AT_THE_ROOT),
-    Provider("anthropic, new", "anthropic/claude-sonnet-4-5", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT),
+    Provider(
+        "anthropic, new", "anthropic/claude-sonnet-4-5", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT
+    ),
     Provider(
         "anthropic, thinking",
         "anthropic/claude-sonnet-4-5",
         {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": "{url}"},
         ("judge_reasoning_effort=high",),
     ),
-    Provider("anthropic, old", "anthropic/claude-3-haiku-20240307", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT),
-    Provider("anthropic, unlisted", "anthropic/claude-opus-9", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT),
-    Provider("gemini", "gemini/gemini-2.5-flash", {"GEMINI_API_KEY": KEY, "GEMINI_API_BASE": "{url}"}, ()),
+    Provider(
+        "anthropic, old",
+        "anthropic/claude-3-haiku-20240307",
+        {"ANTHROPIC_API_KEY": KEY},
+        AT_THE_ROOT,
+    ),
+    Provider(
+        "anthropic, unlisted", "anthropic/claude-opus-9", {"ANTHROPIC_API_KEY": KEY}, AT_THE_ROOT
+    ),
+    Provider(
+        "gemini", "gemini/gemini-2.5-flash", {"GEMINI_API_KEY": KEY, "GEMINI_API_BASE": "{url}"}, ()
+    ),
     Provider("bedrock, bearer", CONVERSED, BEARER, ()),
-    Provider("bedrock, signed", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", KEYS, (), SIGNED),
-    Provider("groq", "groq/llama-3.3-70b-versatile", {"GROQ_API_KEY": KEY, "GROQ_API_BASE": "{url}/v1"}, ()),
+    Provider(
+        "bedrock, signed", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", KEYS, (), SIGNED
+    ),
+    Provider(
+        "groq",
+        "groq/llama-3.3-70b-versatile",
+        {"GROQ_API_KEY": KEY, "GROQ_API_BASE": "{url}/v1"},
+        (),
+    ),
     Provider("groq", "groq/openai/gpt-oss-120b", {"GROQ_API_KEY": KEY}),
     Provider("deepseek", "deepseek/deepseek-chat", {"DEEPSEEK_API_KEY": KEY}),
-    Provider("ollama", "ollama_chat/qwen3", {"OLLAMA_API_KEY": KEY, "OLLAMA_API_BASE": "{url}"}, ()),
+    Provider(
+        "ollama", "ollama_chat/qwen3", {"OLLAMA_API_KEY": KEY, "OLLAMA_API_BASE": "{url}"}, ()
+    ),
     Provider("openrouter", "openrouter/anthropic/claude-sonnet-4.5", {"OPENROUTER_API_KEY": KEY}),
     Provider("openrouter, reasoning", "openrouter/openai/gpt-5", {"OPENROUTER_API_KEY": KEY}),
     Provider("hosted_vllm", "hosted_vllm/Qwen/Qwen3-8B", {"HOSTED_VLLM_API_KEY": KEY}),
     Provider("litellm_proxy", "litellm_proxy/gpt-4.1", {"LITELLM_PROXY_API_KEY": KEY}),
-    Provider("together_ai", "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo", {"TOGETHER_API_KEY": KEY}),
+    Provider(
+        "together_ai",
+        "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+        {"TOGETHER_API_KEY": KEY},
+    ),
     Provider("perplexity", "perplexity/sonar", {"PERPLEXITY_API_KEY": KEY}),
 )
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each request in the wire format of the provider that its path is of; `asked` holds them in order."""
+    """Answers each request in the wire format of the provider that its path is of.
+
+    `asked` holds them in order.
+    """
 
     daemon_threads = True
 
@@ -162,25 +204,56 @@ def reply_of(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     text = json.dumps(ANSWER)
     if path.endswith(("/messages", "/invoke")):
         tools = body.get("tools") or ()
-        used = {"type": "tool_use", "id": "t1", "name": tools[0]["name"], "input": ANSWER} if tools else None
+        used = (
+            {"type": "tool_use", "id": "t1", "name": tools[0]["name"], "input": ANSWER}
+            if tools
+            else None
+        )
         content = used or {"type": "text", "text": text}
         usage = {"input_tokens": 900, "output_tokens": 30}
-        about = {"id": "m1", "type": "message", "role": "assistant", "model": body.get("model", "claude")}
-        return {**about, "content": [content], "stop_reason": "tool_use" if tools else "end_turn", "usage": usage}
+        about = {
+            "id": "m1",
+            "type": "message",
+            "role": "assistant",
+            "model": body.get("model", "claude"),
+        }
+        return {
+            **about,
+            "content": [content],
+            "stop_reason": "tool_use" if tools else "end_turn",
+            "usage": usage,
+        }
     if ":generateContent" in path:
         used_tokens = {"promptTokenCount": 900, "candidatesTokenCount": 30, "totalTokenCount": 930}
         content = {"role": "model", "parts": [{"text": text}]}
-        return {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": used_tokens}
+        return {
+            "candidates": [{"content": content, "finishReason": "STOP"}],
+            "usageMetadata": used_tokens,
+        }
     if path.endswith("/converse"):
         tools = body.get("toolConfig", {}).get("tools") or ()
         named = tools[0]["toolSpec"]["name"] if tools else ""
-        content = {"toolUse": {"toolUseId": "t1", "name": named, "input": ANSWER}} if tools else {"text": text}
+        content = (
+            {"toolUse": {"toolUseId": "t1", "name": named, "input": ANSWER}}
+            if tools
+            else {"text": text}
+        )
         usage = {"inputTokens": 900, "outputTokens": 30, "totalTokens": 930}
         message = {"message": {"role": "assistant", "content": [content]}}
-        return {"output": message, "stopReason": "tool_use" if tools else "end_turn", "usage": usage}
+        return {
+            "output": message,
+            "stopReason": "tool_use" if tools else "end_turn",
+            "usage": usage,
+        }
     if path.endswith("/api/chat"):
         message = {"role": "assistant", "content": text}
-        return {"model": "m", "message": message, "done": True, "prompt_eval_count": 900, "eval_count": 30}
+        return {
+            "model": "m",
+            "message": message,
+            "done": True,
+            "prompt_eval_count": 900,
+            "eval_count": 30,
+        }
     return _openai(text, body)
 
 
@@ -201,7 +274,10 @@ def form_of(body: Mapping[str, Any]) -> tuple[str, str]:
     asked, generation = body.get("response_format") or {}, body.get("generationConfig") or {}
     if asked.get("type") == "json_schema":
         return "json_schema", "strict" if asked["json_schema"].get("strict") else "best effort"
-    schemas = [generation.get(name) for name in ("responseJsonSchema", "response_json_schema", "responseSchema")]
+    schemas = [
+        generation.get(name)
+        for name in ("responseJsonSchema", "response_json_schema", "responseSchema")
+    ]
     schemas += [body.get(name) for name in ("output_format", "outputConfig", "format")]
     schemas += [(body.get("output_config") or {}).get("format")]
     if any(isinstance(schema, Mapping) for schema in schemas):
@@ -210,7 +286,11 @@ def form_of(body: Mapping[str, Any]) -> tuple[str, str]:
     if tools:
         strict = any(tool.get("strict") or tool.get("function", {}).get("strict") for tool in tools)
         return "tool", "strict" if strict else "best effort"
-    if asked.get("type") == "json_object" or body.get("format") == "json" or "responseMimeType" in generation:
+    if (
+        asked.get("type") == "json_object"
+        or body.get("format") == "json"
+        or "responseMimeType" in generation
+    ):
         return "json_object", "no"
     return "prompt", "no"
 
@@ -218,7 +298,11 @@ def form_of(body: Mapping[str, Any]) -> tuple[str, str]:
 def temperature_of(body: Mapping[str, Any]) -> str:
     """Return the temperature that was sent, wherever the provider wants it, or none."""
     places = (body, body.get("generationConfig"), body.get("inferenceConfig"), body.get("options"))
-    sent = (place["temperature"] for place in places if isinstance(place, Mapping) and "temperature" in place)
+    sent = (
+        place["temperature"]
+        for place in places
+        if isinstance(place, Mapping) and "temperature" in place
+    )
     return next((f"{value:g}" for value in sent), "none")
 
 
@@ -249,7 +333,10 @@ def environment(provider: Provider, url: str) -> Iterator[None]:
 def asked(provider: Provider, server: Server) -> Row:
     """Let the judge of a provider relate two memories."""
     server.asked.clear()
-    words = [f"judge={provider.model}", *(word.replace("{url}", server.url) for word in provider.words)]
+    words = [
+        f"judge={provider.model}",
+        *(word.replace("{url}", server.url) for word in provider.words),
+    ]
     with environment(provider, server.url), tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "calls.jsonl")
         try:
@@ -272,7 +359,9 @@ async def _judged(settings: AskSettings, ledger: Ledger) -> tuple[str, str]:
 def serving() -> Iterator[Server]:
     """Serve on a free port of loopback."""
     server = Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield server
@@ -289,7 +378,11 @@ def cells(row: Row) -> tuple[str, ...]:
     form, held = form_of(row.asked.body)
     marked = json.dumps(row.asked.body)
     mark = "yes" if "cache_control" in marked or "cachePoint" in marked else "no"
-    key = "" if row.provider.key == KEY else f" ({'signed' if row.provider.key == SIGNED else row.provider.key})"
+    key = (
+        ""
+        if row.provider.key == KEY
+        else f" ({'signed' if row.provider.key == SIGNED else row.provider.key})"
+    )
     return (
         row.provider.model,
         form,
@@ -303,16 +396,30 @@ def cells(row: Row) -> tuple[str, ...]:
 def measure(names: list[str]) -> list[Row]:
     """Ask the providers of these names, all where there are none."""
     with serving() as server:
-        return [asked(one, server) for one in PROVIDERS if not names or one.name.partition(",")[0] in names]
+        return [
+            asked(one, server)
+            for one in PROVIDERS
+            if not names or one.name.partition(",")[0] in names
+        ]
 
 
 def bounds_of(rows: list[Row]) -> list[Bound]:
     """Return what must hold for every row."""
     heard = sum(row.outcome == "ok" for row in rows)
-    keys = sum(row.asked is not None and key_of(row.asked, row.provider.key) != "did not come" for row in rows)
+    keys = sum(
+        row.asked is not None and key_of(row.asked, row.provider.key) != "did not come"
+        for row in rows
+    )
     return [
-        Bound("judges that were heard", f"{len(rows)} of {len(rows)}", f"{heard}", heard == len(rows)),
-        Bound("requests with the key meant for them", f"{len(rows)} of {len(rows)}", f"{keys}", keys == len(rows)),
+        Bound(
+            "judges that were heard", f"{len(rows)} of {len(rows)}", f"{heard}", heard == len(rows)
+        ),
+        Bound(
+            "requests with the key meant for them",
+            f"{len(rows)} of {len(rows)}",
+            f"{keys}",
+            keys == len(rows),
+        ),
     ]
 
 
@@ -328,7 +435,14 @@ def main() -> None:
     if words["write"]:
         table = [HEAD, *map(cells, rows)]
         write_section(
-            Section("wire", "What providers are asked", TEXT, bounds, "python bench/wire.py write=yes", table)
+            Section(
+                "wire",
+                "What providers are asked",
+                TEXT,
+                bounds,
+                "python bench/wire.py write=yes",
+                table,
+            )
         )
     sys.exit("\n".join(missed(bounds)) or None)
 

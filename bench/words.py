@@ -6,10 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 
 def read_words(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return the words by their keys, those of `defaults` where they are not given; `write` takes yes, or nothing."""
+    """Return the words by their keys, those of `defaults` where they are not given.
+
+    `write` takes yes, or nothing.
+    """
     words = {"write": "", **defaults, **dict(word.partition("=")[::2] for word in arguments)}
     if unknown := [word for word in words if word not in defaults and word != "write"]:
-        sys.exit(f"{unknown[0]}: not a word of this benchmark ({', '.join(dict.fromkeys((*defaults, 'write')))}).")
+        sys.exit(
+            f"{unknown[0]}: not a word of this benchmark ({', '.join(dict.fromkeys((*defaults, 'write')))})."
+        )
     if words["write"] not in ("", "yes"):
         sys.exit(f"write={words['write']}: expected yes, or nothing.")
     return words
@@ -31,5 +36,8 @@ def some_of(words: Mapping[str, str], key: str, known: Collection[str]) -> list[
 
 
 def program(words: Mapping[str, str], key: str) -> str:
-    """Return the interpreter of a word from the root on, or nothing; a link stays one: it makes an environment."""
+    """Return the interpreter of a word from the root on, or nothing.
+
+    A link stays one: it makes an environment.
+    """
     return os.path.abspath(words[key]) if words[key] else ""

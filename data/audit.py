@@ -17,8 +17,9 @@
 | `misaligned-row` | serious | everywhere: rows that don't join, or whose parts don't belong together |
 | `split-overlap` | serious | everywhere: a session, dialogue or query stands in two splits |
 
-How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`, `audit_updates`,
-`audit_splits`, and the statistical tests in `audit_cues`. Rows stream; no pool is kept.
+How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`,
+`audit_updates`, `audit_splits`, and the statistical tests in `audit_cues`. Rows stream; no pool is
+kept.
 """
 
 from collections import defaultdict
@@ -48,22 +49,29 @@ def audit(data: str, split: str | None) -> AuditReport:
     unchecked = []
     overlap = None
     if isinstance(opened, HubSplit):
-        unchecked.append("split-overlap: the other splits of the hub are not fetched; audit a local copy of them all")
+        unchecked.append(
+            "split-overlap: the other splits of the hub are not fetched; audit a local copy of them all"
+        )
     else:
         overlap = Overlap(opened)
         if not overlap.splits:
             unchecked.append("split-overlap: there is no other split beside this one")
     looked: list[TrackLooked] = []
     findings: list[Finding] = []
-    # What the other tracks say of a user is known before the pools are looked at, and to nobody where there are none.
+    # What the other tracks say of a user is known before the pools are looked at, and to nobody
+    # where there are none.
     tracks = sorted(track_folders(opened), key=lambda pair: _has_pools(pair[0]))
-    known: Known | None = defaultdict(set) if any(_has_pools(track) for track, _ in tracks) else None
+    known: Known | None = (
+        defaultdict(set) if any(_has_pools(track) for track, _ in tracks) else None
+    )
     for track, folder in tracks:
         found, rows = _audit_track(track, folder, known, overlap)
         findings += found
         looked.append(rows)
         if not rows.with_gold:
-            unchecked.append(f"{track}: its gold is withheld, so nothing about gold could be looked at")
+            unchecked.append(
+                f"{track}: its gold is withheld, so nothing about gold could be looked at"
+            )
     looked.sort(key=lambda rows: order_of(rows.track))
     findings.sort(key=lambda f: (SEVERITIES.index(f.severity), order_of(f.track), f.code, -f.count))
     return AuditReport(data, opened.name, tuple(looked), tuple(findings), tuple(unchecked))

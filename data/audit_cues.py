@@ -1,7 +1,8 @@
 """Statistical tests of an audit: can the gold of a pool be told without reading it?
 
-All of them use the same two bars: p < `ALPHA`, after a Bonferroni correction for the rules that are tried together, and
-a practical effect, so that a large data set does not fail over something nobody could use.
+All of them use the same two bars: p < `ALPHA`, after a Bonferroni correction for the rules that are
+tried together, and a practical effect, so that a large data set does not fail over something nobody
+could use.
 """
 
 import math
@@ -30,7 +31,9 @@ def natural(identifier: str) -> Key:
 def _part(part: str) -> tuple[int, int, str]:
     if not part.isdecimal():
         return 0, 0, part
-    digits = "".join(str(int(digit)) for digit in part).lstrip("0")  # of any script, and too many for one number
+    digits = "".join(str(int(digit)) for digit in part).lstrip(
+        "0"
+    )  # of any script, and too many for one number
     return 1, len(digits), digits
 
 
@@ -106,8 +109,9 @@ def picks(ids: Sequence[str], session: str) -> dict[str, int]:
 def above_chance(hits: int, sizes: Sequence[int], *, tried: int) -> float | None:
     """Return p where a rule that hit in `hits` pools is above chance, else None.
 
-    Exact one-sided binomial test against the mean of 1/size over all pools (Hoeffding 1956: with unequal sizes its tail
-    is never too small above the mean), times `tried`, the number of rules; p < `ALPHA` and a gain of `LEAST_GAIN`.
+    Exact one-sided binomial test against the mean of 1/size over all pools (Hoeffding 1956: with
+    unequal sizes its tail is never too small above the mean), times `tried`, the number of rules; p
+    < `ALPHA` and a gain of `LEAST_GAIN`.
     """
     n = len(sizes)
     if not n:
@@ -124,8 +128,8 @@ def above_chance(hits: int, sizes: Sequence[int], *, tried: int) -> float | None
 def far_from_uniform(places: Sequence[float]) -> tuple[float, float] | None:
     """Return (distance, p) where relative places in (0, 1) are far from uniform, else None.
 
-    Two-sided exact Kolmogorov-Smirnov test, p < `ALPHA` and a distance of `LEAST_DISTANCE`. That places are discrete
-    moves the distance by half a place at most.
+    Two-sided exact Kolmogorov-Smirnov test, p < `ALPHA` and a distance of `LEAST_DISTANCE`. That
+    places are discrete moves the distance by half a place at most.
     """
     if len(places) < 2:
         return None
@@ -139,8 +143,9 @@ def far_from_uniform(places: Sequence[float]) -> tuple[float, float] | None:
 def shifted(ranks: Sequence[float], sizes: Sequence[int]) -> tuple[float, float] | None:
     """Return (mean rank, p) where the mean of relative ranks in [0, 1] is far from .5, else None.
 
-    Two-sided z test (the rank sum test over pools): under no cue a rank among n has variance (n+1) / (12 (n-1)), less
-    with ties, so ties only make the test cautious. p < `ALPHA` and a shift of `LEAST_SHIFT`.
+    Two-sided z test (the rank sum test over pools): under no cue a rank among n has variance (n+1)
+    / (12 (n-1)), less with ties, so ties only make the test cautious. p < `ALPHA` and a shift of
+    `LEAST_SHIFT`.
     """
     if len(ranks) < 2:
         return None

@@ -24,12 +24,14 @@ class Finding:
 
     Attributes:
         code: What kind of thing it is.
-        severity: `serious` where scores can't be trusted, `warning` where some records are doubtful, else `note`.
+        severity: `serious` where scores can't be trusted, `warning` where some records are
+            doubtful, else `note`.
         track: The track it was found in.
         count: How often.
         of: Out of how many that were looked at.
         unit: What is counted (rows, pools, gold items, ...).
-        detail: One sentence that holds for all of them; a statistical finding gives its chance level and p here.
+        detail: One sentence that holds for all of them; a statistical finding gives its chance
+            level and p here.
         examples: The first few, at most `MOST_EXAMPLES`.
     """
 
@@ -76,7 +78,9 @@ class AuditReport:
             "serious": self.serious,
             "found": {severity: found[severity] for severity in SEVERITIES},
             "tracks": [asdict(track) for track in self.tracks],
-            "findings": [{**asdict(f), "examples": [asdict(e) for e in f.examples]} for f in self.findings],
+            "findings": [
+                {**asdict(f), "examples": [asdict(e) for e in f.examples]} for f in self.findings
+            ],
             "unchecked": list(self.unchecked),
         }
 
@@ -98,8 +102,20 @@ class Tally:
         """Return how many of a thing were looked at."""
         return self._looked[unit]
 
-    def find(self, code: str, severity: Severity, detail: str, name: str, what: str, *, unit: str = "rows") -> None:
-        """Count one find in the record `name`; finds of one code, severity and detail are one finding."""
+    def find(
+        self,
+        code: str,
+        severity: Severity,
+        detail: str,
+        name: str,
+        what: str,
+        *,
+        unit: str = "rows",
+    ) -> None:
+        """Count one find in the record `name`.
+
+        Finds of one code, severity and detail are one finding.
+        """
         key = code, severity, unit, detail
         self._counts[key] += 1
         kept = self._examples.setdefault(key, [])
@@ -109,7 +125,16 @@ class Tally:
     def findings(self) -> list[Finding]:
         """Return what was counted."""
         return [
-            Finding(code, severity, self.track, count, self._looked[unit], unit, detail, tuple(self._examples[key]))
+            Finding(
+                code,
+                severity,
+                self.track,
+                count,
+                self._looked[unit],
+                unit,
+                detail,
+                tuple(self._examples[key]),
+            )
             for key, count in self._counts.items()
             for code, severity, unit, detail in (key,)
         ]

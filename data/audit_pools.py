@@ -37,16 +37,23 @@ class Pool:
 class PoolAudit:
     """Audits the pools of one track, one at a time.
 
-    `known` maps a session to the folded values that other tracks say its user has. Rows without candidates have their
-    pools built by the program, with ids and places of its own, from `bank.jsonl` beside them and the memories of the
-    other tracks. What the bank offers to each query is then looked at in place of a pool; that it holds equal values,
-    or some like the gold, is only a note, as the builder leaves them out.
+    `known` maps a session to the folded values that other tracks say its user has. Rows without
+    candidates have their pools built by the program, with ids and places of its own, from
+    `bank.jsonl` beside them and the memories of the other tracks. What the bank offers to each
+    query is then looked at in place of a pool; that it holds equal values, or some like the gold,
+    is only a note, as the builder leaves them out.
     """
 
     def __init__(self, folder: Path, tally: Tally, known: Mapping[str, Set[str]]) -> None:
         self._tally, self._known = tally, known
-        path = next((place / BANK for place in (folder, folder.parent) if (place / BANK).is_file()), None)
-        self._bank = [(row, fold(text_at(row, "value"))) for row in rows_of(path)] if path is not None else None
+        path = next(
+            (place / BANK for place in (folder, folder.parent) if (place / BANK).is_file()), None
+        )
+        self._bank = (
+            [(row, fold(text_at(row, "value"))) for row in rows_of(path)]
+            if path is not None
+            else None
+        )
         self._sizes: list[int] = []
         self._hits: Counter[str] = Counter()
         self._hit_examples: dict[str, list[Example]] = {}
@@ -78,26 +85,43 @@ class PoolAudit:
         self._same_user(pool)
 
     def _find_gold(
-        self, name: str, row: Row, gold: Row | None, candidates: Sequence[Row], folded: Sequence[str]
+        self,
+        name: str,
+        row: Row,
+        gold: Row | None,
+        candidates: Sequence[Row],
+        folded: Sequence[str],
     ) -> Pool | None:
-        chosen = text_at(gold, "gold", "selected_memory_id") or text_at(gold, "gold", "selected_memory", "memory_id")
+        chosen = text_at(gold, "gold", "selected_memory_id") or text_at(
+            gold, "gold", "selected_memory", "memory_id"
+        )
         value = fold(text_at(gold, "gold", "selected_memory", "value"))
         if gold is None or not chosen:
             return None
-        named = [place for place, candidate in enumerate(candidates) if candidate_id(candidate) == chosen]
+        named = [
+            place for place, candidate in enumerate(candidates) if candidate_id(candidate) == chosen
+        ]
         right = [place for place in named if not value or folded[place] == value]
         if not right:
             detail = "the gold is not in its pool"
-            what = f"{chosen}: «{value}»" + (" (the id is there, with another value)" if named else "")
+            what = f"{chosen}: «{value}»" + (
+                " (the id is there, with another value)" if named else ""
+            )
             self._tally.find(MISALIGNED, "serious", detail, name, what)
             return None
         selected = at(gold, "gold", "selected_memory")
         place = right[0]
         memory = {**candidates[place], **(selected if isinstance(selected, dict) else {})}
-        return Pool(name, text_at(row, "session_id"), memory, folded[place], candidates, folded, place)
+        return Pool(
+            name, text_at(row, "session_id"), memory, folded[place], candidates, folded, place
+        )
 
-    def _duplicates(self, name: str, candidates: Sequence[Row], folded: Sequence[str], gold: str | None) -> None:
-        """Count pools in which values are equal after folding: serious where the gold has a twin, else a warning."""
+    def _duplicates(
+        self, name: str, candidates: Sequence[Row], folded: Sequence[str], gold: str | None
+    ) -> None:
+        """Count pools in which values are equal after folding: serious where the gold has a twin,
+        else a warning.
+        """
         again = {value: count - 1 for value, count in Counter(folded).items() if count > 1}
         if not again:
             return
@@ -106,7 +130,9 @@ class PoolAudit:
         detail = "the gold's value stands twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
         spare = sum(again.values())
-        what = f"{spare} of {len(candidates)} candidates are spare; {again[value] + 1} times «{value}»"
+        what = (
+            f"{spare} of {len(candidates)} candidates are spare; {again[value] + 1} times «{value}»"
+        )
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
     def _cues(self, pool: Pool) -> None:
@@ -138,7 +164,8 @@ class PoolAudit:
     def _neighbours(self, pool: Pool) -> None:
         """Count pools in which a distractor says nearly what the gold says: a warning.
 
-        Nearly is a lexical similarity of `THRESHOLD` or more; values equal after folding are `duplicate-candidate`.
+        Nearly is a lexical similarity of `THRESHOLD` or more; values equal after folding are
+        `duplicate-candidate`.
         """
         others = [
             text_at(candidate, "value")
@@ -147,13 +174,15 @@ class PoolAudit:
         ]
         if close := near(text_at(pool.gold, "value"), others):
             detail = f"a distractor's similarity with the gold is {THRESHOLD:g} or more"
-            self._tally.find("near-duplicate-of-gold", "warning", detail, pool.name, close, unit="pools")
+            self._tally.find(
+                "near-duplicate-of-gold", "warning", detail, pool.name, close, unit="pools"
+            )
 
     def _same_user(self, pool: Pool) -> None:
         """Count pools with a distractor of the gold's own user.
 
-        Serious where session or user ids on candidates say so; a warning where another track's gold says that the user
-        has a memory of that very value, which two users may share.
+        Serious where session or user ids on candidates say so; a warning where another track's gold
+        says that the user has a memory of that very value, which two users may share.
         """
         owners = _owners(pool.gold) | ({pool.session} - {""})
         known = self._known.get(pool.session, frozenset())
@@ -163,21 +192,31 @@ class PoolAudit:
             what = f"{candidate_id(candidate)}: «{text_at(candidate, 'value')}»"
             if _owners(candidate) & owners:
                 detail = "a distractor has the session or the user of the gold"
-                self._tally.find("same-session-distractor", "serious", detail, pool.name, what, unit="pools")
+                self._tally.find(
+                    "same-session-distractor", "serious", detail, pool.name, what, unit="pools"
+                )
                 return
             if pool.folded[place] in known:
                 detail = "a distractor's value is gold of the same session"
-                self._tally.find("same-session-distractor", "warning", detail, pool.name, what, unit="pools")
+                self._tally.find(
+                    "same-session-distractor", "warning", detail, pool.name, what, unit="pools"
+                )
                 return
 
     def _look_at_bank(self, name: str, row: Row, gold: Row) -> None:
-        """Look at what the bank offers a query: the memories of other users, without those equal to the gold."""
+        """Look at what the bank offers a query: the memories of other users, without those equal to
+        the gold.
+        """
         value = text_at(gold, "gold", "selected_memory", "value")
         self._tally.look(_OVER_BANK)
-        own = {text_at(row, "session_id")} - {""} | _owners(at(gold, "gold", "selected_memory") or {})
+        own = {text_at(row, "session_id")} - {""} | _owners(
+            at(gold, "gold", "selected_memory") or {}
+        )
         offered = [(item, folded) for item, folded in self._bank or () if not _owners(item) & own]
         others = [text_at(item, "value") for item, folded in offered if folded != fold(value)]
-        self._lengths(name, len(fold(value)), [len(fold(value)), *(len(folded) for _, folded in offered)])
+        self._lengths(
+            name, len(fold(value)), [len(fold(value)), *(len(folded) for _, folded in offered)]
+        )
         if close := near(value, others):
             detail = f"{BANK} has another user's memory like the gold, not for its pool"
             self._tally.find("near-duplicate-of-gold", "note", detail, name, close, unit=_OVER_BANK)
@@ -200,8 +239,10 @@ class PoolAudit:
     def _id_leak(self) -> Finding | None:
         """Test every rule over ids alone; the one that finds most is reported, as serious.
 
-        Test: `above_chance` over all pools with at least two candidates, corrected for the number of rules; for
-        «always the same id» also for the ids that could have been it (the size of the largest pool).
+        Test: `above_chance` over all pools with at least two candidates, corrected for the number
+            of rules; for
+        «always the same id» also for the ids that could have been it (the size of the largest
+        pool).
         """
         tried = len(ID_RULES) + 1
         rules = {rule: (self._hits[rule], tried) for rule in ID_RULES}
@@ -212,7 +253,8 @@ class PoolAudit:
     def _position_cue(self) -> Finding | None:
         """Test where the gold stands: serious.
 
-        Tests: `above_chance` for the first, the last and the most frequent place (corrected for all of these), and
+        Tests: `above_chance` for the first, the last and the most frequent place (corrected for all
+            of these), and
         `far_from_uniform` over the relative places.
         """
         if not self._sizes:
@@ -233,7 +275,8 @@ class PoolAudit:
     def _length_cue(self) -> Finding | None:
         """Test the length of the gold's value among those of its pool.
 
-        Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean rank is off (`shifted`).
+        Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean rank
+            is off (`shifted`).
         """
         rules = {rule: (self._hits[rule], len(_LENGTHS)) for rule in _LENGTHS}
         if finding := self._by_rule("length-cue", rules, self._value_sizes):
@@ -244,10 +287,14 @@ class PoolAudit:
             detail = f"the gold is {kind} than its pool: mean rank {mean:.2f} where .50 is fair, p {_p(p)} (z test)"
             n = len(self._ranks)
             count = sum((rank > 0.5) == (mean > 0.5) and rank != 0.5 for rank in self._ranks)
-            return Finding("length-cue", "warning", self._tally.track, count, n, self._unit, detail, ())
+            return Finding(
+                "length-cue", "warning", self._tally.track, count, n, self._unit, detail, ()
+            )
         return None
 
-    def _by_rule(self, code: str, rules: Mapping[str, tuple[int, int]], sizes: Sequence[int]) -> Finding | None:
+    def _by_rule(
+        self, code: str, rules: Mapping[str, tuple[int, int]], sizes: Sequence[int]
+    ) -> Finding | None:
         rule = max(rules, key=lambda name: rules[name][0])
         hits, tried = rules[rule]
         p = above_chance(hits, sizes, tried=tried)
@@ -256,17 +303,33 @@ class PoolAudit:
         chance = math.fsum(1 / size for size in sizes) / len(sizes)
         detail = f"{rule} is the gold: chance {chance:.1%}, p {_p(p)} (binomial)"
         examples = tuple(self._hit_examples.get(rule, ()))
-        return Finding(code, "serious", self._tally.track, hits, len(sizes), self._unit, detail, examples)
+        return Finding(
+            code, "serious", self._tally.track, hits, len(sizes), self._unit, detail, examples
+        )
 
     def _bank_duplicates(self) -> list[Finding]:
         counts = Counter(folded for _, folded in self._bank or ())
         again = [(value, count) for value, count in counts.items() if count > 1]
         if not again or self._bank is None:
             return []
-        examples = tuple(Example(BANK, shorten(f"{count} times «{value}»")) for value, count in again[:MOST_EXAMPLES])
+        examples = tuple(
+            Example(BANK, shorten(f"{count} times «{value}»"))
+            for value, count in again[:MOST_EXAMPLES]
+        )
         spare, track = sum(count - 1 for _, count in again), self._tally.track
         detail = f"{BANK} has equal values, of which a pool gets one"
-        return [Finding("duplicate-candidate", "note", track, spare, len(self._bank), "bank rows", detail, examples)]
+        return [
+            Finding(
+                "duplicate-candidate",
+                "note",
+                track,
+                spare,
+                len(self._bank),
+                "bank rows",
+                detail,
+                examples,
+            )
+        ]
 
 
 def candidate_id(candidate: Row) -> str:
@@ -277,14 +340,19 @@ def candidate_id(candidate: Row) -> str:
 def near(gold: str, others: Sequence[str]) -> str | None:
     """Say which of `others` come near `gold`, None where none does; at most three are named.
 
-    Two values can only reach `THRESHOLD` where a fair part of the pieces of the gold stand in the other text, which is
-    far cheaper to see than their similarity. The mark of rejection is no part of a value.
+    Two values can only reach `THRESHOLD` where a fair part of the pieces of the gold stand in the
+    other text, which is far cheaper to see than their similarity. The mark of rejection is no part
+    of a value.
     """
     gold = shown_value(gold)
     wanted = features(gold)
     pieces = list(wanted.content.items())
     # Dice = 2s / (G + T) with T >= s, so s >= G · THRESHOLD / (2 - THRESHOLD).
-    least = wanted.total * THRESHOLD / (2 - THRESHOLD) - BOILERPLATE_WEIGHT * len(wanted.boilerplate) - 1e-9
+    least = (
+        wanted.total * THRESHOLD / (2 - THRESHOLD)
+        - BOILERPLATE_WEIGHT * len(wanted.boilerplate)
+        - 1e-9
+    )
     found = []
     for other in dict.fromkeys(map(shown_value, others)):
         # Pieces hold no comma: numbers lose theirs, and words end at one.
@@ -303,7 +371,11 @@ def near(gold: str, others: Sequence[str]) -> str | None:
 
 def _owners(memory: Row) -> set[str]:
     """Return the sessions and users that a memory names as its own."""
-    named = (text_at(memory, "session_id"), text_at(memory, "user_id"), text_at(memory, "evidence", "session_id"))
+    named = (
+        text_at(memory, "session_id"),
+        text_at(memory, "user_id"),
+        text_at(memory, "evidence", "session_id"),
+    )
     return {name for name in named if name}
 
 

@@ -1,6 +1,8 @@
-"""How an audit reads a track: rows are joined where they can be, and what can't be is counted, never raised.
+"""How an audit reads a track: rows are joined where they can be, and what can't be is counted,
+never raised.
 
-`read_track` stops at the first row that can't be joined, as a run must. An audit goes on, and finds the others.
+`read_track` stops at the first row that can't be joined, as a run must. An audit goes on, and finds
+the others.
 """
 
 from collections.abc import Iterator
@@ -64,13 +66,20 @@ def conversation(row: Row) -> Turns:
 
 
 def queries(row: Row) -> list[str]:
-    """Return the queries of a retrieval or utilization row: `input.queries` where there are several."""
+    """Return the queries of a retrieval or utilization row: `input.queries` where there are
+    several.
+    """
     several = [text_at(item, "query") for item in dicts_at(row, "input", "queries")]
-    return several or [text_at(row, "input", "query") or text_at(row, "input", "model_input", "query")]
+    return several or [
+        text_at(row, "input", "query") or text_at(row, "input", "model_input", "query")
+    ]
 
 
 def gold_memories(gold: Row | None) -> list[Row]:
-    """Return the memories of a gold row, whatever the task; one that stands in two of its fields is given once."""
+    """Return the memories of a gold row, whatever the task.
+
+    One that stands in two of its fields is given once.
+    """
     found = [*dicts_at(gold, "gold", "memory_items"), *dicts_at(gold, "gold", "answer")]
     selected = at(gold, "gold", "selected_memory")
     if isinstance(selected, dict):
@@ -82,10 +91,15 @@ def gold_memories(gold: Row | None) -> list[Row]:
     return found
 
 
-def joined(folder: Path, tally: Tally, *, with_gold: bool = True) -> Iterator[tuple[str, Row, Row | None]]:
-    """Yield (id, input row, gold row or None) of a track in the order of the input; count the rows that don't join.
+def joined(
+    folder: Path, tally: Tally, *, with_gold: bool = True
+) -> Iterator[tuple[str, Row, Row | None]]:
+    """Yield (id, input row, gold row or None) of a track in the order of the input.
 
-    Only the places of the gold rows are kept in memory. Without `with_gold` the gold file is not opened.
+    Count the rows that don't join.
+
+    Only the places of the gold rows are kept in memory. Without `with_gold` the gold file is not
+    opened.
     """
     places = _places(folder / GOLD, tally) if with_gold else None
     seen: set[str] = set()
@@ -101,7 +115,9 @@ def joined(folder: Path, tally: Tally, *, with_gold: bool = True) -> Iterator[tu
                 gold_file.seek(places[name])
                 gold = parse_json(gold_file.readline())
             elif gold_file is not None:
-                tally.find(MISALIGNED, "serious", "the input row has no gold row", name, f"not in {GOLD}")
+                tally.find(
+                    MISALIGNED, "serious", "the input row has no gold row", name, f"not in {GOLD}"
+                )
             yield name, row, gold
     finally:
         if gold_file is not None:
@@ -109,7 +125,9 @@ def joined(folder: Path, tally: Tally, *, with_gold: bool = True) -> Iterator[tu
     for name in places or ():
         if name not in seen:
             tally.look("rows")
-            tally.find(MISALIGNED, "serious", "the gold row has no input row", name, f"not in {INPUT}")
+            tally.find(
+                MISALIGNED, "serious", "the gold row has no input row", name, f"not in {INPUT}"
+            )
 
 
 def _identify(row: Row | None, place: str, seen: set[str], tally: Tally) -> str | None:
@@ -161,8 +179,8 @@ def rows_of(path: Path) -> Iterator[Row]:
 def check_alignment(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     """Count what shows that the parts of a record don't belong together: `misaligned-row`, serious.
 
-    Looked at: session ids in input, metadata and gold; the conversation in input and gold; the query and the first of
-    `queries`; the memory that `memory_key` names.
+    Looked at: session ids in input, metadata and gold; the conversation in input and gold; the
+    query and the first of `queries`; the memory that `memory_key` names.
     """
 
     def found(detail: str, what: str) -> None:
@@ -175,15 +193,25 @@ def check_alignment(name: str, row: Row, gold: Row | None, tally: Tally) -> None
     shown = turns_at(row, "input", "model_input", "dialogue_history")
     audited = turns_at(row, "input", "audit_context", "conversation")
     if shown and audited and shown != audited:
-        found("dialogue_history differs from audit_context", f"{len(shown)} and {len(audited)} turns")
-    kept, own = turns_at(gold, "gold", "conversation"), shown or audited or turns_at(row, "input", "dialogue")
+        found(
+            "dialogue_history differs from audit_context", f"{len(shown)} and {len(audited)} turns"
+        )
+    kept, own = (
+        turns_at(gold, "gold", "conversation"),
+        shown or audited or turns_at(row, "input", "dialogue"),
+    )
     if kept and own and kept != own:
-        found("the conversation of the gold is not the input's", f"{len(kept)} and {len(own)} turns")
+        found(
+            "the conversation of the gold is not the input's", f"{len(kept)} and {len(own)} turns"
+        )
     query = text_at(row, "input", "query")
     for other in (*queries(row)[:1], text_at(row, "input", "model_input", "query")):
         if query and other and other != query:
             found("the query differs within the row", f"«{query[:60]}» and «{other[:60]}»")
-    key, selected = text_at(gold, "gold", "memory_key"), text_at(gold, "gold", "selected_memory", "memory_id")
+    key, selected = (
+        text_at(gold, "gold", "memory_key"),
+        text_at(gold, "gold", "selected_memory", "memory_id"),
+    )
     if key and selected and key != selected:
         found("memory_key names another memory", f"{key} and {selected}")
 
@@ -191,7 +219,8 @@ def check_alignment(name: str, row: Row, gold: Row | None, tally: Tally) -> None
 def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     """Count rows without what their task needs: `empty-row`.
 
-    Serious: no dialogue, no query, a gold memory without text. Warning: a turn without text. Note: an empty gold list,
+    Serious: no dialogue, no query, a gold memory without text. Warning: a turn without text. Note:
+        an empty gold list,
     which is legitimate.
     """
 

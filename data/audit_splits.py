@@ -1,4 +1,6 @@
-"""What an audit looks for between splits: sessions, dialogues and queries that stand in two of them."""
+"""What an audit looks for between splits: sessions, dialogues and queries that stand in two of
+them.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -20,7 +22,11 @@ def track_folders(split: Split | HubSplit) -> list[tuple[str, Path]]:
         UsageError: If a split of the hub can't be fetched.
     """
     top = split.folder() if isinstance(split, HubSplit) else split.folder
-    folders = {path.parent for pattern in (f"task*/{INPUT}", f"task*/*/{INPUT}") for path in top.glob(pattern)}
+    folders = {
+        path.parent
+        for pattern in (f"task*/{INPUT}", f"task*/*/{INPUT}")
+        for path in top.glob(pattern)
+    }
     named = [(folder.relative_to(top).as_posix(), folder) for folder in folders]
     return sorted(named, key=lambda pair: order_of(pair[0]))
 
@@ -48,15 +54,18 @@ class Overlap:
     def check(self, name: str, row: Row, tally: Tally) -> None:
         """Count what a row shares with another split: `split-overlap`, serious.
 
-        Looked at are session ids, whole dialogues, and the queries of retrieval and utilization, all within one task;
-        texts are compared after folding, and those under twenty characters are left out.
+        Looked at are session ids, whole dialogues, and the queries of retrieval and utilization,
+        all within one task; texts are compared after folding, and those under twenty characters are
+        left out.
         """
         shared: set[str] = set()
         for kind, text, digest in _traces(row, tally.track):
             if kind not in shared and (place := self._known.get(digest)) is not None:
                 shared.add(kind)
                 what = f"{place[0]}/{place[1]}: {text}"
-                tally.find("split-overlap", "serious", f"the {kind} stands in another split", name, what)
+                tally.find(
+                    "split-overlap", "serious", f"the {kind} stands in another split", name, what
+                )
 
 
 def _traces(row: Row, track: str) -> Iterator[tuple[str, str, bytes]]:

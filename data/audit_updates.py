@@ -45,7 +45,9 @@ class UpdateAudit:
         kept = {fold(text_at(item, "value")) for item in items}
         new = [item for item in items if fold(text_at(item, "value")) not in old]
         self._changes[len(new), len(old - kept)] += 1
-        turns = [turn for turn in dicts_at(row, "input", "new_dialogue") if turn.get("role") == "user"]
+        turns = [
+            turn for turn in dicts_at(row, "input", "new_dialogue") if turn.get("role") == "user"
+        ]
         texts = [fold(text_at(turn, "text")) for turn in turns]
         for item in new:
             quote = fold(text_at(item, "evidence", "text"))
@@ -65,8 +67,9 @@ class UpdateAudit:
     def _position_cue(self) -> Finding | None:
         """Compare the commonest distances from the end with as many turns drawn by chance.
 
-        One-sided exact binomial test against the mean share that `NEAR` turns have of a dialogue's user turns,
-        times the number of pairs of distances that could have been the commonest; p < `ALPHA`.
+        One-sided exact binomial test against the mean share that `NEAR` turns have of a dialogue's
+        user turns, times the number of pairs of distances that could have been the commonest; p <
+        `ALPHA`.
         """
         n = sum(self._distances.values())
         if n < FEWEST:
@@ -88,7 +91,16 @@ class UpdateAudit:
             f"(by chance {chance:.0%}, p = {p:.1g})"
         )
         examples = tuple(self._examples[:3])
-        return Finding("update-position-cue", "serious", self._tally.track, hits, n, "changes", detail, examples)
+        return Finding(
+            "update-position-cue",
+            "serious",
+            self._tally.track,
+            hits,
+            n,
+            "changes",
+            detail,
+            examples,
+        )
 
     def _count_cue(self) -> Finding | None:
         n = sum(self._changes.values())
@@ -98,7 +110,9 @@ class UpdateAudit:
         if hits / n < USUAL:
             return None
         detail = f"{_memories(new)} new and {_memories(gone)} gone: a system can know how many to look for"
-        return Finding("update-count-cue", "warning", self._tally.track, hits, n, "rows", detail, ())
+        return Finding(
+            "update-count-cue", "warning", self._tally.track, hits, n, "rows", detail, ()
+        )
 
 
 def _memories(count: int) -> str:

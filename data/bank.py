@@ -24,13 +24,16 @@ def read_bank(path: Path) -> tuple[BankMemory, ...]:
     """Read a bank: one object a line with `memory_id`, `session_id`, `value` and `label`.
 
     Raises:
-        DataError: If a line is no such object, or an id stands twice; names the file, the line and the field.
+        DataError: If a line is no such object, or an id stands twice; names the file, the line and
+            the field.
     """
     found: dict[str, BankMemory] = {}
     for line, row in read_rows(path):
         memory = _memory(row, path, line)
         if memory.memory_id in found:
-            raise DataError(f"'{memory.memory_id}' stands twice", path=path, line=line, field="memory_id")
+            raise DataError(
+                f"'{memory.memory_id}' stands twice", path=path, line=line, field="memory_id"
+            )
         found[memory.memory_id] = memory
     return tuple(found.values())
 

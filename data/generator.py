@@ -1,8 +1,9 @@
 """Generated memories, for pools larger than the bank that was written by hand.
 
-Nobody wrote these one by one: a seed fills the slots of a few dozen frames. They keep to matters that no query of our
-samples asks about (hobby gear, errands, small plans), so that none of them is a second right answer. How large their
-share among the distractors is stands in every run that uses them.
+Nobody wrote these one by one: a seed fills the slots of a few dozen frames. They keep to matters
+that no query of our samples asks about (hobby gear, errands, small plans), so that none of them is
+a second right answer. How large their share among the distractors is stands in every run that uses
+them.
 """
 
 import random
@@ -10,7 +11,18 @@ from itertools import product
 
 from alps.data.bank import BankMemory
 
-_TOWNS = ("Perugia", "Tampere", "Durban", "Quito", "Leipzig", "Osaka", "Bergen", "Adelaide", "Sibiu", "Cusco")
+_TOWNS = (
+    "Perugia",
+    "Tampere",
+    "Durban",
+    "Quito",
+    "Leipzig",
+    "Osaka",
+    "Bergen",
+    "Adelaide",
+    "Sibiu",
+    "Cusco",
+)
 _MONTHS = ("January", "March", "April", "June", "July", "September", "October", "December")
 _SUBJECTS = (
     "bookkeeping",
@@ -21,15 +33,72 @@ _SUBJECTS = (
     "beekeeping",
     "upholstery",
 )
-_GEAR = ("a table saw", "a kayak", "a film camera", "a loom", "a telescope", "a drum kit", "a label printer", "a kiln")
-_STYLES = ("ska", "fado", "drone metal", "chamber jazz", "bluegrass", "trip hop", "choral mass settings", "afrobeat")
-_DISHES = ("pierogi", "ceviche", "dal", "ramen", "moussaka", "pho", "goulash", "tagine", "gnocchi", "bibimbap")
+_GEAR = (
+    "a table saw",
+    "a kayak",
+    "a film camera",
+    "a loom",
+    "a telescope",
+    "a drum kit",
+    "a label printer",
+    "a kiln",
+)
+_STYLES = (
+    "ska",
+    "fado",
+    "drone metal",
+    "chamber jazz",
+    "bluegrass",
+    "trip hop",
+    "choral mass settings",
+    "afrobeat",
+)
+_DISHES = (
+    "pierogi",
+    "ceviche",
+    "dal",
+    "ramen",
+    "moussaka",
+    "pho",
+    "goulash",
+    "tagine",
+    "gnocchi",
+    "bibimbap",
+)
 _GAMES = ("backgammon", "go", "darts", "bridge", "petanque", "mahjong", "table football", "shogi")
 _AUTHORS = ("Lispector", "Lem", "Achebe", "Jansson", "Sebald", "Munro", "Mahfouz", "Szymborska")
-_KIN = ("a cousin", "an uncle", "a godmother", "a stepbrother", "a great-aunt", "a niece", "a former flatmate")
-_TRADES = ("a plumber", "a notary", "a beekeeper", "a stonemason", "an optician", "a tailor", "a cartographer")
-_HABITS = ("before breakfast", "on the tram", "every second evening", "only on Sundays", "during lunch breaks")
-_REASONS = ("as a favour", "out of curiosity", "for a bet", "to save money", "because a friend insisted")
+_KIN = (
+    "a cousin",
+    "an uncle",
+    "a godmother",
+    "a stepbrother",
+    "a great-aunt",
+    "a niece",
+    "a former flatmate",
+)
+_TRADES = (
+    "a plumber",
+    "a notary",
+    "a beekeeper",
+    "a stonemason",
+    "an optician",
+    "a tailor",
+    "a cartographer",
+)
+_HABITS = (
+    "before breakfast",
+    "on the tram",
+    "every second evening",
+    "only on Sundays",
+    "during lunch breaks",
+)
+_REASONS = (
+    "as a favour",
+    "out of curiosity",
+    "for a bet",
+    "to save money",
+    "because a friend insisted",
+)
 
 _FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ("Possessions/Important_Items", "Bought {} second-hand in {}", (_GEAR, _TOWNS)),
@@ -44,8 +113,16 @@ _FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
     ("Social_Relationships/Colleagues", "Was recommended to {} by {}", (_TRADES, _KIN)),
     ("Social_Relationships/Family", "Has {} who works as {} in {}", (_KIN, _TRADES, _TOWNS)),
     ("Social_Relationships/Friends", "Plays {} with {} {}", (_GAMES, _KIN, _HABITS)),
-    ("Preferences/Entertainment", "Organises a {} evening in {} each {}", (_GAMES, _TOWNS, _MONTHS)),
-    ("Thoughts/Opinions/Negative", "Finds {} overrated, apart from tournaments in {}", (_GAMES, _TOWNS)),
+    (
+        "Preferences/Entertainment",
+        "Organises a {} evening in {} each {}",
+        (_GAMES, _TOWNS, _MONTHS),
+    ),
+    (
+        "Thoughts/Opinions/Negative",
+        "Finds {} overrated, apart from tournaments in {}",
+        (_GAMES, _TOWNS),
+    ),
     ("Preferences/Music", "Listens to {} {}", (_STYLES, _HABITS)),
     ("Preferences/Music", "Went to a {} festival in {} {}", (_STYLES, _TOWNS, _REASONS)),
     ("Thoughts/Opinions/Positive", "Thinks that {} is best heard live in {}", (_STYLES, _TOWNS)),
@@ -62,12 +139,18 @@ _FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
 
 
 def generated_memories(count: int, seed: int) -> list[BankMemory]:
-    """Return `count` distinct generated memories; the first of them are the same for every larger count.
+    """Return `count` distinct generated memories.
+
+    The first of them are the same for every larger count.
 
     Raises:
         ValueError: If there are not so many.
     """
-    everything = [(label, frame.format(*filling)) for label, frame, slots in _FRAMES for filling in product(*slots)]
+    everything = [
+        (label, frame.format(*filling))
+        for label, frame, slots in _FRAMES
+        for filling in product(*slots)
+    ]
     if count > len(everything):
         raise ValueError(f"at most {len(everything)} memories can be generated, not {count}")
     drawing = random.Random(f"generated memories {seed}")

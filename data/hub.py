@@ -242,7 +242,8 @@ def _library() -> Any:
     from huggingface_hub import constants
     from huggingface_hub.utils import disable_progress_bars, logging
 
-    # To say in each request who sends it, it would ask the hub for a list first, and were all cached.
+    # To say in each request who sends it, it would ask the hub for a list first, and were all
+    # cached.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     disable_progress_bars()
     logging.set_verbosity(logging.CRITICAL)

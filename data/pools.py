@@ -1,8 +1,10 @@
-"""Pools of distractors for retrieval, built from a data set's own memories where the release gives none.
+"""Pools of distractors for retrieval, built from a data set's own memories where the release gives
+none.
 
-Every pool is drawn by a seed and the id of its query: ids are opaque and local to the pool, the gold's place is
-uniform, no value stands twice or nearly twice, and no distractor comes from the session of the query. The distractors
-of a smaller pool are among those of a larger one, so that a curve over sizes compares like with like.
+Every pool is drawn by a seed and the id of its query: ids are opaque and local to the pool, the
+gold's place is uniform, no value stands twice or nearly twice, and no distractor comes from the
+session of the query. The distractors of a smaller pool are among those of a larger one, so that a
+curve over sizes compares like with like.
 """
 
 import random
@@ -68,13 +70,18 @@ class PoolSource:
         places = (QUERIES, *(f"{QUERIES}/d{size}" for size in SIZES))
         place = next((name for name in places if self._split.has(name)), None)
         if place is None:
-            raise UsageError(f"{self._split.folder}: no {QUERIES}/{INPUT} here: retrieval needs queries")
+            raise UsageError(
+                f"{self._split.folder}: no {QUERIES}/{INPUT} here: retrieval needs queries"
+            )
         folder = self._split.folder / place
         return [_query(pair, folder) for pair in read_track(folder)]
 
     @cached_property
     def bank(self) -> list[BankMemory]:
-        """Every memory of the split that may be a distractor, none of them like another; generated ones at the end."""
+        """Every memory of the split that may be a distractor, none of them like another.
+
+        Generated ones at the end.
+        """
         found = _distinct([*_memories(self._split), *self._golds()])
         ours = Path(str(files("alps.data") / "samples"))
         if ours not in self._split.folder.parents:
@@ -82,11 +89,15 @@ class PoolSource:
         return _distinct([*found, *generated_memories(GENERATED, self.seed)])
 
     def _golds(self) -> Iterator[BankMemory]:
-        """Yield what other queries call for: a memory that stood in one pool alone would be seen to be its gold."""
+        """Yield what other queries call for: a memory that stood in one pool alone would be seen to
+        be its gold.
+        """
         for query in self.queries:
             if query.memory is not None and not is_rejected(query.memory["value"]):
                 label = str(query.memory.get("label") or "")
-                yield BankMemory(f"{QUERIES}/{query.benchmark_id}", query.session_id, query.value, label)
+                yield BankMemory(
+                    f"{QUERIES}/{query.benchmark_id}", query.session_id, query.value, label
+                )
 
     def rows(self, size: int) -> Iterator[tuple[Row, Row | None]]:
         """Yield input and gold row of every query with a pool of `size` distractors.
@@ -96,16 +107,22 @@ class PoolSource:
         """
         for query in self.queries:
             if query.memory is None:
-                raise UsageError(f"{self._split.folder}: '{query.benchmark_id}' has no gold: its pool can't be built")
+                raise UsageError(
+                    f"{self._split.folder}: '{query.benchmark_id}' has no gold: its pool can't be built"
+                )
             yield self._pool(query, size)
 
     def generated_share(self, size: int) -> float:
-        """Return the share of generated memories among the distractors of all pools of `size`, in [0, 1]."""
+        """Return the share of generated memories among the distractors of all pools of `size`, in
+        [0, 1].
+        """
         generated = {fold(memory.value) for memory in self.bank if memory.generated}
         if not generated:
             return 0.0
         pools = [row["input"]["candidate_memories"] for row, _ in self.rows(size)]
-        return sum(fold(item["value"]) in generated for pool in pools for item in pool) / (size * len(pools))
+        return sum(fold(item["value"]) in generated for pool in pools for item in pool) / (
+            size * len(pools)
+        )
 
     def _pool(self, query: Query, size: int) -> tuple[Row, Row]:
         drawing = random.Random(f"{self.seed}\x00{query.benchmark_id}")
@@ -142,7 +159,9 @@ class PoolSource:
 
     @cached_property
     def _like_gold(self) -> dict[str, frozenset[int]]:
-        """By query, the places in the bank of what its gold says, or nearly: the same for pools of every size."""
+        """By query, the places in the bank of what its gold says, or nearly: the same for pools of
+        every size.
+        """
         return {}
 
     def _comparable(self, value: str) -> "_Comparable":
@@ -155,8 +174,12 @@ class PoolSource:
         return {}
 
 
-def write_pools(data: str, split: str | None, *, out: str, sizes: Sequence[int] | None, seed: int) -> Iterator[str]:
-    """Write pools of the given sizes, or of every size that the data has memories for; yield a line about each.
+def write_pools(
+    data: str, split: str | None, *, out: str, sizes: Sequence[int] | None, seed: int
+) -> Iterator[str]:
+    """Write pools of the given sizes, or of every size that the data has memories for.
+
+    Yield a line about each.
 
     Raises:
         UsageError: If the data can't give them, or `out` holds other pools already.
@@ -172,7 +195,9 @@ def write_pools(data: str, split: str | None, *, out: str, sizes: Sequence[int] 
         try:
             pairs = list(source.rows(size))
         except UsageError as error:
-            if sizes is not None or number == 0:  # with too few memories for the smallest pools, there are none
+            if (
+                sizes is not None or number == 0
+            ):  # with too few memories for the smallest pools, there are none
                 raise
             yield f"{size} distractors: left out ({error})"
             continue
@@ -196,7 +221,8 @@ def _alike(one: _Comparable, other: _Comparable) -> bool:
         return True
     shared = sum(one.content[piece] for piece in one.content.keys() & other.content.keys())
     return (
-        shared >= _WORTH_COMPARING * min(one.weight, other.weight) and similarity(one.value, other.value) >= THRESHOLD
+        shared >= _WORTH_COMPARING * min(one.weight, other.weight)
+        and similarity(one.value, other.value) >= THRESHOLD
     )
 
 
@@ -237,7 +263,9 @@ def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
     session = str(row.get("session_id") or row["benchmark_id"])
     held, shown = (gold or {}).get("gold"), row.get("input")
     lists = (
-        [held.get(name) for name in ("memory_items", "answer", "extracted_memory")] if isinstance(held, dict) else []
+        [held.get(name) for name in ("memory_items", "answer", "extracted_memory")]
+        if isinstance(held, dict)
+        else []
     )
     lists += [shown.get("memory")] if isinstance(shown, dict) else []
     items = [item for found in lists if isinstance(found, list) for item in found]
@@ -256,16 +284,24 @@ def _query(pair: RowPair, folder: Path) -> Query:
     if pair.gold is not None:
         held = pair.gold.get("gold")
         memory = held.get("selected_memory") if isinstance(held, dict) else None
-        if not isinstance(memory, dict) or not isinstance(memory.get("value"), str) or not memory["value"].strip():
+        if (
+            not isinstance(memory, dict)
+            or not isinstance(memory.get("value"), str)
+            or not memory["value"].strip()
+        ):
             message = f"must be a memory with a value, for '{name}'"
-            raise DataError(message, path=folder / GOLD, line=pair.gold_line, field="gold.selected_memory")
+            raise DataError(
+                message, path=folder / GOLD, line=pair.gold_line, field="gold.selected_memory"
+            )
     return Query(name, str(row.get("session_id") or name), row["input"]["query"], memory)
 
 
 def _rows(query: Query, values: Sequence[str]) -> tuple[Row, Row]:
     """Return the rows of one pool in the release layout."""
     width = max(3, len(str(len(values))))
-    pool = [{"memory_id": f"c{n:0{width}}", "value": value} for n, value in enumerate(values, start=1)]
+    pool = [
+        {"memory_id": f"c{n:0{width}}", "value": value} for n, value in enumerate(values, start=1)
+    ]
     ids = {
         "benchmark_id": query.benchmark_id,
         "task": "task3",
@@ -274,4 +310,7 @@ def _rows(query: Query, values: Sequence[str]) -> tuple[Row, Row]:
     }
     chosen = next(item for item in pool if item["value"] == query.value)
     gold = {"selected_memory_id": chosen["memory_id"], "selected_memory": chosen}
-    return {**ids, "input": {"query": query.text, "candidate_memories": pool}}, {**ids, "gold": gold}
+    return {**ids, "input": {"query": query.text, "candidate_memories": pool}}, {
+        **ids,
+        "gold": gold,
+    }

@@ -1,4 +1,5 @@
-"""The public release layout: `<root>/<split>/<track>/{model_input,reference_output}.jsonl`, joined on `benchmark_id`.
+"""The public release layout: `<root>/<split>/<track>/{model_input,reference_output}.jsonl`, joined
+on `benchmark_id`.
 
 Input rows stream; of the gold rows only their places are kept in memory.
 """
@@ -25,7 +26,9 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass(frozen=True)
 class RowPair:
-    """An input row with its gold row (None where the gold is withheld), and the lines they stand on."""
+    """An input row with its gold row (None where the gold is withheld), and the lines they stand
+    on.
+    """
 
     input: Row
     gold: Row | None
@@ -52,12 +55,15 @@ class Split:
         """
         folder = self.folder / track
         if not (folder / INPUT).is_file():
-            raise UsageError(f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release layout")
+            raise UsageError(
+                f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release layout"
+            )
         return folder
 
 
 def open_split(data: str, split: str | None) -> Split | HubSplit:
-    """Find a split: `data` is `samples`, `hub[:OWNER/NAME][@REVISION]`, a data set's folder, or that of one split.
+    """Find a split: `data` is `samples`, `hub[:OWNER/NAME][@REVISION]`, a data set's folder, or
+    that of one split.
 
     Raises:
         UsageError: If there is no such folder or split, or the split must be named.
@@ -70,7 +76,9 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
         root = Path(data).expanduser()
         if not root.is_dir():
             guess = closest(data, ("samples", "hub"))
-            raise UsageError(f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)")
+            raise UsageError(
+                f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)"
+            )
     if (root / "benchmark_data").is_dir():
         root /= "benchmark_data"
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))
@@ -79,13 +87,17 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
             raise UsageError(f"split={split}: {root} is itself one split, '{root.name}'")
         return Split(root.name, root)
     if not splits:
-        raise UsageError(f"data={data}: no SPLIT/TRACK folders in it, such as dev/task1 with a {INPUT}")
+        raise UsageError(
+            f"data={data}: no SPLIT/TRACK folders in it, such as dev/task1 with a {INPUT}"
+        )
     if split is None:
         if len(splits) != 1:
             raise UsageError(f"data={data}: name a split with split= (found: {', '.join(splits)})")
         split = splits[0]
     if split not in splits:
-        raise UsageError(f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits)})")
+        raise UsageError(
+            f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits)})"
+        )
     return Split(split, root / split)
 
 
@@ -99,7 +111,8 @@ def read_track(folder: Path) -> Iterator[RowPair]:
     """Yield the joined rows of one track in the order of the input file.
 
     Raises:
-        DataError: If a line is not a JSON object, an id is missing or stands twice, or a gold row has no input row.
+        DataError: If a line is not a JSON object, an id is missing or stands twice, or a gold row
+            has no input row.
     """
     places = _gold_places(folder / GOLD)
     without_gold: set[str] = set()
@@ -109,7 +122,9 @@ def read_track(folder: Path) -> Iterator[RowPair]:
             name = _benchmark_id(row, folder / INPUT, line)
             place = places.get(name)
             if name in without_gold or (place is not None and place < 0):
-                raise DataError(f"'{name}' stands twice", path=folder / INPUT, line=line, field="benchmark_id")
+                raise DataError(
+                    f"'{name}' stands twice", path=folder / INPUT, line=line, field="benchmark_id"
+                )
             if gold_file is None or place is None:
                 without_gold.add(name)
                 yield RowPair(row, None, line, None)
@@ -122,11 +137,14 @@ def read_track(folder: Path) -> Iterator[RowPair]:
             gold_file.close()
     if orphan := next((name for name, place in places.items() if place >= 0), None):
         message = f"'{orphan}' has no row in {INPUT}"
-        raise DataError(message, path=folder / GOLD, line=_line_of(places[orphan]), field="benchmark_id")
+        raise DataError(
+            message, path=folder / GOLD, line=_line_of(places[orphan]), field="benchmark_id"
+        )
 
 
 def read_samples(folder: Path, read: Any) -> Iterator[Any]:
-    """Yield what `read(input_row, gold_row)` makes of every row of a track: a sample, or a list of samples.
+    """Yield what `read(input_row, gold_row)` makes of every row of a track: a sample, or a list of
+    samples.
 
     Raises:
         DataError: If a row can't be read; names the file, the line and the field.
@@ -140,7 +158,9 @@ def read_samples(folder: Path, read: Any) -> Iterator[Any]:
 
 
 def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> DataError:
-    """Say what is wrong with a row, and in which of the two files: one that reads without its gold has bad gold."""
+    """Say what is wrong with a row, and in which of the two files: one that reads without its gold
+    has bad gold.
+    """
     path, line = folder / INPUT, pair.line
     if pair.gold is not None:
         try:
@@ -155,7 +175,12 @@ def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> Data
         error = error_of_input or error
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return DataError(first["msg"], path=path, line=line, field=".".join(str(part) for part in first["loc"]) or None)
+        return DataError(
+            first["msg"],
+            path=path,
+            line=line,
+            field=".".join(str(part) for part in first["loc"]) or None,
+        )
     if isinstance(error, KeyError):
         return DataError("missing field", path=path, line=line, field=str(error.args[0]))
     return DataError(str(error), path=path, line=line)
@@ -173,7 +198,9 @@ def track_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def write_track(folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> int:
+def write_track(
+    folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+) -> int:
     """Write input and gold rows of one track in the release layout; return how many.
 
     No gold file is written where no row has gold.
@@ -193,7 +220,9 @@ def write_track(folder: Path, pairs: Iterable[tuple[Mapping[str, Any], Mapping[s
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield the object on each line of a file, with the number of the line; blank lines are skipped.
+    """Yield the object on each line of a file, with the number of the line.
+
+    Blank lines are skipped.
 
     Raises:
         DataError: If a line is not a JSON object; names the file and the line.
@@ -222,7 +251,9 @@ def _benchmark_id(row: Row, path: Path, line: int) -> str:
 
 
 def _gold_places(path: Path) -> dict[str, int]:
-    """Return the place of every gold row by its id: its offset above `_LINE_BITS` bits, and below them its line."""
+    """Return the place of every gold row by its id: its offset above `_LINE_BITS` bits, and below
+    them its line.
+    """
     if not path.is_file():
         return {}
     places: dict[str, int] = {}
@@ -232,7 +263,9 @@ def _gold_places(path: Path) -> dict[str, int]:
             if raw.strip():
                 name = _benchmark_id(_parse(raw, path, line), path, line)
                 if name in places:
-                    raise DataError(f"'{name}' stands twice", path=path, line=line, field="benchmark_id")
+                    raise DataError(
+                        f"'{name}' stands twice", path=path, line=line, field="benchmark_id"
+                    )
                 places[name] = offset << _LINE_BITS | line
             offset += len(raw)
     return places

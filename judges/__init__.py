@@ -1,1 +1,3 @@
-"""Who says what counts as right: one-to-one matching of memories, rubrics, and the judges themselves."""
+"""Who says what counts as right: one-to-one matching of memories, rubrics, and the judges
+themselves.
+"""

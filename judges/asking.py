@@ -1,12 +1,14 @@
-"""Asking a judge about labelled items: what of an item it is shown, and where its answer falls on the item's scale.
+"""Asking a judge about labelled items: what of an item it is shown, and where its answer falls on
+the item's scale.
 
-Under a rubric a judge is asked exactly what a run asks it: query, response, memory and dialogue, those that are empty
-left out. The three dimensions of emotional intelligence are labelled as rubrics of their own, and asked for once.
+Under a rubric a judge is asked exactly what a run asks it: query, response, memory and dialogue,
+those that are empty left out. The three dimensions of emotional intelligence are labelled as
+rubrics of their own, and asked for once.
 
-Items of `matching` are not asked as in a run. They hold one gold and one predicted memory, and the judge sees this pair
-alone; a run shows it whole lists, in which the same two memories may be related otherwise. With `companions` the pair
-stands among those of other items, in an order that differs from draw to draw: how far the draws of one judge agree then
-tells how much order moves it.
+Items of `matching` are not asked as in a run. They hold one gold and one predicted memory, and the
+judge sees this pair alone; a run shows it whole lists, in which the same two memories may be
+related otherwise. With `companions` the pair stands among those of other items, in an order that
+differs from draw to draw: how far the draws of one judge agree then tells how much order moves it.
 """
 
 import asyncio
@@ -88,8 +90,12 @@ def rubric_of(name: str) -> Prompt:
         return rubric(name)
     if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
         message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
-        raise UsageError(f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose another name")
-    raise UsageError(f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder")
+        raise UsageError(
+            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose another name"
+        )
+    raise UsageError(
+        f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder"
+    )
 
 
 def scale_of(name: str) -> Scale:
@@ -119,7 +125,8 @@ class LabelledJudge:
         left_out: The others.
 
     Raises:
-        UsageError: If an item can't be asked: names the item and what is wrong. Nothing has been asked then.
+        UsageError: If an item can't be asked: names the item and what is wrong. Nothing has been
+            asked then.
     """
 
     def __init__(self, judge: Judge, labels: LabelSet, *, companions: int = 0) -> None:
@@ -142,7 +149,9 @@ class LabelledJudge:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
         asked = _question(item)
         shown = (
-            asked.payload() if isinstance(asked, RubricQuestion) else [asked.gold.payload(), asked.predicted.payload()]
+            asked.payload()
+            if isinstance(asked, RubricQuestion)
+            else [asked.gold.payload(), asked.predicted.payload()]
         )
         key = json.dumps(shown, sort_keys=True)
         if key not in self._under_way:
@@ -151,12 +160,16 @@ class LabelledJudge:
         if answer.outcome != "ok":
             return Heard(answer.outcome, raw=answer.raw, error=answer.error)
         place = partial(_on_scale, item.rubric, self._labels.scales[item.rubric])
-        return Heard("ok", place(answer.marks), tuple(map(place, answer.draws)), answer.raw, answer.error)
+        return Heard(
+            "ok", place(answer.marks), tuple(map(place, answer.draws)), answer.raw, answer.error
+        )
 
     async def _ask(self, asked: RubricQuestion | _PairQuestion, about: str) -> _Answer:
         if isinstance(asked, RubricQuestion):
             rating = enforce(await self._judge.rate(asked, about=about), asked)
-            return _Answer(rating.outcome, rating.marks, rating.draws, _joined(rating.raw), rating.error)
+            return _Answer(
+                rating.outcome, rating.marks, rating.draws, _joined(rating.raw), rating.error
+            )
         if identical_pairs([asked.gold.value], [asked.predicted.value]):
             return _Answer("ok", {MATCHING: "same"})
         gold, predicted = self._among_others(asked, about)
@@ -166,8 +179,12 @@ class LabelledJudge:
         draws = tuple({MATCHING: draw.get((0, 0), UNRELATED)} for draw in judged.draws)
         return _Answer(judged.outcome, {MATCHING: named}, draws, _joined(judged.raw), judged.error)
 
-    def _among_others(self, asked: _PairQuestion, about: str) -> tuple[list[matching.Item], list[matching.Item]]:
-        """Return the lists in which a pair is shown: it stands first in both, before the pairs of the next items."""
+    def _among_others(
+        self, asked: _PairQuestion, about: str
+    ) -> tuple[list[matching.Item], list[matching.Item]]:
+        """Return the lists in which a pair is shown: it stands first in both, before the pairs of
+        the next items.
+        """
         gold, predicted = [asked.gold], [asked.predicted]
         if not self._companions:
             return gold, predicted
@@ -181,7 +198,9 @@ class LabelledJudge:
 
 
 def _check_scale(name: str, scale: Scale) -> None:
-    """Refuse a rubric that there are no instructions for, or whose scale has no place for the answers of a judge."""
+    """Refuse a rubric that there are no instructions for, or whose scale has no place for the
+    answers of a judge.
+    """
     if name == EMOTIONAL:
         raise UsageError(
             f"rubric {name}: has three marks; label each as a rubric of its own: {', '.join(DIMENSION_OF)}"
@@ -189,21 +208,31 @@ def _check_scale(name: str, scale: Scale) -> None:
     rubric_of(name)
     values = ", ".join(map(str, scale.values))
     if len(scale.values) == 2 and name not in DIMENSION_OF and _is_backwards(name, scale):
-        raise UsageError(f"rubric {name}: the first value of its scale ({values}) is the accepted one; write it last")
+        raise UsageError(
+            f"rubric {name}: the first value of its scale ({values}) is the accepted one; write it last"
+        )
     for said in _sayable(name):
         if _on_scale(name, scale, {_mark(name): said}) is None:
-            raise UsageError(f"rubric {name}: a judge can say {said}, which its scale ({values}) does not have")
+            raise UsageError(
+                f"rubric {name}: a judge can say {said}, which its scale ({values}) does not have"
+            )
 
 
 def _is_backwards(name: str, scale: Scale) -> bool:
-    """Tell whether two values seem to have the accepted one first, which would turn every answer of a judge round."""
+    """Tell whether two values seem to have the accepted one first, which would turn every answer of
+    a judge round.
+    """
     first, last = scale.values
     if isinstance(first, int | float) and isinstance(last, int | float):
         return first > last
     if (first, last) == ("1", "0"):
         return True
-    meant = _WORDS | ({str(said): said in _ACCEPTED for said in _sayable(name)} if name == MATCHING else {})
-    known = [meant.get(re.sub(r"[\s_-]+", "_", str(value).strip().casefold())) for value in (first, last)]
+    meant = _WORDS | (
+        {str(said): said in _ACCEPTED for said in _sayable(name)} if name == MATCHING else {}
+    )
+    known = [
+        meant.get(re.sub(r"[\s_-]+", "_", str(value).strip().casefold())) for value in (first, last)
+    ]
     return known[0] is True or known[1] is False
 
 
@@ -220,7 +249,10 @@ def _mark(name: str) -> str:
 
 
 def _on_scale(name: str, scale: Scale, marks: Mapping[str, int | str]) -> Value | None:
-    """Return where an answer falls on the scale; one of two other values says whether it is accepted."""
+    """Return where an answer falls on the scale.
+
+    One of two other values says whether it is accepted.
+    """
     said = marks[_mark(name)]
     declared = on_scale(said, scale)
     if len(scale.values) != 2 or name in DIMENSION_OF:
@@ -251,9 +283,15 @@ def _question(item: Item) -> RubricQuestion | _PairQuestion:
 def _memory(item: Item, side: str, name: str) -> matching.Item:
     given = item.payload.get(side)
     if not isinstance(given, Mapping) or not isinstance(given.get("value"), str):
-        raise UsageError(f"item {item.item_id}: payload.{side} must be a memory with a text `value`")
-    fields = {key: _text(item, given, key, f"{side}.") or None for key in ("type", "label", "evidence")}
-    return matching.Item(name, given["value"], fields["type"], fields["label"] or "", fields["evidence"])
+        raise UsageError(
+            f"item {item.item_id}: payload.{side} must be a memory with a text `value`"
+        )
+    fields = {
+        key: _text(item, given, key, f"{side}.") or None for key in ("type", "label", "evidence")
+    }
+    return matching.Item(
+        name, given["value"], fields["type"], fields["label"] or "", fields["evidence"]
+    )
 
 
 def _text(item: Item, given: Mapping[str, Any], name: str, under: str = "") -> str:

@@ -1,9 +1,13 @@
-"""The first scores that the AlpsBench authors published, recomputed for comparison with their numbers only.
+"""The first scores that the AlpsBench authors published, recomputed for comparison with their
+numbers only.
 
-Labels, types and confidence carry six tenths of a pair here and meaning none, so that an answer without content does
-well: never rank systems by it. Everything is deterministic and takes items as plain mappings or as `Memory`. The order
-in which text is trimmed and folded and the places at which figures are rounded are those that reproduce the recorded
-scores; an item is read as it stands, and an annotator's mark in a value is part of it.
+Labels, types and confidence carry six tenths of a pair here and meaning none, so that an answer
+without content does
+well: never rank systems by it. Everything is deterministic and takes items as plain mappings or as
+    `Memory`. The order
+in which text is trimmed and folded and the places at which figures are rounded are those that
+reproduce the recorded scores; an item is read as it stands, and an annotator's mark in a value is
+part of it.
 """
 
 import re
@@ -37,7 +41,9 @@ PENALTIES: Mapping[str, int] = {
 """Points that a reviewed pair costs by its error type, before its severity is applied."""
 OTHER_PENALTY, MISSING_PENALTY, HALLUCINATED_PENALTY = 4, 10, 15
 LARGEST_SEVERITY = 100
-"""The authors' judge gives 0 to 3; what is far beyond that is a slip, and no number to calculate with."""
+"""The authors' judge gives 0 to 3; what is far beyond that is a slip, and no number to calculate
+with.
+"""
 
 _DROPPED = re.compile(r"[^\w\s/.\-]")
 _WHITE_SPACE = re.compile(r"\s+")
@@ -64,8 +70,13 @@ class AuthorsScore:
 
 
 def label_similarity(first: object, second: object) -> float:
-    """Return the share of two label paths that their longest common prefix covers, from 0 to 1; 0 if one is empty."""
-    paths = [[step for step in _fold(label).split("/") if step.strip()] for label in (first, second)]
+    """Return the share of two label paths that their longest common prefix covers, from 0 to 1.
+
+    0 if one is empty.
+    """
+    paths = [
+        [step for step in _fold(label).split("/") if step.strip()] for label in (first, second)
+    ]
     if not all(paths):
         return 0.0
     common = 0
@@ -77,10 +88,12 @@ def label_similarity(first: object, second: object) -> float:
 
 
 def value_similarity(first: object, second: object) -> float:
-    """Return how far two values share words and character sequences, from 0 to 1; 0 if one has no words.
+    """Return how far two values share words and character sequences, from 0 to 1.
 
-    Words are what stands between white space. The order of the arguments is gold, predicted: the character part is
-    not symmetric.
+    0 if one has no words.
+
+    Words are what stands between white space. The order of the arguments is gold, predicted: the
+    character part is not symmetric.
     """
     one, other = _fold(first), _fold(second)
     words, other_words = set(one.split()), set(other.split())
@@ -91,7 +104,9 @@ def value_similarity(first: object, second: object) -> float:
 
 
 def pair_score(gold: AuthorsItem, predicted: AuthorsItem) -> float:
-    """Return the score of one pair, from 0 to 1 and rounded: label, value, type and confidence, weighted."""
+    """Return the score of one pair, from 0 to 1 and rounded: label, value, type and confidence,
+    weighted.
+    """
     alike = bool(_field(gold, "type") == _field(predicted, "type"))
     score = (
         LABEL_WEIGHT * label_similarity(_field(gold, "label"), _field(predicted, "label"))
@@ -103,7 +118,9 @@ def pair_score(gold: AuthorsItem, predicted: AuthorsItem) -> float:
 
 
 def match(gold: Sequence[AuthorsItem], predicted: Sequence[AuthorsItem]) -> list[AuthorsPair]:
-    """Pair items one to one, greedily from the best score down to `THRESHOLD`; return the pairs in that order.
+    """Pair items one to one, greedily from the best score down to `THRESHOLD`.
+
+    Return the pairs in that order.
 
     Of equal scores the earlier gold item goes first, then the earlier predicted one.
     """
@@ -124,7 +141,10 @@ def match(gold: Sequence[AuthorsItem], predicted: Sequence[AuthorsItem]) -> list
 
 
 def algorithm_score(gold: Sequence[AuthorsItem], predicted: Sequence[AuthorsItem]) -> AuthorsScore:
-    """Score one record without a judge; every figure is 0 where nothing is paired, empty against empty too."""
+    """Score one record without a judge.
+
+    Every figure is 0 where nothing is paired, empty against empty too.
+    """
     pairs = match(gold, predicted)
     if not pairs:
         return AuthorsScore(precision=0.0, recall=0.0, f1=0.0, mean_pair=0.0, algo=0.0)
@@ -135,19 +155,32 @@ def algorithm_score(gold: Sequence[AuthorsItem], predicted: Sequence[AuthorsItem
 
 
 def judge_score(reviews: Mapping[str, Any] | None) -> float | None:
-    """Return 100 less the penalties of a judge's reviews, clipped to 0-100; None where the judge gave nothing.
+    """Return 100 less the penalties of a judge's reviews, clipped to 0-100.
 
-    `reviews` has the lists `pair_reviews`, `missing_reviews` and `extra_reviews`; an absent list counts as empty.
+    None where the judge gave nothing.
+
+    `reviews` has the lists `pair_reviews`, `missing_reviews` and `extra_reviews`; an absent list
+    counts as empty.
 
     Raises:
-        ValueError: If a review that costs something has no severity, or one that no review can have.
+        ValueError: If a review that costs something has no severity, or one that no review can
+            have.
     """
     if not reviews:
         return None
-    pairs, missing, extra = (reviews.get(f"{kind}_reviews") or () for kind in ("pair", "missing", "extra"))
+    pairs, missing, extra = (
+        reviews.get(f"{kind}_reviews") or () for kind in ("pair", "missing", "extra")
+    )
     penalties = (
-        *(_penalty(PENALTIES.get(str(review.get("error_type")), OTHER_PENALTY), review) for review in pairs),
-        *(_penalty(MISSING_PENALTY, review) for review in missing if review.get("should_have_extracted")),
+        *(
+            _penalty(PENALTIES.get(str(review.get("error_type")), OTHER_PENALTY), review)
+            for review in pairs
+        ),
+        *(
+            _penalty(MISSING_PENALTY, review)
+            for review in missing
+            if review.get("should_have_extracted")
+        ),
         *(_penalty(HALLUCINATED_PENALTY, review) for review in extra if review.get("hallucinated")),
     )
     return min(100.0, max(0.0, 100.0 - sum(penalties)))
@@ -162,9 +195,13 @@ def _penalty(base: int, review: Mapping[str, Any]) -> float:
     if base == 0:
         return 0.0
     severity = review.get("severity")
-    number = severity if isinstance(severity, int | float) and not isinstance(severity, bool) else -1
+    number = (
+        severity if isinstance(severity, int | float) and not isinstance(severity, bool) else -1
+    )
     if not 0 <= number <= LARGEST_SEVERITY:
-        raise ValueError(f"severity {repr(severity)[:40]} of a review is not a number from 0 to {LARGEST_SEVERITY}")
+        raise ValueError(
+            f"severity {repr(severity)[:40]} of a review is not a number from 0 to {LARGEST_SEVERITY}"
+        )
     return base * (0.5 + 0.5 * number)
 
 
@@ -173,7 +210,9 @@ def _field(item: AuthorsItem, name: str) -> Any:
 
 
 def _fold(text: object) -> str:
-    """Fold a text, trimming it first: a mark dropped from an end leaves a space there, which the sequences see."""
+    """Fold a text, trimming it first: a mark dropped from an end leaves a space there, which the
+    sequences see.
+    """
     trimmed = "" if text is None else str(text).strip().lower()
     return _WHITE_SPACE.sub(" ", _DROPPED.sub(" ", trimmed))
 

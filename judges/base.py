@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from alps.judges.matching import Item, Judgement, Relation, gold_items, pairs_as_rows, predicted_items
+from alps.judges.matching import (
+    Item,
+    Judgement,
+    Relation,
+    gold_items,
+    pairs_as_rows,
+    predicted_items,
+)
 from alps.judges.rubric import Rating, RubricQuestion
 from alps.judges.screening import Screening, screen
 from alps.judges.support import Dialogue, SupportJudgement
@@ -38,11 +45,18 @@ class Judge(Protocol):
         """Return everything that verdicts under `rubrics` depend on."""
         ...
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
-        """Name the relations between `gold` and `predicted`; neither is empty. `about` is for the ledger."""
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
+        """Name the relations between `gold` and `predicted`; neither is empty.
+
+        `about` is for the ledger.
+        """
         ...
 
-    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
+    async def support(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> SupportJudgement:
         """Say of each item whether `dialogue` supports it. Only asked where `supports` is true."""
         ...
 
@@ -50,11 +64,15 @@ class Judge(Protocol):
         """Rate an answer by its rubric. Only asked where `rates` is true."""
         ...
 
-    def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+    def match_requests(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
         """Return the calls that `match` makes; none for an embedded judge."""
         ...
 
-    def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+    def support_requests(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
         """Return the calls that `support` makes; none for an embedded judge."""
         ...
 
@@ -64,7 +82,9 @@ class Judge(Protocol):
 
 
 class Embedded:
-    """What embedded judges share: they make no calls, and what they can't tell they fail to, rather than guess."""
+    """What embedded judges share: they make no calls, and what they can't tell they fail to, rather
+    than guess.
+    """
 
     fingerprint: Mapping[str, Any]
     supports = False
@@ -74,15 +94,21 @@ class Embedded:
         """Return the fingerprint: embedded judges read no rubrics."""
         return self.fingerprint
 
-    def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+    def match_requests(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
         """Return no calls."""
         return ()
 
-    def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+    def support_requests(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
         """Return no calls."""
         return ()
 
-    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
+    async def support(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> SupportJudgement:
         """Fail: this judge does not read dialogues."""
         return SupportJudgement("invalid", {}, error="this judge does not read dialogues")
 
@@ -96,7 +122,9 @@ class Embedded:
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
-    """Return a short name of a fingerprint: the first 12 hex digits of the sha256 of its canonical JSON."""
+    """Return a short name of a fingerprint: the first 12 hex digits of the sha256 of its canonical
+    JSON.
+    """
     text = json.dumps(fingerprint, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -143,8 +171,12 @@ def match_row(judged: Judgement, judge: Judge, rubrics: Sequence[Prompt]) -> dic
     return row if judged.agreement is None else {**row, "agreement": judged.agreement}
 
 
-async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str) -> Judgement:
-    """Relate two lists of memories: identical values pair without a call, the judge is asked about the rest."""
+async def match_memories(
+    gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str
+) -> Judgement:
+    """Relate two lists of memories: identical values pair without a call, the judge is asked about
+    the rest.
+    """
     asked = question(gold, predicted)
     identical = asked.screening.identical
     if asked.empty:
@@ -153,5 +185,8 @@ async def match_memories(gold: Sequence[Memory], predicted: Sequence[Memory], *,
     if not judged.pairs and not identical:
         return judged
     rows, columns = asked.screening.gold, asked.screening.asked
-    placed = (replace(pair, gold=rows[pair.gold], predicted=columns[pair.predicted]) for pair in judged.pairs)
+    placed = (
+        replace(pair, gold=rows[pair.gold], predicted=columns[pair.predicted])
+        for pair in judged.pairs
+    )
     return replace(judged, pairs=(*identical, *placed))

@@ -1,7 +1,10 @@
-"""What a calibration is bound to: one judge, one rubric and a span of time. Under anything else it says nothing.
+"""What a calibration is bound to: one judge, one rubric and a span of time.
 
-Calibrations are files in the form of `calibration.json`. They are looked for in `judges/calibrations/` of the package
-and in the user's own folder: `ALPS_CALIBRATIONS`, else `calibrations` among the user's data of alps.
+Under anything else it says nothing.
+
+Calibrations are files in the form of `calibration.json`. They are looked for in
+`judges/calibrations/` of the package and in the user's own folder: `ALPS_CALIBRATIONS`, else
+`calibrations` among the user's data of alps.
 """
 
 import json
@@ -20,10 +23,14 @@ from alps.judges.base import Judge, fingerprint_id
 from alps.judges.calibration_file import CalibrationRow, RubricRow, read_calibration_row
 
 VALID_DAYS = 180
-"""For how long a calibration counts unless it says otherwise: providers change models without a new name."""
+"""For how long a calibration counts unless it says otherwise: providers change models without a new
+name.
+"""
 
 _MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
-_SNAPSHOT = re.compile(rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}")
+_SNAPSHOT = re.compile(
+    rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}"
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +58,20 @@ def is_pinned(judge: Judge) -> bool:
 
 
 def bound(
-    row: Mapping[str, Any], judge: Judge, *, today: date, days: int = VALID_DAYS, api_base: str | None = None
+    row: Mapping[str, Any],
+    judge: Judge,
+    *,
+    today: date,
+    days: int = VALID_DAYS,
+    api_base: str | None = None,
 ) -> dict[str, Any]:
-    """Bind the row of a calibration to the judge that it is of, to its rubrics and to the time that it counts."""
-    rubrics = {name: {**found, "rubric_sha256": _rubric_hash(judge, name)} for name, found in row["rubrics"].items()}
+    """Bind the row of a calibration to the judge that it is of, to its rubrics and to the time that
+    it counts.
+    """
+    rubrics = {
+        name: {**found, "rubric_sha256": _rubric_hash(judge, name)}
+        for name, found in row["rubrics"].items()
+    }
     return {
         **row,
         "fingerprint": fingerprint_id(judge.fingerprint),
@@ -67,8 +84,13 @@ def bound(
     }
 
 
-def differing_part(calibration: Calibration, judge: Judge, rubric: str, *, today: date) -> str | None:
-    """Say what keeps a calibration from being used for `judge` under `rubric`; None where nothing does."""
+def differing_part(
+    calibration: Calibration, judge: Judge, rubric: str, *, today: date
+) -> str | None:
+    """Say what keeps a calibration from being used for `judge` under `rubric`.
+
+    None where nothing does.
+    """
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
@@ -102,7 +124,9 @@ def own_calibrations() -> Path:
 
 
 def calibration_files() -> list[Path]:
-    """Return the calibrations of the user's folder, then those of the package, each in the order of their paths."""
+    """Return the calibrations of the user's folder, then those of the package, each in the order of
+    their paths.
+    """
     shipped = Path(str(files("alps.judges"))) / "calibrations"
     return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
 

@@ -1,7 +1,8 @@
-"""How far a judge can be trusted: its recorded verdicts against people's labels, rubric by rubric, never pooled.
+"""How far a judge can be trusted: its recorded verdicts against people's labels, rubric by rubric,
+never pooled.
 
-People disagree, too: their agreement with each other stands beside the judge's as what can be reached at all. A rubric
-is binary where its scale has two values; the last one is the positive one.
+People disagree, too: their agreement with each other stands beside the judge's as what can be
+reached at all. A rubric is binary where its scale has two values; the last one is the positive one.
 """
 
 from collections import Counter
@@ -27,7 +28,16 @@ from alps.stats.annotators import alignment, alternative_annotator, leave_one_ou
 from alps.stats.bootstrap import Estimate
 from alps.stats.intervals import clustered_indices, clustered_rates, confusion
 
-__all__ = ["FAIL", "LIMITS", "PASS", "Gates", "RubricReport", "calibrate", "report_rows", "truth_of"]
+__all__ = [
+    "FAIL",
+    "LIMITS",
+    "PASS",
+    "Gates",
+    "RubricReport",
+    "calibrate",
+    "report_rows",
+    "truth_of",
+]
 
 
 @dataclass(frozen=True)
@@ -37,14 +47,15 @@ class RubricReport:
     Attributes:
         rubric: Its name.
         kind: Of its scale.
-        counts: Items with a label and a verdict (`n`), `unparsed` ones, those that people do not settle (`unlabelled`),
-            and where the judge was asked those that could not be asked about (`unheard`); `tp`, `fn`, `fp`, `tn` of
-            two values.
+        counts: Items with a label and a verdict (`n`), `unparsed` ones, those that people do not
+            settle (`unlabelled`), and where the judge was asked those that could not be asked about
+            (`unheard`); `tp`, `fn`, `fp`, `tn` of two values.
         figures: Estimates by name, over the `n` items unless they say otherwise.
-        details: What is not one figure: `particulars`, `reliability`, `selective`, `base_rates`, `references`,
-            `aligned`, `leave_one_out`, `alternative_annotator`, `heterogeneity`, `system_ranking`,
-            `length_preference`, `at_threshold` where a scale says what is accepted, and `acceptance` and `known_wrong`
-            of items that were made right or wrong on purpose.
+        details: What is not one figure: `particulars`, `reliability`, `selective`, `base_rates`,
+            `references`, `aligned`, `leave_one_out`, `alternative_annotator`, `heterogeneity`,
+            `system_ranking`, `length_preference`, `at_threshold` where a scale says what is
+            accepted, and `acceptance` and `known_wrong` of items that were made right or wrong on
+            purpose.
         verdict: `pass`, `limits` or `fail`.
         reasons: What keeps it from a pass.
     """
@@ -72,21 +83,31 @@ class RubricReport:
 def calibrate(
     labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
 ) -> list[RubricReport]:
-    """Report on a judge, one rubric after the other; rubrics that it said nothing about are left out.
+    """Report on a judge, one rubric after the other.
+
+    Rubrics that it said nothing about are left out.
 
     Raises:
         UsageError: If no item has both a verdict and a label of anybody.
     """
     if not any(labels.labels_of(item) for item in verdicts.by_item if item in labels.items):
         if not verdicts.by_item:
-            raise UsageError(f"judge={verdicts.judge}: gave no verdict, so there is nothing to compare with people")
+            raise UsageError(
+                f"judge={verdicts.judge}: gave no verdict, so there is nothing to compare with people"
+            )
         said = f"judge={verdicts.judge}: none of its {len(verdicts.by_item):,} verdicts is on a labelled item"
         raise UsageError(f"{said}: compare the item ids of verdicts and labels")
     columns = {rubric: columns_of(labels, rubric, verdicts) for rubric in labels.rubrics}
-    return [_report(rubric, data, gates, seed=seed, draws=draws) for rubric, data in columns.items() if data.items]
+    return [
+        _report(rubric, data, gates, seed=seed, draws=draws)
+        for rubric, data in columns.items()
+        if data.items
+    ]
 
 
-def report_rows(reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet) -> dict[str, Any]:
+def report_rows(
+    reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet
+) -> dict[str, Any]:
     """Return a calibration as it stands in `calibration.json`."""
     fingerprint = {"judge": verdicts.judge, "verdicts": verdicts.sha256}
     return {
@@ -135,7 +156,9 @@ def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) 
 
 def _agreement(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
     truth, said = [data.truth[n] for n in data.parsed], [data.judge[n] for n in data.parsed]
-    found = pair_estimates(truth, said, data.scale, data.clusters_of(data.parsed), seed=seed, draws=draws)
+    found = pair_estimates(
+        truth, said, data.scale, data.clusters_of(data.parsed), seed=seed, draws=draws
+    )
     if data.scale.kind != "nominal":
         found["kappa"] = found.pop("kappa_quadratic")
         found.pop("kappa_linear")
@@ -143,7 +166,9 @@ def _agreement(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
 
 
 def _binary(data: Columns, *, seed: int, draws: int) -> tuple[dict[str, Estimate], dict[str, int]]:
-    """Return the figures of a binary rubric, clustered and as of independent items, and the cells they stand on."""
+    """Return the figures of a binary rubric, clustered and as of independent items, and the cells
+    they stand on.
+    """
     positive = data.scale.values[-1]
     truth = [data.truth[n] == positive for n in data.heard]
     said = [None if data.judge[n] is None else data.judge[n] == positive for n in data.heard]
@@ -155,22 +180,35 @@ def _binary(data: Columns, *, seed: int, draws: int) -> tuple[dict[str, Estimate
     for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
-    people, judge = ([side[n] == positive for n in data.parsed] for side in (data.truth, data.judge))
-    indices = clustered_indices(people, judge, data.clusters_of(data.parsed), seed=seed, draws=draws)
+    people, judge = (
+        [side[n] == positive for n in data.parsed] for side in (data.truth, data.judge)
+    )
+    indices = clustered_indices(
+        people, judge, data.clusters_of(data.parsed), seed=seed, draws=draws
+    )
     return {**rates, **indices}, cells
 
 
 def _at_threshold(data: Columns) -> dict[str, Any] | None:
-    """Return the cells and rates of accepting or not, on a scale of more than two values that says what is accepted."""
+    """Return the cells and rates of accepting or not, on a scale of more than two values that says
+    what is accepted.
+    """
     if data.binary or not data.accepted:
         return None
-    pairs = [(data.truth[n] in data.accepted, data.judge[n] in data.accepted, data.clusters[n]) for n in data.parsed]
+    pairs = [
+        (data.truth[n] in data.accepted, data.judge[n] in data.accepted, data.clusters[n])
+        for n in data.parsed
+    ]
     table = confusion([truth for truth, _, _ in pairs], [said for _, said, _ in pairs])
-    found: dict[str, Any] = {"accepted": [value for value in data.scale.values if value in data.accepted]}
+    found: dict[str, Any] = {
+        "accepted": [value for value in data.scale.values if value in data.accepted]
+    }
     found |= {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     for name, wanted in (("sensitivity", True), ("specificity", False)):
         of_class = [(said == wanted, cluster) for truth, said, cluster in pairs if truth == wanted]
-        found[name] = rate([right for right, _ in of_class], [cluster for _, cluster in of_class]).row
+        found[name] = rate(
+            [right for right, _ in of_class], [cluster for _, cluster in of_class]
+        ).row
     return found
 
 
@@ -180,7 +218,9 @@ def _people(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
     together = [(*row, said) for row, said in zip(data.people, data.judge, strict=True)]
     for name, ratings in (("alpha_people", data.people), ("alpha_with_judge", together)):
         if len(data.names) > 1 and krippendorff(ratings, data.scale) is not None:
-            found[name] = rater_estimates(ratings, data.scale, data.clusters, seed=seed, draws=draws)["alpha"]
+            found[name] = rater_estimates(
+                ratings, data.scale, data.clusters, seed=seed, draws=draws
+            )["alpha"]
     mean = mean_kappa(data.people, data.scale, data.clusters, seed=seed, draws=draws)
     return found if mean is None else {**found, "people_kappa": mean}
 
@@ -189,10 +229,14 @@ def _against_people(data: Columns, gates: Gates, *, seed: int, draws: int) -> di
     """Compare the judge with each annotator in turn, on the labels of the others."""
     if len(data.names) < 2:
         return {}
-    people = np.column_stack([data.numbers([row[n] for row in data.people]) for n in range(len(data.names))])
+    people = np.column_stack(
+        [data.numbers([row[n] for row in data.people]) for n in range(len(data.names))]
+    )
     judge = data.numbers(data.judge)
     shares = alignment(people, judge, data.clusters)
-    found: dict[str, Any] = {"aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")}}
+    found: dict[str, Any] = {
+        "aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")}
+    }
     alone = leave_one_out(people, judge, data.clusters)
     found["leave_one_out"] = {name: getattr(alone, name).row for name in ("everyone", "judge")}
     if len(data.names) > 2:
@@ -200,7 +244,12 @@ def _against_people(data: Columns, gates: Gates, *, seed: int, draws: int) -> di
         test = alternative_annotator(
             people, judge, data.clusters, epsilon=gates.epsilon, score=score, seed=seed, draws=draws
         )
-        said = {"omega": test.omega, "rho": test.rho.row, "epsilon": test.epsilon, "status": test.status}
+        said = {
+            "omega": test.omega,
+            "rho": test.rho.row,
+            "epsilon": test.epsilon,
+            "status": test.status,
+        }
         found["alternative_annotator"] = said
     return found
 

@@ -1,4 +1,6 @@
-"""What is read of a `calibration.json`: people edit such files and pass them on, so all that is used is checked."""
+"""What is read of a `calibration.json`: people edit such files and pass them on, so all that is
+used is checked.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +68,11 @@ class Sample(_Model):
 
 
 def _items(rows: Any) -> Any:
-    return [tuple(row) if isinstance(row, list) else row for row in rows] if isinstance(rows, list) else rows
+    return (
+        [tuple(row) if isinstance(row, list) else row for row in rows]
+        if isinstance(rows, list)
+        else rows
+    )
 
 
 class RubricRow(_Model):
@@ -84,10 +90,16 @@ class RubricRow(_Model):
     def _on_scale(self) -> "RubricRow":
         values = self.scale.values if self.scale is not None else ()
         numbers = [value for value in values if not isinstance(value, str)]
-        low, high = (0.0, 1.0) if len(values) == 2 else (min(numbers, default=0.0), max(numbers, default=0.0))
+        low, high = (
+            (0.0, 1.0)
+            if len(values) == 2
+            else (min(numbers, default=0.0), max(numbers, default=0.0))
+        )
         for item in self.labelled:
             if item.mean is not None and not low <= item.mean <= high:
-                raise ValueError(f"item {item.item_id}: a mean of {item.mean:g} is not on the scale")
+                raise ValueError(
+                    f"item {item.item_id}: a mean of {item.mean:g} is not on the scale"
+                )
             if not {item.truth, item.verdict} <= {*values, None}:
                 raise ValueError(f"item {item.item_id}: a label or verdict is not on the scale")
         return self
@@ -123,7 +135,8 @@ def read_calibration_row(path: Path) -> CalibrationRow:
 
     Raises:
         UsageError: If there is no such file.
-        DataError: If it can't be read, or what is used of it is not what `alps calibrate` writes: names the field.
+        DataError: If it can't be read, or what is used of it is not what `alps calibrate` writes:
+            names the field.
     """
     if not path.is_file():
         raise UsageError(f"calibration={path}: no calibration there; alps calibrate writes one")
@@ -137,7 +150,9 @@ def read_calibration_row(path: Path) -> CalibrationRow:
         return CalibrationRow.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(f"{first['msg'].lower()}; calibrate again", path=path, field=_place(first["loc"])) from error
+        raise DataError(
+            f"{first['msg'].lower()}; calibrate again", path=path, field=_place(first["loc"])
+        ) from error
 
 
 def _place(loc: Sequence[object]) -> str:

@@ -1,4 +1,6 @@
-"""How sure a judge is, and how far that may be believed: reliability, selective use, agreement with itself."""
+"""How sure a judge is, and how far that may be believed: reliability, selective use, agreement with
+itself.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,21 +16,26 @@ from alps.stats.intervals import selective_threshold
 
 BINS = 10
 RISK, FAILURE = 0.15, 0.1
-"""Of selective use: the highest acceptable share of disagreements, and the probability that the bound does not hold."""
+"""Of selective use: the highest acceptable share of disagreements, and the probability that the
+bound does not hold.
+"""
 
 
 def reliability(data: Columns) -> dict[str, Any]:
-    """Return how often people agree to what the judge says, in bins of its probability, else of its verdict.
+    """Return how often people agree to what the judge says, in bins of its probability, else of its
+    verdict.
 
-    Probabilities count where most labelled items of a binary rubric have one; `calibration_error` is then the mean
-    distance of probability and people's share over the bins, weighted by their items. Labels without a mean (three
-    names or more) leave no bins.
+    Probabilities count where most labelled items of a binary rubric have one; `calibration_error`
+    is then the mean distance of probability and people's share over the bins, weighted by their
+    items. Labels without a mean (three names or more) leave no bins.
     """
     likely = [n for n in data.heard if data.verdicts[n].probability is not None]
     if data.binary and len(likely) > len(data.heard) / 2:
         sure = _probabilities(data, likely)
         places = np.minimum((sure * BINS).astype(int), BINS - 1)
-        bins = [_bin(data, np.array(likely)[places == b], sure[places == b]) for b in np.unique(places)]
+        bins = [
+            _bin(data, np.array(likely)[places == b], sure[places == b]) for b in np.unique(places)
+        ]
         error = sum(one["n"] * abs(one["judge"] - one["people"]) for one in bins) / len(likely)
         return {"by": "probability", "bins": bins, "calibration_error": error}
     bins = []
@@ -41,10 +48,12 @@ def reliability(data: Columns) -> dict[str, Any]:
 
 
 def selective(data: Columns) -> dict[str, Any] | None:
-    """Return from which confidence the judge may be believed; None where verdicts have no probabilities.
+    """Return from which confidence the judge may be believed.
 
-    Confidence is the greater one of the probability and its complement. Where no threshold keeps the promise, `reason`
-    stands in the place of the numbers.
+    None where verdicts have no probabilities.
+
+    Confidence is the greater one of the probability and its complement. Where no threshold keeps
+    the promise, `reason` stands in the place of the numbers.
     """
     sure = [n for n in data.parsed if data.verdicts[n].probability is not None]
     if not data.binary or not sure:
@@ -54,13 +63,21 @@ def selective(data: Columns) -> dict[str, Any] | None:
     found = selective_threshold(np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE)
     promised = {"risk": RISK, "failure": FAILURE}
     if found is None:
-        return {"n": len(sure), **promised, "reason": f"no confidence keeps disagreements at or under {RISK:g}"}
+        return {
+            "n": len(sure),
+            **promised,
+            "reason": f"no confidence keeps disagreements at or under {RISK:g}",
+        }
     return {**asdict(found), **promised}
 
 
 def agreement_with_itself(data: Columns) -> Estimate | None:
     """Estimate how often two of the judge's draws on an item agree; None where no item has two."""
-    repeated = [n for n, verdict in enumerate(data.verdicts) if sum(said is not None for said in verdict.draws) > 1]
+    repeated = [
+        n
+        for n, verdict in enumerate(data.verdicts)
+        if sum(said is not None for said in verdict.draws) > 1
+    ]
     if not repeated:
         return None
     width = max(len(data.verdicts[n].draws) for n in repeated)

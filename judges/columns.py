@@ -1,4 +1,6 @@
-"""The labelled items of one rubric that a judge was asked about, in columns, and what people say of each of them."""
+"""The labelled items of one rubric that a judge was asked about, in columns, and what people say of
+each of them.
+"""
 
 import json
 from collections import Counter
@@ -13,7 +15,9 @@ from alps.judges.labels import Item, LabelSet, Scale, Value, Verdict, Verdicts, 
 from alps.stats.bootstrap import Floats
 
 SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
-"""What of a payload a judge is shown; a payload without any of them is of another form, and is shown whole."""
+"""What of a payload a judge is shown; a payload without any of them is of another form, and is
+shown whole.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,12 @@ class Columns:
         people: Their labels, a row an item; None where there is none.
         truth: What people say of each item, as `truth_of` has it.
         verdicts: What the judge said of each item.
-        clusters: What each item belongs to; those without a cluster are one where they ask the same question.
+        clusters: What each item belongs to; those without a cluster are one where they ask the same
+            question.
         accepted: The values that count as accepted; empty where none are declared.
         adjudicated: The places of items whose label was derived from those of people.
-        beside: Labels that are no single person's, by name: derived ones, and means of crowds on the nearest value.
+        beside: Labels that are no single person's, by name: derived ones, and means of crowds on
+            the nearest value.
     """
 
     judge_name: str
@@ -48,12 +54,19 @@ class Columns:
 
     @cached_property
     def means(self) -> list[float | None]:
-        """The adjudicated label of each item as a number, else the mean of its people's; None where there is none.
+        """The adjudicated label of each item as a number, else the mean of its people's.
 
-        Where people disagree the mean lies between: leaving such items out would make a random sample one no more.
+        None where there is none.
+
+        Where people disagree the mean lies between: leaving such items out would make a random
+        sample one no more.
         """
         truth = self.numbers(self.truth)
-        people = [[x for x in self.numbers(row) if not np.isnan(x)] for row in self.people] if self.measured else []
+        people = (
+            [[x for x in self.numbers(row) if not np.isnan(x)] for row in self.people]
+            if self.measured
+            else []
+        )
         return [
             float(truth[n]) if n in self.adjudicated else float(np.mean(row)) if row else None
             for n, row in enumerate(people)
@@ -72,7 +85,11 @@ class Columns:
     @cached_property
     def tied(self) -> list[int]:
         """The places of items that people labelled without settling them."""
-        return [n for n, row in enumerate(self.people) if self.truth[n] is None and any(x is not None for x in row)]
+        return [
+            n
+            for n, row in enumerate(self.people)
+            if self.truth[n] is None and any(x is not None for x in row)
+        ]
 
     @cached_property
     def parsed(self) -> list[int]:
@@ -86,7 +103,9 @@ class Columns:
 
     @property
     def measured(self) -> bool:
-        """Whether labels have a mean: those of two values (the share of positives) and of ordinal scales do."""
+        """Whether labels have a mean: those of two values (the share of positives) and of ordinal
+        scales do.
+        """
         return self.binary or self.scale.kind != "nominal"
 
     @property
@@ -95,7 +114,10 @@ class Columns:
         return len(set(self.clusters)) < len(self.clusters)
 
     def numbers(self, labels: Sequence[Value | None]) -> Floats:
-        """Return labels as numbers in units of the scale, NaN where there is none; 0 and 1 on a binary scale."""
+        """Return labels as numbers in units of the scale, NaN where there is none.
+
+        0 and 1 on a binary scale.
+        """
         numbers = np.array([0.0, 1.0]) if self.binary else self.scale.numbers
         codes = self.scale.codes(labels)
         return np.where(codes >= 0, numbers[codes], np.nan)
@@ -105,8 +127,11 @@ class Columns:
         return [self.clusters[n] for n in places]
 
 
-def truth_of(labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale) -> Value | None:
-    """Return what people say of an item: the adjudicated label, else what most say, as `most_say` has it.
+def truth_of(
+    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale
+) -> Value | None:
+    """Return what people say of an item: the adjudicated label, else what most say, as `most_say`
+    has it.
 
     None where there is no label, or a tie on a nominal scale.
     """
@@ -118,9 +143,12 @@ def truth_of(labels: Mapping[str, Value], people: Sequence[str], derived: Sequen
 
 
 def most_say(given: Sequence[Value], scale: Scale) -> list[Value]:
-    """Return the most frequent label; where several tie, all of them on a nominal scale, and one on others.
+    """Return the most frequent label.
 
-    On an ordinal or interval scale that one is the median of all labels by their places on the scale, rounded down to a
+    Where several tie, all of them on a nominal scale, and one on others.
+
+    On an ordinal or interval scale that one is the median of all labels by their places on the
+    scale, rounded down to a
     place: labels of 1 and 5 on a scale of five make 3, which nobody gave, and 2 and 3 make 2.
     """
     counts = Counter(given)
@@ -137,7 +165,9 @@ def columns_of(labels: LabelSet, rubric: str, verdicts: Verdicts) -> Columns:
     scale = labels.scales[rubric]
     items = [item for item in labels.items_of(rubric) if item.item_id in verdicts.by_item]
     rows = [labels.labels_of(item.item_id) for item in items]
-    beside: dict[str, list[Value | None]] = {name: [row.get(name) for row in rows] for name in derived}
+    beside: dict[str, list[Value | None]] = {
+        name: [row.get(name) for row in rows] for name in derived
+    }
     for name, means in labels.crowd.items():
         if any(item.item_id in means for item in items):
             beside[name] = [_nearest(means.get(item.item_id), scale) for item in items]
@@ -152,18 +182,26 @@ def columns_of(labels: LabelSet, rubric: str, verdicts: Verdicts) -> Columns:
         clusters=_clusters(items),
         accepted=labels.positive.get(rubric, frozenset()),
         beside=beside,
-        adjudicated=frozenset(n for n, row in enumerate(rows) if any(name in row for name in derived)),
+        adjudicated=frozenset(
+            n for n, row in enumerate(rows) if any(name in row for name in derived)
+        ),
     )
 
 
 def _clusters(items: Sequence[Item]) -> list[str]:
-    """Return what each item belongs to. The judge is asked the same thing once, so that it errs on all copies alike."""
+    """Return what each item belongs to.
+
+    The judge is asked the same thing once, so that it errs on all copies alike.
+    """
     first: dict[str, str] = {}
     return [item.cluster or first.setdefault(_asked(item), item.item_id) for item in items]
 
 
 def _asked(item: Item) -> str:
-    """Return what a judge is shown of an item, as one text; an item without a payload is like no other."""
+    """Return what a judge is shown of an item, as one text.
+
+    An item without a payload is like no other.
+    """
     shown = {name: item.payload[name] for name in SHOWN if item.payload.get(name)}
     return json.dumps(shown or dict(item.payload), sort_keys=True) if item.payload else item.item_id
 

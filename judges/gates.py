@@ -1,6 +1,7 @@
 """What a judge must reach to be used, and what keeps it from a pass.
 
-What is too bad is a failure; what is too little to tell is a limit, and so is what must be known to use the judge well.
+What is too bad is a failure; what is too little to tell is a limit, and so is what must be known to
+use the judge well.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,9 @@ from alps.judges.columns import Columns
 from alps.stats.bootstrap import Estimate
 
 UNSETTLED = 0.05
-"""The largest share of items that people leave open without a word about it: the figures are of the others."""
+"""The largest share of items that people leave open without a word about it: the figures are of the
+others.
+"""
 PASS, LIMITS, FAIL = "pass", "limits", "fail"
 
 
@@ -21,14 +24,17 @@ class Gates:
 
     Attributes:
         items: Labelled items of each class, below which a judge passes with caveats only.
-        rate: What sensitivity and specificity must reach; where only their intervals begin below, the judge is limited.
+        rate: What sensitivity and specificity must reach; where only their intervals begin below,
+            the judge is limited.
         below_people: How far the judge's kappa may be below that of people with each other.
         omega: The share of annotators whom the judge can replace, which stands in for the former.
         unparsed: The largest share of verdicts that can't be parsed.
-        heterogeneity: The smallest p of the hypothesis that the judge is as good on every system, language and length.
-        epsilon: Of the alternative-annotator test: what being cheaper than a person is worth, in wins.
-        known_wrong: The largest share of known wrong answers that it accepts; where only the interval ends above, the
-            judge is limited.
+        heterogeneity: The smallest p of the hypothesis that the judge is as good on every system,
+            language and length.
+        epsilon: Of the alternative-annotator test: what being cheaper than a person is worth, in
+            wins.
+        known_wrong: The largest share of known wrong answers that it accepts; where only the
+            interval ends above, the judge is limited.
         self_flip: The largest share of pairs of its own draws that contradict each other.
     """
 
@@ -53,7 +59,10 @@ def hold(
     details: Mapping[str, Any],
     gates: Gates,
 ) -> tuple[str, tuple[str, ...]]:
-    """Hold what is known of a judge under one rubric against the gates; return its verdict and the reasons for it."""
+    """Hold what is known of a judge under one rubric against the gates.
+
+    Return its verdict and the reasons for it.
+    """
     found = [
         *_classes(data, figures, counts, details, gates),
         *_people(data, figures, details, gates),
@@ -79,7 +88,9 @@ def _classes(
         (only,) = given
         untold = "agreement beyond chance"
         if data.binary:
-            untold = f"{'specificity' if only == data.scale.values[-1] else 'sensitivity'} and kappa"
+            untold = (
+                f"{'specificity' if only == data.scale.values[-1] else 'sensitivity'} and kappa"
+            )
         yield False, f"every labelled item is {only}: {untold} can't be told"
     threshold = details.get("at_threshold")
     cells = threshold or counts
@@ -129,12 +140,17 @@ def _why_unknown(data: Columns) -> str:
     return "those who labelled the same items gave one and the same label to all"
 
 
-def _itself(figures: Mapping[str, Estimate], counts: Mapping[str, int], gates: Gates) -> Iterator[tuple[bool, str]]:
+def _itself(
+    figures: Mapping[str, Estimate], counts: Mapping[str, int], gates: Gates
+) -> Iterator[tuple[bool, str]]:
     if counts["unparsed"] > gates.unparsed * (counts["n"] + counts["unparsed"]):
         yield True, f"more than {gates.unparsed:.0%} of the verdicts can't be parsed"
     same = figures.get("self_agreement")
     if same is not None and same.value is not None and 1 - same.value > gates.self_flip:
-        yield True, f"two of its draws contradict each other in {1 - same.value:.1%}, more than {gates.self_flip:.0%}"
+        yield (
+            True,
+            f"two of its draws contradict each other in {1 - same.value:.1%}, more than {gates.self_flip:.0%}",
+        )
 
 
 def _made_wrong(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool, str]]:
@@ -147,13 +163,19 @@ def _made_wrong(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool
             f"accepts {share['value']:.0%} of the items made wrong on purpose, more than {gates.known_wrong:.0%}",
         )
     elif share["high"] is None or share["high"] > gates.known_wrong:
-        yield False, f"may accept more than {gates.known_wrong:.0%} of the items made wrong on purpose"
+        yield (
+            False,
+            f"may accept more than {gates.known_wrong:.0%} of the items made wrong on purpose",
+        )
 
 
 def _unsettled(data: Columns) -> Iterator[tuple[bool, str]]:
     tied, items = len(data.tied), len(data.items)
     if tied > UNSETTLED * items:
-        yield False, f"people tie on {tied} of {items} items ({tied / items:.0%}): the figures are of the others alone"
+        yield (
+            False,
+            f"people tie on {tied} of {items} items ({tied / items:.0%}): the figures are of the others alone",
+        )
 
 
 def _groups(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool, str]]:

@@ -1,4 +1,6 @@
-"""Whether a judge is equally good everywhere: on every system and language, and on short answers as on long ones."""
+"""Whether a judge is equally good everywhere: on every system and language, and on short answers as
+on long ones.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +15,8 @@ from alps.stats.bootstrap import Floats, clustered_statistics, ratio
 
 LENGTHS = ("short", "medium", "long")
 NOTABLE = 30
-"""Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval."""
+"""Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval.
+"""
 
 _SYSTEMS = 3
 _EXPECTED = 5
@@ -21,12 +24,13 @@ _TABLES = 10_000
 
 
 def heterogeneity(data: Columns, *, seed: int = 0) -> dict[str, Any]:
-    """Test whether the judge agrees with people equally often on every system, every language and every length.
+    """Test whether the judge agrees with people equally often on every system, every language and
+    every length.
 
-    Each part has `p`, of the hypothesis that it does if items were independent, and `agreement` by group; on binary
-    rubrics also `rates`: sensitivity and specificity by group. Lengths are thirds of the responses by characters,
-    `bounds` the last lengths of the first two. A part that can't be tested, with one group alone or without a
-    disagreement, is left out.
+    Each part has `p`, of the hypothesis that it does if items were independent, and `agreement` by
+    group; on binary rubrics also `rates`: sensitivity and specificity by group. Lengths are thirds
+    of the responses by characters, `bounds` the last lengths of the first two. A part that can't be
+    tested, with one group alone or without a disagreement, is left out.
     """
     groups: dict[str, list[str | None]] = {
         name: [getattr(data.items[n], name) for n in data.parsed] for name in ("system", "language")
@@ -34,16 +38,23 @@ def heterogeneity(data: Columns, *, seed: int = 0) -> dict[str, Any]:
     lengths = [len(text) if text is not None else None for text in _responses(data)]
     bounds = _thirds([length for length in lengths if length is not None])
     groups["length"] = [
-        None if length is None else LENGTHS[sum(length > bound for bound in bounds)] for length in lengths
+        None if length is None else LENGTHS[sum(length > bound for bound in bounds)]
+        for length in lengths
     ]
-    found = {name: part for name, given in groups.items() if (part := _part(data, given, seed)) is not None}
+    found = {
+        name: part
+        for name, given in groups.items()
+        if (part := _part(data, given, seed)) is not None
+    }
     if "length" in found:
         found["length"]["bounds"] = bounds
     return found
 
 
 def system_ranking(data: Columns) -> dict[str, Any] | None:
-    """Correlate the mean verdicts of systems with the means of what people say, by rank; None under three systems.
+    """Correlate the mean verdicts of systems with the means of what people say, by rank.
+
+    None under three systems.
 
     A correlation that is not defined, where all means of one side are the same, is None.
     """
@@ -74,11 +85,14 @@ def system_ranking(data: Columns) -> dict[str, Any] | None:
 
 
 def length_preference(data: Columns, *, seed: int, draws: int) -> dict[str, Any] | None:
-    """Estimate how much more the judge likes long answers than people do; None where there is nothing to compare.
+    """Estimate how much more the judge likes long answers than people do.
 
-    On a pairwise set: the share of pairs in which it prefers the longer output, less people's share. Else: how far its
-    verdicts on the longer half of the responses lie above people's, less the same of the other half, in units of the
-    scale. The share or the difference of either side stands beside it.
+    None where there is nothing to compare.
+
+    On a pairwise set: the share of pairs in which it prefers the longer output, less people's
+    share. Else: how far its verdicts on the longer half of the responses lie above people's, less
+    the same of the other half, in units of the scale. The share or the difference of either side
+    stands beside it.
     """
     if pairwise(data.scale):
         return _of_pairs(data, seed=seed, draws=draws)
@@ -91,7 +105,9 @@ def length_preference(data: Columns, *, seed: int, draws: int) -> dict[str, Any]
     if not longer.any():
         return None
     places = [data.parsed[place] for place in held]
-    ahead = data.numbers([data.judge[n] for n in places]) - data.numbers([data.truth[n] for n in places])
+    ahead = data.numbers([data.judge[n] for n in places]) - data.numbers(
+        [data.truth[n] for n in places]
+    )
     features = np.stack([ahead * longer, longer, ahead * (1 - longer), 1 - longer], axis=1)
     figures: Mapping[str, Callable[[Floats], Floats]] = {
         "": lambda sums: ratio(sums[..., 0], sums[..., 1]) - ratio(sums[..., 2], sums[..., 3]),
@@ -121,7 +137,10 @@ def _of_pairs(data: Columns, *, seed: int, draws: int) -> dict[str, Any] | None:
         "people": lambda sums: ratio(sums[..., 1], sums[..., 2]),
     }
     counts = dict.fromkeys(figures, len(places))
-    return {"by": "pairs", **_estimates(data, places, features, figures, counts, seed=seed, draws=draws)}
+    return {
+        "by": "pairs",
+        **_estimates(data, places, features, figures, counts, seed=seed, draws=draws),
+    }
 
 
 def _estimates(
@@ -151,7 +170,11 @@ def _responses(data: Columns) -> list[str | None]:
 def _thirds(lengths: Sequence[int]) -> list[int]:
     """Return the last lengths of the first and the second third."""
     ordered = sorted(lengths)
-    return [ordered[len(ordered) * part // 3 - 1] for part in (1, 2)] if len(ordered) >= len(LENGTHS) else []
+    return (
+        [ordered[len(ordered) * part // 3 - 1] for part in (1, 2)]
+        if len(ordered) >= len(LENGTHS)
+        else []
+    )
 
 
 def _part(data: Columns, given: Sequence[str | None], seed: int) -> dict[str, Any] | None:
@@ -159,7 +182,11 @@ def _part(data: Columns, given: Sequence[str | None], seed: int) -> dict[str, An
     for n, group in zip(data.parsed, given, strict=True):
         if group is not None:
             groups.setdefault(group, []).append(n)
-    order = [name for name in LENGTHS if name in groups] if set(groups) <= set(LENGTHS) else sorted(groups)
+    order = (
+        [name for name in LENGTHS if name in groups]
+        if set(groups) <= set(LENGTHS)
+        else sorted(groups)
+    )
     right = {group: sum(data.truth[n] == data.judge[n] for n in groups[group]) for group in order}
     sizes = {group: len(groups[group]) for group in order}
     if len(groups) < 2 or not 0 < sum(right.values()) < sum(sizes.values()):
@@ -174,7 +201,10 @@ def _part(data: Columns, given: Sequence[str | None], seed: int) -> dict[str, An
 
 
 def _p(right: Sequence[int], sizes: Sequence[int], seed: int) -> float:
-    """Return p of Pearson's test that shares are the same; over random tables where expected counts are small."""
+    """Return p of Pearson's test that shares are the same.
+
+    Over random tables where expected counts are small.
+    """
     total, agreed = sum(sizes), sum(right)
     expected = np.outer(sizes, [agreed / total, 1 - agreed / total])
 
@@ -188,13 +218,20 @@ def _p(right: Sequence[int], sizes: Sequence[int], seed: int) -> float:
 
         return float(chi2.sf(seen, len(sizes) - 1))
     generator = np.random.Generator(np.random.PCG64(seed))
-    drawn = statistic(generator.multivariate_hypergeometric(sizes, agreed, size=_TABLES).astype(np.float64))
+    drawn = statistic(
+        generator.multivariate_hypergeometric(sizes, agreed, size=_TABLES).astype(np.float64)
+    )
     return float((1 + (drawn >= seen - 1e-9).sum()) / (1 + _TABLES))
 
 
 def _rates(data: Columns, places: Sequence[int]) -> dict[str, dict[str, Any]]:
     found = {}
-    for name, value in (("sensitivity", data.scale.values[-1]), ("specificity", data.scale.values[0])):
+    for name, value in (
+        ("sensitivity", data.scale.values[-1]),
+        ("specificity", data.scale.values[0]),
+    ):
         of_class = [n for n in places if data.truth[n] == value]
-        found[name] = rate([data.judge[n] == value for n in of_class], data.clusters_of(of_class)).row
+        found[name] = rate(
+            [data.judge[n] == value for n in of_class], data.clusters_of(of_class)
+        ).row
     return found

@@ -1,7 +1,8 @@
 """Public sets of labels become label folders, with the verdicts that were recorded for them.
 
-A converter is one function, named in `CONVERTERS`: it reads a file and fills a `Collected`, which checks each row where
-it was read. What is wrong is said with a line of the file that the user has, not of one that was about to be written.
+A converter is one function, named in `CONVERTERS`: it reads a file and fills a `Collected`, which
+checks each row where it was read. What is wrong is said with a line of the file that the user has,
+not of one that was about to be written.
 """
 
 import csv
@@ -20,7 +21,10 @@ from alps.stats.agreement import Scale
 
 @dataclass(frozen=True)
 class Imported:
-    """How much was written; `unparsed` of the verdicts are null, and `means` are the rows of `crowd.jsonl`."""
+    """How much was written.
+
+    `unparsed` of the verdicts are null, and `means` are the rows of `crowd.jsonl`.
+    """
 
     items: int
     labels: int
@@ -34,7 +38,10 @@ class Imported:
 
 @dataclass(frozen=True)
 class Collected:
-    """A label folder on its way there; `people` is what `people.json` will hold of those who labelled something."""
+    """A label folder on its way there.
+
+    `people` is what `people.json` will hold of those who labelled something.
+    """
 
     people: Mapping[str, Any]
     scales: dict[str, Scale] = field(default_factory=dict)
@@ -51,9 +58,13 @@ class Collected:
         """
         if self.scales.setdefault(rubric, scale) != scale:
             values = shown(list(self.scales[rubric].values))
-            raise DataError(f"{shown(rubric)} had the scale {values} above", path=row.path, line=row.line)
+            raise DataError(
+                f"{shown(rubric)} had the scale {values} above", path=row.path, line=row.line
+            )
 
-    def add_item(self, row: Row, item_id: str, rubric: str, *, cluster: str, payload: Mapping[str, Any]) -> None:
+    def add_item(
+        self, row: Row, item_id: str, rubric: str, *, cluster: str, payload: Mapping[str, Any]
+    ) -> None:
         """Add an item of no known system, in English; the same item again changes nothing.
 
         Raises:
@@ -68,7 +79,9 @@ class Collected:
             "payload": dict(payload),
         }
         if self.items.setdefault(item_id, item) != item:
-            raise DataError(f"another item {shown(item_id)} stands above", path=row.path, line=row.line)
+            raise DataError(
+                f"another item {shown(item_id)} stands above", path=row.path, line=row.line
+            )
 
     def add_label(self, row: Row, source: str, item_id: str, annotator: str) -> None:
         """Add the label that the field `source` holds.
@@ -79,8 +92,12 @@ class Collected:
         self._refuse_second(row, source, item_id, annotator, self.labels)
         self.labels[item_id, annotator] = self._value(row, source, item_id)
 
-    def add_verdict(self, row: Row, source: str, item_id: str, judge: str, **details: str | float | None) -> None:
-        """Add the verdict that the field `source` holds, null where it was not parsed; `details`: raw, probability.
+    def add_verdict(
+        self, row: Row, source: str, item_id: str, judge: str, **details: str | float | None
+    ) -> None:
+        """Add the verdict that the field `source` holds, null where it was not parsed.
+
+        `details`: raw, probability.
 
         Raises:
             DataError: If it is not on the scale, or the judge judged the item before.
@@ -88,7 +105,12 @@ class Collected:
         self._refuse_second(row, source, item_id, judge, self.verdicts)
         verdict = None if row.get(source) is None else self._value(row, source, item_id)
         given = {name: value for name, value in details.items() if value is not None}
-        self.verdicts[item_id, judge] = {"item_id": item_id, "judge": judge, "verdict": verdict, **given}
+        self.verdicts[item_id, judge] = {
+            "item_id": item_id,
+            "judge": judge,
+            "verdict": verdict,
+            **given,
+        }
 
     def add_mean(self, row: Row, source: str, item_id: str, annotator: str) -> None:
         """Add the mean of many people that the field `source` holds.
@@ -97,17 +119,26 @@ class Collected:
             DataError: If it lies outside the scale, or the item has this mean already.
         """
         self._refuse_second(row, source, item_id, annotator, self.means)
-        self.means[item_id, annotator] = row.mean(source, self.scales[self.items[item_id]["rubric"]])
+        self.means[item_id, annotator] = row.mean(
+            source, self.scales[self.items[item_id]["rubric"]]
+        )
 
     def _value(self, row: Row, source: str, item_id: str) -> Value:
         rubric = self.items[item_id]["rubric"]
         return row.value(source, self.scales[rubric], rubric)
 
     def _refuse_second(
-        self, row: Row, source: str, item_id: str, name: str, found: Mapping[tuple[str, str], object]
+        self,
+        row: Row,
+        source: str,
+        item_id: str,
+        name: str,
+        found: Mapping[tuple[str, str], object],
     ) -> None:
         if (item_id, name) in found:
-            raise row.wrong(source, f"{shown(name)} is on item {shown(item_id)} above: keep one of the two rows")
+            raise row.wrong(
+                source, f"{shown(name)} is on item {shown(item_id)} above: keep one of the two rows"
+            )
 
 
 def import_labels(format: str, file: Path, out: Path) -> Imported:
@@ -119,11 +150,15 @@ def import_labels(format: str, file: Path, out: Path) -> Imported:
         out: A folder that is not there yet, or empty.
 
     Raises:
-        UsageError: If the format is unknown, the file is not there, or `out` is not an empty folder.
-        DataError: If the file is not what the format says: names line and field. Nothing is written then.
+        UsageError: If the format is unknown, the file is not there, or `out` is not an empty
+            folder.
+        DataError: If the file is not what the format says: names line and field. Nothing is written
+            then.
     """
     if format not in CONVERTERS:
-        raise UsageError(f"format={format}: unknown{closest(format, CONVERTERS)} (known: {', '.join(CONVERTERS)})")
+        raise UsageError(
+            f"format={format}: unknown{closest(format, CONVERTERS)} (known: {', '.join(CONVERTERS)})"
+        )
     if not file.is_file():
         raise UsageError(f"file={file}: no such file")
     if out.exists() and not out.is_dir():
@@ -150,11 +185,22 @@ def import_labels(format: str, file: Path, out: Path) -> Imported:
 
 def _write(collected: Collected, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    labels = [{"item_id": item, "annotator": name, "label": label} for (item, name), label in collected.labels.items()]
-    means = [{"item_id": item, "annotator": name, "mean": mean} for (item, name), mean in collected.means.items()]
-    scales = {rubric: {"kind": scale.kind, "values": list(scale.values)} for rubric, scale in collected.scales.items()}
+    labels = [
+        {"item_id": item, "annotator": name, "label": label}
+        for (item, name), label in collected.labels.items()
+    ]
+    means = [
+        {"item_id": item, "annotator": name, "mean": mean}
+        for (item, name), mean in collected.means.items()
+    ]
+    scales = {
+        rubric: {"kind": scale.kind, "values": list(scale.values)}
+        for rubric, scale in collected.scales.items()
+    }
     annotators = dict.fromkeys(name for _, name in collected.labels)
-    about = {name: collected.people["annotators"].get(name, {"kind": "person"}) for name in annotators}
+    about = {
+        name: collected.people["annotators"].get(name, {"kind": "person"}) for name in annotators
+    }
     tables: dict[str, Iterable[dict[str, Any]]] = {
         ITEMS: collected.items.values(),
         LABELS: labels,
@@ -171,8 +217,8 @@ def _write(collected: Collected, out: Path) -> None:
 def openqa_eval(path: Path) -> Collected:
     """Read `joined.jsonl` of OpenQA-eval: is a candidate answer to a question right?
 
-    Two people labelled most answers and a third where they disagreed; what that came to is the derived annotator
-    `adjudicated`. Items cluster by question.
+    Two people labelled most answers and a third where they disagreed; what that came to is the
+    derived annotator `adjudicated`. Items cluster by question.
     """
     people = {
         "source": "OpenQA-eval (Kamalloo et al., ACL 2023, arXiv:2305.06984), MIT",
@@ -200,16 +246,20 @@ def openqa_eval(path: Path) -> Collected:
 
 
 def empathy(path: Path) -> Collected:
-    """Read `long.csv` of the empathy ratings: a rubric a data set and dimension, on the scale that was declared.
+    """Read `long.csv` of the empathy ratings: a rubric a data set and dimension, on the scale that
+    was declared.
 
-    The experts' median is the derived annotator `experts`. The crowd's means are on no scale and go to `crowd.jsonl`.
-    Items cluster by conversation; the set holds no texts in this file, so payloads only name what was rated.
+    The experts' median is the derived annotator `experts`. The crowd's means are on no scale and go
+    to `crowd.jsonl`. Items cluster by conversation; the set holds no texts in this file, so
+    payloads only name what was rated.
     """
     people = {
         "source": "ratings of empathic communication (arXiv:2506.10150), MIT",
         "guidelines": None,
         "annotators": {
-            **{f"expert{number}": {"kind": "person", "expertise": "expert"} for number in (1, 2, 3)},
+            **{
+                f"expert{number}": {"kind": "person", "expertise": "expert"} for number in (1, 2, 3)
+            },
             "experts": {"kind": "derived", "how": "median of the three experts"},
         },
     }
@@ -217,7 +267,11 @@ def empathy(path: Path) -> Collected:
     for row in _csv_rows(path, ("scale_min", "scale_max", "rating")):
         names = {name: row.text(name) for name in ("dataset", "dimension", "conversation_id")}
         rubric = f"{names['dataset'].lower().replace(' ', '_')}/{names['dimension']}"
-        item_id, rater, kind = f"{rubric}/{names['conversation_id']}", row.text("rater"), row.text("rater_kind")
+        item_id, rater, kind = (
+            f"{rubric}/{names['conversation_id']}",
+            row.text("rater"),
+            row.text("rater_kind"),
+        )
         collected.add_scale(row, rubric, _declared(row))
         collected.add_item(row, item_id, rubric, cluster=names["conversation_id"], payload=names)
         if kind in ("human_expert", "derived_expert_median"):
@@ -233,15 +287,23 @@ def empathy(path: Path) -> Collected:
 
 
 def llmbar(path: Path) -> Collected:
-    """Read `llmbar_with_verdicts.jsonl`: which of two outputs follows the instruction better, a rubric a subset.
+    """Read `llmbar_with_verdicts.jsonl`: which of two outputs follows the instruction better, a
+    rubric a subset.
 
-    A judge is asked twice: `JUDGE/PROMPTING` saw the outputs in their order, `JUDGE/PROMPTING#swapped` the other way
-    round. Both verdicts name the output as it is numbered here. The one label is the derived annotator `gold`.
+    A judge is asked twice: `JUDGE/PROMPTING` saw the outputs in their order,
+    `JUDGE/PROMPTING#swapped` the other way round. Both verdicts name the output as it is numbered
+    here. The one label is the derived annotator `gold`.
     """
     people = {
         "source": "LLMBar (Zeng et al., arXiv:2310.07641), MIT",
         "guidelines": "the better output is the one that follows the instruction, whatever its style",
-        "annotators": {"gold": {"kind": "derived", "expertise": "the authors", "how": "agreed among several people"}},
+        "annotators": {
+            "gold": {
+                "kind": "derived",
+                "expertise": "the authors",
+                "how": "agreed among several people",
+            }
+        },
     }
     collected = Collected(people)
     for row in read_rows(path):
@@ -254,7 +316,10 @@ def llmbar(path: Path) -> Collected:
         verdicts = row.part("verdicts")
         for judge, pair in verdicts.values.items():
             if not isinstance(pair, list) or len(pair) != 2:
-                raise verdicts.wrong(judge, f"must be two verdicts, in either order of the outputs, got {shown(pair)}")
+                raise verdicts.wrong(
+                    judge,
+                    f"must be two verdicts, in either order of the outputs, got {shown(pair)}",
+                )
             both = dict(zip(("0", "1"), pair, strict=True))
             orders = Row(row.path, row.line, both, f"verdicts.{judge}.")
             collected.add_verdict(orders, "0", item_id, judge)
@@ -277,7 +342,10 @@ def _whole(row: Row, field: str) -> int:
 
 
 def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
-    """Yield the rows of a CSV file with a header; the columns `numbers` as numbers, all others as text."""
+    """Yield the rows of a CSV file with a header.
+
+    The columns `numbers` as numbers, all others as text.
+    """
     line = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -291,7 +359,9 @@ def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
     except csv.Error as error:
         raise DataError(f"not CSV ({error})", path=path, line=line + 1) from error
     except UnicodeDecodeError as error:
-        raise DataError("not in UTF-8: save it as that", path=path, line=_undecodable(path)) from error
+        raise DataError(
+            "not in UTF-8: save it as that", path=path, line=_undecodable(path)
+        ) from error
     except OSError as error:
         raise DataError(f"can't be read ({error.strerror})", path=path) from error
     if not line:
@@ -299,7 +369,10 @@ def _csv_rows(path: Path, numbers: Iterable[str]) -> Iterator[Row]:
 
 
 def _undecodable(path: Path) -> int | None:
-    """Return the first line that is not UTF-8; text files are decoded far ahead of the row that was read last."""
+    """Return the first line that is not UTF-8.
+
+    Text files are decoded far ahead of the row that was read last.
+    """
     for line, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
         try:
             raw.decode()
@@ -321,6 +394,7 @@ def _declared(row: Row) -> Scale:
     low, high = row.get("scale_min"), row.get("scale_max")
     if not (low.is_integer() and high.is_integer() and low < high <= low + 100):
         raise row.wrong(
-            "scale_max", f"from {low:g} to {high:g}: expected two ascending whole numbers, at most 100 apart"
+            "scale_max",
+            f"from {low:g} to {high:g}: expected two ascending whole numbers, at most 100 apart",
         )
     return Scale("ordinal", tuple(range(int(low), int(high) + 1)))

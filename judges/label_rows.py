@@ -1,4 +1,6 @@
-"""Rows of files that people write: what is wrong with one is said with its file, line and field, and how to mend it."""
+"""Rows of files that people write: what is wrong with one is said with its file, line and field,
+and how to mend it.
+"""
 
 import json
 import math
@@ -34,9 +36,11 @@ def on_scale(value: object, scale: Scale) -> Value | None:
 
 @dataclass(frozen=True)
 class Row:
-    """An object of a file that somebody wrote, and where it stands, so that what is wrong with it can be said.
+    """An object of a file that somebody wrote, and where it stands, so that what is wrong with it
+    can be said.
 
-    `within` is the dotted path of the object inside its line, with a dot at the end; empty for the line itself.
+    `within` is the dotted path of the object inside its line, with a dot at the end; empty for the
+    line itself.
     """
 
     path: Path
@@ -67,7 +71,11 @@ class Row:
         """
         value = self.get(field)
         if not isinstance(value, str):
-            quotes = ": write it in quotes" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+            quotes = (
+                ": write it in quotes"
+                if isinstance(value, int | float) and not isinstance(value, bool)
+                else ""
+            )
             raise self.wrong(field, f"must be text, got {shown(value)}{quotes}")
         if not value.strip():
             raise self.wrong(field, "must not be empty")
@@ -116,9 +124,15 @@ class Row:
             if isinstance(value, str):
                 same = next((declared for declared in scale.values if str(declared) == value), None)
                 words = [declared for declared in scale.values if isinstance(declared, str)]
-                mend = ": write it without quotes" if same is not None else closest(value, words) or mend
+                mend = (
+                    ": write it without quotes"
+                    if same is not None
+                    else closest(value, words) or mend
+                )
             values = shown(list(scale.values))
-            raise self.wrong(field, f"{shown(value)} is not on the scale {values} of {shown(rubric)}{mend}")
+            raise self.wrong(
+                field, f"{shown(value)} is not on the scale {values} of {shown(rubric)}{mend}"
+            )
         return found
 
     def mean(self, field: str, scale: Scale) -> float:
@@ -129,10 +143,18 @@ class Row:
         """
         value = self.get(field)
         if any(isinstance(declared, str) for declared in scale.values):
-            raise self.wrong(field, f"the scale {shown(list(scale.values))} has names, which have no mean")
+            raise self.wrong(
+                field, f"the scale {shown(list(scale.values))} has names, which have no mean"
+            )
         low, high = float(scale.numbers.min()), float(scale.numbers.max())
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise self.wrong(field, f"must be a number from {low:g} to {high:g}, got {shown(value)}")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not low <= value <= high
+        ):
+            raise self.wrong(
+                field, f"must be a number from {low:g} to {high:g}, got {shown(value)}"
+            )
         return float(value)
 
     def probability(self, field: str) -> float | None:
@@ -149,7 +171,8 @@ class Row:
         return float(value)
 
     def refuse_near_misses(self, optional: Sequence[str]) -> None:
-        """Refuse a field whose name is nearly that of an optional one that is left out: it would be lost silently.
+        """Refuse a field whose name is nearly that of an optional one that is left out: it would be
+        lost silently.
 
         Raises:
             DataError: If there is one.
@@ -164,7 +187,8 @@ def read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a file of one JSON object a line; blank lines are left out.
 
     Raises:
-        DataError: If the file can't be read or has no rows, or a line is not a JSON object or holds NaN.
+        DataError: If the file can't be read or has no rows, or a line is not a JSON object or holds
+            NaN.
     """
     empty = True
     try:
@@ -202,7 +226,10 @@ def shown(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
-    """Return the one of `names` that `field` nearly spells; cached, for all rows of a file have the same fields."""
+    """Return the one of `names` that `field` nearly spells.
+
+    Cached, for all rows of a file have the same fields.
+    """
     return next(iter(get_close_matches(field, names, n=1, cutoff=0.75)), None)
 
 
@@ -220,11 +247,15 @@ class _NotANumber(ValueError):
 
 def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
     try:
-        value = parse_json(raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
+        value = parse_json(
+            raw, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object
+        )
         if _ESCAPED_HALF.search(raw):  # half a character can be read, but written nowhere
             value = json.loads(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
     except _NotANumber as error:
-        raise DataError(f"{error}: write null", path=path, line=line, field=_field_of(raw)) from error
+        raise DataError(
+            f"{error}: write null", path=path, line=line, field=_field_of(raw)
+        ) from error
     except _WrongField as error:
         raise DataError(str(error), path=path, line=line, field=error.field) from error
     except (ValueError, RecursionError) as error:
@@ -264,10 +295,19 @@ def _field_of(raw: bytes) -> str | None:
 
 
 def _place_of(value: object) -> str | None:
-    """Return the dotted path of the first number that is none; None where there is none, the empty text at the top."""
+    """Return the dotted path of the first number that is none.
+
+    None where there is none, the empty text at the top.
+    """
     if isinstance(value, float):
         return None if math.isfinite(value) else ""
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for name, part in parts:
         if (place := _place_of(part)) is not None:
             return f"{name}.{place}" if place else str(name)

@@ -1,4 +1,5 @@
-"""Label folders: what people said of items, on declared scales, and what judges said of the same items.
+"""Label folders: what people said of items, on declared scales, and what judges said of the same
+items.
 
 | file | one row a line, or one object |
 |---|---|
@@ -9,10 +10,12 @@
 | `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict"}`; may have `"raw"`, `"probability"` and `"draws"` |
 | `crowd.jsonl` | optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale declares |
 
-`positive` names the values that count as accepted; of a scale of two values that is always the last one.
+`positive` names the values that count as accepted; of a scale of two values that is always the last
+one.
 
-Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says nothing new. Labels
-and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0 and 1 true as 1.
+Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says
+nothing new. Labels and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0
+and 1 true as 1.
 """
 
 import hashlib
@@ -49,9 +52,12 @@ LARGEST = 1_000_000_000
 
 @dataclass(frozen=True)
 class Item:
-    """Something to be labelled; `cluster` is what it shares with other items: a user, a question, a session.
+    """Something to be labelled.
 
-    `kind` names what was done to make it right or wrong, where the answer is known because somebody made it so.
+    `cluster` is what it shares with other items: a user, a question, a session.
+
+    `kind` names what was done to make it right or wrong, where the answer is known because somebody
+    made it so.
     """
 
     item_id: str
@@ -75,9 +81,9 @@ class Annotator:
 class LabelSet:
     """What a label folder holds, in the order of its files.
 
-    `labels` is by item, then by annotator; `sha256` is of the items, labels, scales and people, byte by byte.
-    `positive` has the values that count as accepted, for the rubrics where any are declared; `crowd` means of many
-    people by annotator and item.
+    `labels` is by item, then by annotator; `sha256` is of the items, labels, scales and people,
+    byte by byte. `positive` has the values that count as accepted, for the rubrics where any are
+    declared; `crowd` means of many people by annotator and item.
     """
 
     items: Mapping[str, Item]
@@ -108,12 +114,15 @@ class LabelSet:
         return self.labels.get(item_id, {})
 
     def annotators_of(self, rubric: str, *, derived: bool = False) -> tuple[str, ...]:
-        """Return the names of the people who labelled items of `rubric`, or those of its derived labels.
+        """Return the names of the people who labelled items of `rubric`, or those of its derived
+        labels.
 
         Raises:
             UsageError: If no item has this rubric.
         """
-        names = {name: None for item in self.items_of(rubric) for name in self.labels_of(item.item_id)}
+        names = {
+            name: None for item in self.items_of(rubric) for name in self.labels_of(item.item_id)
+        }
         return tuple(name for name in names if self.annotators[name].derived == derived)
 
     @cached_property
@@ -128,8 +137,8 @@ class LabelSet:
 class Verdict:
     """What a judge said: None where it could not be parsed.
 
-    `probability` is that of the last value of the scale, where the judge gives one; `draws` are its single opinions,
-    where it was asked several times.
+    `probability` is that of the last value of the scale, where the judge gives one; `draws` are its
+    single opinions, where it was asked several times.
     """
 
     value: Value | None
@@ -157,33 +166,45 @@ def read_labels(folder: Path) -> LabelSet:
 
     Raises:
         UsageError: If there is no such folder.
-        DataError: If a file is missing or empty, or a row can't be read: names file, line, field and a mend.
+        DataError: If a file is missing or empty, or a row can't be read: names file, line, field
+            and a mend.
     """
     if not folder.is_dir():
         raise UsageError(f"labels={folder}: no such folder")
     if not any((folder / name).exists() for name in (ITEMS, LABELS, SCALE)):
-        raise UsageError(f"labels={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)")
+        raise UsageError(
+            f"labels={folder}: no label folder ({ITEMS}, {LABELS} and {SCALE} are missing)"
+        )
     scales, positive = _read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales)
     names = {name: None for row in labels.values() for name in row}
     known = _read_people(folder / PEOPLE, tuple(names))
     annotators = {name: known.get(name, Annotator(name)) for name in names}
-    parts = [name + _hash(folder / name) for name in (ITEMS, LABELS, SCALE, PEOPLE) if (folder / name).exists()]
+    parts = [
+        name + _hash(folder / name)
+        for name in (ITEMS, LABELS, SCALE, PEOPLE)
+        if (folder / name).exists()
+    ]
     sha256 = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     found = LabelSet(items, scales, labels, annotators, sha256, positive)
     crowd = folder / CROWD
     return replace(found, crowd=read_crowd(crowd, found)) if crowd.is_file() else found
 
 
-def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet | None = None) -> Verdicts:
+def read_verdicts(
+    path: Path, judge: str | None = None, *, labels: LabelSet | None = None
+) -> Verdicts:
     """Read what one judge said; `judge` may be left out where the file holds only one.
 
-    Every row is read, whoever's it is. With `labels`, verdicts must be of its items and on their scales.
+    Every row is read, whoever's it is. With `labels`, verdicts must be of its items and on their
+    scales.
 
     Raises:
-        UsageError: If there is no such file or judge, or several judges and none is named: lists them.
-        DataError: If the file is empty or a row can't be read: names file, line and field, and how to mend it.
+        UsageError: If there is no such file or judge, or several judges and none is named: lists
+            them.
+        DataError: If the file is empty or a row can't be read: names file, line and field, and how
+            to mend it.
     """
     if not path.is_file():
         raise UsageError(f"verdicts={path}: no such file")
@@ -191,10 +212,17 @@ def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet | No
     for row in read_rows(path):
         row.refuse_near_misses(("raw", "probability", "draws"))
         item_id, name = row.text("item_id"), row.text("judge")
-        value, raw, likely = _verdict(row, labels), row.optional_text("raw"), row.probability("probability")
+        value, raw, likely = (
+            _verdict(row, labels),
+            row.optional_text("raw"),
+            row.probability("probability"),
+        )
         verdict = Verdict(value, raw, likely, _draws(row, labels))
         if judges.setdefault(name, {}).setdefault(item_id, verdict) is not verdict:
-            raise row.wrong("judge", f"{shown(name)} has a verdict on item {shown(item_id)} above: keep one of them")
+            raise row.wrong(
+                "judge",
+                f"{shown(name)} has a verdict on item {shown(item_id)} above: keep one of them",
+            )
     if judge is None and len(judges) > 1:
         raise UsageError(
             f"verdicts={path}: several judges are in it, name one with judge= (found: {', '.join(judges)})"
@@ -211,7 +239,8 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
 
     Raises:
         UsageError: If there is no such file.
-        DataError: If the file is empty, a row can't be read, or a mean lies outside the scale of its rubric.
+        DataError: If the file is empty, a row can't be read, or a mean lies outside the scale of
+            its rubric.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
@@ -220,7 +249,8 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
         item, name = _item_of(row, labels.items), row.text("annotator")
         if item.item_id in means[name]:
             raise row.wrong(
-                "annotator", f"{shown(name)} has a mean of item {shown(item.item_id)} above: keep one of them"
+                "annotator",
+                f"{shown(name)} has a mean of item {shown(item.item_id)} above: keep one of them",
             )
         means[name][item.item_id] = row.mean("mean", labels.scales[item.rubric])
     return dict(means)
@@ -236,7 +266,10 @@ def _read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Valu
 
 
 def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
-    """Return the values that count as accepted; none where nothing is declared of a scale of more than two."""
+    """Return the values that count as accepted.
+
+    None where nothing is declared of a scale of more than two.
+    """
     entry.refuse_near_misses(("positive",))
     given = entry.values.get("positive")
     if given is None:
@@ -247,7 +280,8 @@ def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
         raise entry.wrong("positive", message)
     if len(scale.values) == 2 and found[0] != scale.values[-1]:
         raise entry.wrong(
-            "positive", f"must be the last of two values, got {shown(given)}: write the positive value last"
+            "positive",
+            f"must be the last of two values, got {shown(given)}: write the positive value last",
         )
     return frozenset(value for value in found if value is not None)
 
@@ -257,9 +291,13 @@ def _scale(row: Row, rubric: str) -> Scale:
     kind, values = entry.get("kind"), entry.get("values")
     if kind not in get_args(Kind):
         hint = closest(kind, get_args(Kind)) if isinstance(kind, str) else ""
-        raise entry.wrong("kind", f"must be one of {', '.join(get_args(Kind))}, got {shown(kind)}{hint}")
+        raise entry.wrong(
+            "kind", f"must be one of {', '.join(get_args(Kind))}, got {shown(kind)}{hint}"
+        )
     if not isinstance(values, list):
-        raise entry.wrong("values", f"must be a list of every value of the scale, in order, got {shown(values)}")
+        raise entry.wrong(
+            "values", f"must be a list of every value of the scale, in order, got {shown(values)}"
+        )
     for place, value in enumerate(values):
         if isinstance(value, bool):
             message = f"got {shown(value)}: write 0 and 1, labels may still say false and true"
@@ -270,7 +308,9 @@ def _scale(row: Row, rubric: str) -> Scale:
             message = f"numbers of a scale lie between {-LARGEST:,} and {LARGEST:,}, got {shown(value)}: choose a unit"
             raise entry.wrong(f"values.{place}", message)
         if value in values[:place]:
-            raise entry.wrong(f"values.{place}", f"{shown(value)} stands twice: a scale declares each value once")
+            raise entry.wrong(
+                f"values.{place}", f"{shown(value)} stands twice: a scale declares each value once"
+            )
     if len(values) < 2:
         message = f"a scale has two or more values, got {shown(values)}: declare those that nobody used, too"
         raise entry.wrong("values", message)
@@ -286,20 +326,32 @@ def _read_items(path: Path, scales: Mapping[str, Scale]) -> dict[str, Item]:
         row.refuse_near_misses(("system", "cluster", "language", "kind"))
         item_id, rubric = row.text("item_id"), row.text("rubric")
         if item_id in items:
-            raise row.wrong("item_id", f"{shown(item_id)} stands twice: give each item an id of its own")
+            raise row.wrong(
+                "item_id", f"{shown(item_id)} stands twice: give each item an id of its own"
+            )
         if rubric not in scales:
-            raise row.wrong("rubric", f"{shown(rubric)} has no scale{closest(rubric, scales)}: declare it in {SCALE}")
+            raise row.wrong(
+                "rubric",
+                f"{shown(rubric)} has no scale{closest(rubric, scales)}: declare it in {SCALE}",
+            )
         system, cluster, language, kind = (
             row.optional_text(name) for name in ("system", "cluster", "language", "kind")
         )
-        items[item_id] = Item(item_id, rubric, system, cluster, language, row.object("payload"), kind)
+        items[item_id] = Item(
+            item_id, rubric, system, cluster, language, row.object("payload"), kind
+        )
     return items
 
 
-def _read_labels(path: Path, items: Mapping[str, Item], scales: Mapping[str, Scale]) -> dict[str, dict[str, Value]]:
+def _read_labels(
+    path: Path, items: Mapping[str, Item], scales: Mapping[str, Scale]
+) -> dict[str, dict[str, Value]]:
     labels: dict[str, dict[str, Value]] = {}
     if not path.exists():
-        raise DataError('is not there: write people\'s labels, {"item_id", "annotator", "label"} a line', path=path)
+        raise DataError(
+            'is not there: write people\'s labels, {"item_id", "annotator", "label"} a line',
+            path=path,
+        )
     for row in read_rows(path):
         item, annotator = _item_of(row, items), row.text("annotator")
         given = labels.setdefault(item.item_id, {})
@@ -319,7 +371,10 @@ def _item_of(row: Row, items: Mapping[str, Item]) -> Item:
 
 
 def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
-    """Return the annotators that the file describes; what else it says is for people, and only has to be readable."""
+    """Return the annotators that the file describes.
+
+    What else it says is for people, and only has to be readable.
+    """
     if not path.exists():
         return {}
     row = read_object(path)
@@ -350,9 +405,15 @@ def _verdict(row: Row, labels: LabelSet | None) -> Value | None:
     verdict = row.get("verdict")
     if labels is not None:
         item = _item_of(row, labels.items)
-        return None if verdict is None else row.value("verdict", labels.scales[item.rubric], item.rubric)
+        return (
+            None
+            if verdict is None
+            else row.value("verdict", labels.scales[item.rubric], item.rubric)
+        )
     if not isinstance(verdict, int | float | str | None):
-        raise row.wrong("verdict", f"must be a number, text, true, false or null, got {shown(verdict)}")
+        raise row.wrong(
+            "verdict", f"must be a number, text, true, false or null, got {shown(verdict)}"
+        )
     return verdict
 
 
@@ -360,7 +421,9 @@ def _draws(row: Row, labels: LabelSet | None) -> tuple[Value | None, ...]:
     given = row.values.get("draws")
     if given is None:
         return ()
-    if not isinstance(given, list) or not all(isinstance(said, int | float | str | None) for said in given):
+    if not isinstance(given, list) or not all(
+        isinstance(said, int | float | str | None) for said in given
+    ):
         raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(given)}")
     if labels is None:
         return tuple(given)
@@ -368,7 +431,9 @@ def _draws(row: Row, labels: LabelSet | None) -> tuple[Value | None, ...]:
     scale = labels.scales[item.rubric]
     for place, said in enumerate(given):
         if said is not None and on_scale(said, scale) is None:
-            raise row.wrong(f"draws.{place}", f"{shown(said)} is not on the scale of {shown(item.rubric)}")
+            raise row.wrong(
+                f"draws.{place}", f"{shown(said)} is not on the scale of {shown(item.rubric)}"
+            )
     return tuple(None if said is None else on_scale(said, scale) for said in given)
 
 

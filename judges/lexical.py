@@ -1,7 +1,8 @@
 """The embedded judge: lexical similarity of values, deterministic and free.
 
-It tells «same» from «unrelated» and nothing between, so scores that need another relation are unscored under it. How
-far it can be trusted is measured against the recorded pair reviews of the AlpsBench sample: see `AGREEMENT`.
+It tells «same» from «unrelated» and nothing between, so scores that need another relation are
+unscored under it. How far it can be trusted is measured against the recorded pair reviews of the
+AlpsBench sample: see `AGREEMENT`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ from alps.judges.matching import Item, Judgement, Pair, Relation
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
 AGREEMENT = "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not identical"
-"""Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`."""
+"""Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`.
+"""
 
 
 class LexicalJudge(Embedded):
@@ -23,9 +25,15 @@ class LexicalJudge(Embedded):
     comparable = False
 
     def __init__(self) -> None:
-        self.fingerprint: Mapping[str, Any] = {"judge": "lexical", "threshold": THRESHOLD, "version": VERSION}
+        self.fingerprint: Mapping[str, Any] = {
+            "judge": "lexical",
+            "threshold": THRESHOLD,
+            "version": VERSION,
+        }
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
         """Name every pair whose similarity reaches the threshold."""
         values = [item.value for item in gold], [item.value for item in predicted]
         pairs = tuple(

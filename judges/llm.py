@@ -1,7 +1,8 @@
 """An LLM as judge, by the payload contract.
 
-What all requests share stands in the system message, ahead of the rest, so that providers can cache it. At the end of
-the user message is the payload, one JSON object: whatever the memories say stays inside its strings.
+What all requests share stands in the system message, ahead of the rest, so that providers can cache
+it. At the end of the user message is the payload, one JSON object: whatever the memories say stays
+inside its strings.
 """
 
 import asyncio
@@ -14,8 +15,24 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel
 
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, Relation, blocks
-from alps.judges.rubric import EMOTIONAL, Rating, Reason, RubricQuestion, enforce, rating_answer, reply_model, rubric
-from alps.judges.support import RUBRIC, Dialogue, Support, SupportJudgement, SupportReply, support_answer
+from alps.judges.rubric import (
+    EMOTIONAL,
+    Rating,
+    Reason,
+    RubricQuestion,
+    enforce,
+    rating_answer,
+    reply_model,
+    rubric,
+)
+from alps.judges.support import (
+    RUBRIC,
+    Dialogue,
+    Support,
+    SupportJudgement,
+    SupportReply,
+    support_answer,
+)
 from alps.llm.client import Client
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.schemas import schema_of
@@ -30,10 +47,12 @@ _MARKER = re.compile(r"<|\[(?=/?[A-Z])")
 
 INTRODUCTION = load_prompt("alps.judges", "rubrics", "payload")
 OWN_ENDPOINT = "api_base"
-"""Stands in a fingerprint for an endpoint other than the provider's own, without its address: what answers there under
-the name of a model may be another one."""
+"""Stands in a fingerprint for an endpoint other than the provider's own, without its address: what
+answers there under the name of a model may be another one."""
 ORDER = "shuffled"
-"""The order in which a judge is shown the memories of a list: drawn by seed, repeat and what they say."""
+"""The order in which a judge is shown the memories of a list: drawn by seed, repeat and what they
+say.
+"""
 
 
 def _relation(value: object) -> str:
@@ -47,7 +66,10 @@ def _related(pairs: object) -> object:
     """Leave out pairs that are called unrelated, as those are that are not named."""
     if not isinstance(pairs, list):
         refuse("expected a list")
-    named = (str(pair.get("relation")).strip().casefold() if isinstance(pair, dict) else "" for pair in pairs)
+    named = (
+        str(pair.get("relation")).strip().casefold() if isinstance(pair, dict) else ""
+        for pair in pairs
+    )
     return [pair for pair, relation in zip(pairs, named, strict=True) if relation != "unrelated"]
 
 
@@ -70,11 +92,15 @@ def read_match_reply(node: object) -> Read[tuple[JudgedPair, ...]]:
     """Read a matching reply.
 
     Raises:
-        ValueError: If there is no list of pairs, or a pair lacks its ids or has an unknown relation: a verdict is
-            never guessed.
+        ValueError: If there is no list of pairs, or a pair lacks its ids or has an unknown
+            relation: a verdict is never guessed.
     """
     reply = read_tolerantly(MatchReply, {"pairs": node} if isinstance(node, list) else node)
-    notes = (f"pair {number} has no reason" for number, pair in enumerate(reply.pairs, start=1) if not pair.reason)
+    notes = (
+        f"pair {number} has no reason"
+        for number, pair in enumerate(reply.pairs, start=1)
+        if not pair.reason
+    )
     return Read(tuple(reply.pairs), tuple(notes))
 
 
@@ -82,7 +108,9 @@ def _relations_of(pairs: Sequence[JudgedPair]) -> set[tuple[str, str, Relation]]
     return {(pair.gold, pair.predicted, pair.relation) for pair in pairs}
 
 
-MATCH_ANSWER = AnswerType(schema=MatchReply, read=read_match_reply, partial=False, decision=_relations_of)
+MATCH_ANSWER = AnswerType(
+    schema=MatchReply, read=read_match_reply, partial=False, decision=_relations_of
+)
 
 
 def _reply_to(rubric_id: str) -> type[BaseModel]:
@@ -98,7 +126,8 @@ class LlmJudge:
     """Any litellm model as a judge.
 
     Args:
-        sampling: Its decoding; its temperature is 0 unless it is given, and is not sent where it is None.
+        sampling: Its decoding; its temperature is 0 unless it is given, and is not sent where it is
+            None.
         extra: What else the provider is sent.
         wording: By their names, the rubrics that are said in other words.
     """
@@ -143,16 +172,25 @@ class LlmJudge:
         }
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
-        """Return everything that verdicts under `rubrics` depend on: the fingerprint with their hashes."""
+        """Return everything that verdicts under `rubrics` depend on: the fingerprint with their
+        hashes.
+        """
         said = {name: prompt for name, prompt in self._wording.items() if rubric(name) in rubrics}
         worded = {rubric(name).id: prompt for name, prompt in said.items()}
         told = {prompt.id: worded.get(prompt.id, prompt) for prompt in rubrics}
-        hashes = {name: asked_sha256(prompt, schema_of(_reply_to(name))) for name, prompt in told.items()}
+        hashes = {
+            name: asked_sha256(prompt, schema_of(_reply_to(name))) for name, prompt in told.items()
+        }
         wording = {"wording": {name: prompt.id for name, prompt in said.items()}} if said else {}
         return {**self.fingerprint, "rubrics": hashes, **wording}
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
-        """Ask for the relations, in one call where the lists are short; one failed call fails the judgement."""
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
+        """Ask for the relations, in one call where the lists are short.
+
+        One failed call fails the judgement.
+        """
         asked = self.match_requests(gold, predicted, about=about)
         replies = await asyncio.gather(*(self._client.complete(request) for request in asked))
         raw = tuple(reply.raw for reply in replies if reply.raw is not None)
@@ -162,7 +200,10 @@ class LlmJudge:
         pairs: list[Pair] = []
         notes = [note for reply in replies for note in reply.notes]
         for reply, (rows, columns) in zip(replies, self._blocks(gold, predicted), strict=True):
-            shown = {gold[row].id: row for row in rows}, {predicted[column].id: column for column in columns}
+            shown = (
+                {gold[row].id: row for row in rows},
+                {predicted[column].id: column for column in columns},
+            )
             located, said = _locate(reply.value or (), *shown)
             pairs, notes = pairs + located, notes + said
         return Judgement("ok", tuple(pairs), tuple(notes), raw=raw)
@@ -170,7 +211,9 @@ class LlmJudge:
     def match_requests(
         self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
     ) -> list[Request[tuple[JudgedPair, ...]]]:
-        """Return the calls that it takes to relate `gold` and `predicted`: one, or one a block of long lists."""
+        """Return the calls that it takes to relate `gold` and `predicted`: one, or one a block of
+        long lists.
+        """
         payloads = (
             {
                 "kind": "match",
@@ -179,24 +222,34 @@ class LlmJudge:
             }
             for rows, columns in self._blocks(gold, predicted)
         )
-        return [self._request(self._said("matching"), payload, MATCH_ANSWER, about) for payload in payloads]
+        return [
+            self._request(self._said("matching"), payload, MATCH_ANSWER, about)
+            for payload in payloads
+        ]
 
-    def _blocks(self, gold: Sequence[Item], predicted: Sequence[Item]) -> list[tuple[list[int], list[int]]]:
-        """Return the positions that stand together in one call, in the order in which they are shown."""
+    def _blocks(
+        self, gold: Sequence[Item], predicted: Sequence[Item]
+    ) -> list[tuple[list[int], list[int]]]:
+        """Return the positions that stand together in one call, in the order in which they are
+        shown.
+        """
         return blocks(self._order("gold", gold), self._order("predicted", predicted))
 
     def _order(self, side: str, items: Sequence[Item]) -> list[int]:
         """Shuffle the positions of `items`: a judge may favour what it reads first.
 
-        The order hangs on what the items say, the seed and the repeat. So a question that was asked before is found
-        in the reply cache, and each draw of a judge that is asked several times sees another order.
+        The order hangs on what the items say, the seed and the repeat. So a question that was asked
+        before is found in the reply cache, and each draw of a judge that is asked several times
+        sees another order.
         """
         positions = list(range(len(items)))
         drawn_by = [str(self._seed), str(self._repeat), side, *(item.value for item in items)]
         random.Random("\x00".join(drawn_by).encode("utf-8", "surrogatepass")).shuffle(positions)
         return positions
 
-    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
+    async def support(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> SupportJudgement:
         """Ask whether `dialogue` supports each of `items`, in one call."""
         (request,) = self.support_requests(dialogue, items, about=about)
         reply = await self._client.complete(request)
@@ -216,7 +269,10 @@ class LlmJudge:
         return [self._request(RUBRIC.text, payload, answer, about)]
 
     async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        """Ask for a verdict by the rubric, in one call; its hard rules are enforced on what comes back."""
+        """Ask for a verdict by the rubric, in one call.
+
+        Its hard rules are enforced on what comes back.
+        """
         (request,) = self.rate_requests(question, about=about)
         reply = await self._client.complete(request)
         raw = (reply.raw,) if reply.raw is not None else ()
@@ -225,7 +281,9 @@ class LlmJudge:
         marks, reason = reply.value
         return enforce(Rating("ok", marks, reason, raw=raw), question)
 
-    def rate_requests(self, question: RubricQuestion, *, about: str) -> list[Request[tuple[dict[str, int], str]]]:
+    def rate_requests(
+        self, question: RubricQuestion, *, about: str
+    ) -> list[Request[tuple[dict[str, int], str]]]:
         """Return the one call that it takes to rate an answer."""
         text, answer = self._said(question.rubric), rating_answer(question.rubric)
         return [self._request(text, question.payload(), answer, about)]
@@ -233,7 +291,9 @@ class LlmJudge:
     def _said(self, name: str) -> str:
         return (self._wording.get(name) or rubric(name)).text
 
-    def _request(self, instructions: str, payload: Mapping[str, Any], answer: AnswerType[T], about: str) -> Request[T]:
+    def _request(
+        self, instructions: str, payload: Mapping[str, Any], answer: AnswerType[T], about: str
+    ) -> Request[T]:
         return Request(
             model=self.name,
             messages=judge_messages(instructions, payload),
@@ -249,7 +309,9 @@ class LlmJudge:
 
 
 def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
-    """Return the messages of a judge: the static instructions, then the payload as the end of the user message."""
+    """Return the messages of a judge: the static instructions, then the payload as the end of the
+    user message.
+    """
     user = f"{INTRODUCTION.text}\n\n{payload_text(payload)}"
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
 
@@ -257,9 +319,9 @@ def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mappi
 def payload_text(payload: Mapping[str, Any]) -> str:
     """Return `payload` as JSON in which no text can be read as a marker of a chat template.
 
-    Markers such as `<|im_end|>` or `[INST]` end a message for the model that they are made for, wherever they stand.
-    Inside a string of JSON `<` may be written as an escape, and so may a `[` before a capital letter or a `/`: the
-    value is the same, and the marker is none.
+    Markers such as `<|im_end|>` or `[INST]` end a message for the model that they are made for,
+    wherever they stand. Inside a string of JSON `<` may be written as an escape, and so may a `[`
+    before a capital letter or a `/`: the value is the same, and the marker is none.
     """
     return _MARKER.sub(_escaped, json.dumps(payload, ensure_ascii=False))
 
@@ -271,7 +333,10 @@ def _escaped(match: re.Match[str]) -> str:
 def _locate(
     named: Sequence[JudgedPair], rows: Mapping[str, int], columns: Mapping[str, int]
 ) -> tuple[list[Pair], list[str]]:
-    """Turn ids into positions; pairs that were not shown and second opinions on a pair are left out, and said."""
+    """Turn ids into positions.
+
+    Pairs that were not shown and second opinions on a pair are left out, and said.
+    """
     pairs: dict[tuple[int, int], Pair] = {}
     notes = []
     for pair in named:

@@ -1,7 +1,8 @@
 """One-to-one matching of predicted memories to gold memories, by meaning.
 
-A judge names the relation of pairs of memories. Identical values pair without asking it. Out of the named relations the
-best one-to-one set is picked; which relations count as a match is a policy, declared and reported. A memory says one
+A judge names the relation of pairs of memories. Identical values pair without asking it. Out of the
+named relations the best one-to-one set is picked; which relations count as a match is a policy,
+declared and reported. A memory says one
 thing: a prediction that states several facts is a `bundle`, and matches nothing.
 """
 
@@ -23,14 +24,19 @@ POLICIES: dict[str, dict[Relation, float]] = {
     "lenient": {"same": 1.0, "narrower": 0.9},
     "strict": {"same": 1.0},
 }
-"""Which relations count as a match, and which of them is preferred where a memory could match two others."""
+"""Which relations count as a match, and which of them is preferred where a memory could match two
+others.
+"""
 
 BLOCK = 30
 """The most memories a side in one call to a judge."""
 
 
 class Item(NamedTuple):
-    """A memory as a judge sees it: an id local to the call, and what it says. `memory_id` is never shown."""
+    """A memory as a judge sees it: an id local to the call, and what it says.
+
+    `memory_id` is never shown.
+    """
 
     id: str
     value: str
@@ -58,10 +64,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The relations a judge named. Pairs not named are unrelated; unless `ok`, nothing may be concluded.
+    """The relations a judge named.
 
-    `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1]; `draws` are the relations
-    that it named each time, by positions.
+    Pairs not named are unrelated; unless `ok`, nothing may be concluded.
+
+    `agreement` is how far a judge that was asked several times agrees with itself, in [0, 1];
+    `draws` are the relations that it named each time, by positions.
     """
 
     outcome: Outcome
@@ -83,22 +91,29 @@ class Match:
 
 
 def gold_items(memories: Sequence[Memory]) -> list[Item]:
-    """Show gold memories to a judge: ids `g1…`, and values without the mark of a rejected gold item."""
+    """Show gold memories to a judge: ids `g1…`, and values without the mark of a rejected gold
+    item.
+    """
     return [_gold_item(f"g{number}", memory) for number, memory in enumerate(memories, start=1)]
 
 
 def predicted_items(memories: Sequence[Memory]) -> list[Item]:
-    """Show predicted memories to a judge: ids `p1…`, type, value, and a label of the taxonomy or `UNMAPPED`.
+    """Show predicted memories to a judge: ids `p1…`, type, value, and a label of the taxonomy or
+    `UNMAPPED`.
 
-    A prediction's evidence is not shown, nor a label of its own making: both are free text that nobody checks, and a
-    judge that reads them can be told there what the value does not say.
+    A prediction's evidence is not shown, nor a label of its own making: both are free text that
+    nobody checks, and a judge that reads them can be told there what the value does not say.
     """
-    return [_predicted_item(f"p{number}", memory) for number, memory in enumerate(memories, start=1)]
+    return [
+        _predicted_item(f"p{number}", memory) for number, memory in enumerate(memories, start=1)
+    ]
 
 
 def _gold_item(name: str, memory: Memory) -> Item:
     evidence = memory.evidence.text if memory.evidence else None
-    return Item(name, shown_value(memory.value), memory.type, memory.label, evidence, memory.memory_id)
+    return Item(
+        name, shown_value(memory.value), memory.type, memory.label, evidence, memory.memory_id
+    )
 
 
 def _predicted_item(name: str, memory: Memory) -> Item:
@@ -108,7 +123,10 @@ def _predicted_item(name: str, memory: Memory) -> Item:
 
 def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]:
     """Pair values that are the same after folding, each at most once, in their order."""
-    folded, sought = [fold_value(value) for value in predicted], [fold_value(value) for value in gold]
+    folded, sought = (
+        [fold_value(value) for value in predicted],
+        [fold_value(value) for value in gold],
+    )
     if set(folded).isdisjoint(sought):
         return []
     waiting: dict[str, list[int]] = {}
@@ -122,18 +140,26 @@ def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]
 
 
 def bundles_named(pairs: Sequence[Pair], gold: Sequence[Memory]) -> list[Pair]:
-    """Return `pairs` with `bundle` in place of `narrower` where a prediction states several gold memories.
+    """Return `pairs` with `bundle` in place of `narrower` where a prediction states several gold
+    memories.
 
-    A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says that it states all of
-    them. Gold memories that share a content word may be one matter told twice: implying both is no bundle.
+    A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says
+    that it states all of them. Gold memories that share a content word may be one matter told
+    twice: implying both is no bundle.
     """
     implied: defaultdict[int, list[int]] = defaultdict(list)
     for pair in pairs:
         if pair.relation == "narrower":
             implied[pair.predicted].append(pair.gold)
-    bundled = {column for column, rows in implied.items() if _several_matters([gold[row].value for row in rows])}
+    bundled = {
+        column
+        for column, rows in implied.items()
+        if _several_matters([gold[row].value for row in rows])
+    }
     return [
-        replace(pair, relation="bundle") if pair.relation == "narrower" and pair.predicted in bundled else pair
+        replace(pair, relation="bundle")
+        if pair.relation == "narrower" and pair.predicted in bundled
+        else pair
         for pair in pairs
     ]
 
@@ -150,8 +176,12 @@ def left_over(count: int, taken: Iterable[int]) -> list[int]:
     return [position for position in range(count) if position not in used]
 
 
-def blocks(gold: Sequence[int], predicted: Sequence[int], size: int = BLOCK) -> list[tuple[list[int], list[int]]]:
-    """Cut long lists into calls of at most `size` a side, so that every pair stands together in exactly one call."""
+def blocks(
+    gold: Sequence[int], predicted: Sequence[int], size: int = BLOCK
+) -> list[tuple[list[int], list[int]]]:
+    """Cut long lists into calls of at most `size` a side, so that every pair stands together in
+    exactly one call.
+    """
     return [
         (list(gold[row : row + size]), list(predicted[column : column + size]))
         for row in range(0, len(gold), size)
@@ -160,10 +190,12 @@ def blocks(gold: Sequence[int], predicted: Sequence[int], size: int = BLOCK) -> 
 
 
 def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
-    """Pick the best one-to-one set out of `pairs` under `policy`; leaving a memory unmatched is always allowed.
+    """Pick the best one-to-one set out of `pairs` under `policy`.
 
-    The number of matches counts first, then the preference among relations, then the strength the judge gave.
-    The assignment is `scipy.optimize.linear_sum_assignment`.
+    Leaving a memory unmatched is always allowed.
+
+    The number of matches counts first, then the preference among relations, then the strength the
+    judge gave. The assignment is `scipy.optimize.linear_sum_assignment`.
     """
     counted = POLICIES[policy]
     usable = [pair for pair in pairs if pair.relation in counted]
@@ -172,9 +204,14 @@ def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
     rows, columns = Counter(p.gold for p in usable), Counter(p.predicted for p in usable)
     free = [p for p in usable if rows[p.gold] == 1 and columns[p.predicted] == 1]
     contested = [p for p in usable if rows[p.gold] > 1 or columns[p.predicted] > 1]
-    one_match = 2.0 * len(usable)  # outweighs every preference, so that the number of matches counts first
+    one_match = 2.0 * len(
+        usable
+    )  # outweighs every preference, so that the number of matches counts first
     chosen = free + _solve(contested, lambda p: one_match + counted[p.relation] + 0.01 * p.strength)
-    return [Match(p.gold, p.predicted, p.relation) for p in sorted(chosen, key=lambda p: (p.gold, p.predicted))]
+    return [
+        Match(p.gold, p.predicted, p.relation)
+        for p in sorted(chosen, key=lambda p: (p.gold, p.predicted))
+    ]
 
 
 def _solve(pairs: Sequence[Pair], weight: Callable[[Pair], float]) -> list[Pair]:
@@ -213,6 +250,12 @@ def pairs_as_rows(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
 def pairs_from_rows(rows: Sequence[dict[str, Any]]) -> list[Pair]:
     """Read back what `pairs_as_rows` wrote."""
     return [
-        Pair(int(r["gold"][1:]) - 1, int(r["predicted"][1:]) - 1, r["relation"], r["reason"], r["strength"])
+        Pair(
+            int(r["gold"][1:]) - 1,
+            int(r["predicted"][1:]) - 1,
+            r["relation"],
+            r["reason"],
+            r["strength"],
+        )
         for r in rows
     ]

@@ -1,7 +1,9 @@
-"""Verdicts that the AlpsBench authors' judge left, read from their records: no call, no new opinion.
+"""Verdicts that the AlpsBench authors' judge left, read from their records: no call, no new
+opinion.
 
-Each line holds `benchmark_id`, the `model_output.memory_items` that were judged, and `judge_output.pair_reviews` with
-`gold_id`, `pred_id` and `error_type`. A review is only used for the very prediction that it was made of.
+Each line holds `benchmark_id`, the `model_output.memory_items` that were judged, and
+`judge_output.pair_reviews` with `gold_id`, `pred_id` and `error_type`. A review is only used for
+the very prediction that it was made of.
 """
 
 import hashlib
@@ -39,7 +41,9 @@ class RecordedJudge(Embedded):
         DataError: If a row or a review can't be read.
     """
 
-    relations: frozenset[Relation] = frozenset({"same", "narrower", "broader", "conflicting", "related"})
+    relations: frozenset[Relation] = frozenset(
+        {"same", "narrower", "broader", "conflicting", "related"}
+    )
     comparable = False
     rates = True
 
@@ -55,8 +59,13 @@ class RecordedJudge(Embedded):
         self._records = _read_records(path)
         self._ratings = _read_ratings(self._records)
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
-        """Return the recorded relations of `about`; no reviews, or reviews of another prediction, are a failure."""
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
+        """Return the recorded relations of `about`.
+
+        No reviews, or reviews of another prediction, are a failure.
+        """
         record = self._records.get(about)
         output = record.get("judge_output") if record else None
         reviews = output.get("pair_reviews") if isinstance(output, dict) else None
@@ -85,7 +94,11 @@ class RecordedJudge(Embedded):
             return Rating("invalid", error="the recorded verdict is of another response")
         if marks and marks.keys() != lowest_marks(question.rubric).keys():
             return Rating("invalid", error="the recorded verdict is by another rubric")
-        return Rating("ok", marks, "recorded") if marks else Rating("empty", error="the recorded verdict is empty")
+        return (
+            Rating("ok", marks, "recorded")
+            if marks
+            else Rating("empty", error="the recorded verdict is empty")
+        )
 
     def is_about(self, about: str, predicted: Sequence[Memory]) -> bool:
         """Tell whether the recorded reviews of `about` were made of these very memories."""
@@ -95,7 +108,9 @@ class RecordedJudge(Embedded):
         """Return the folded values that were judged, by their ids; None where they can't be read."""
         items = (self._records.get(about, {}).get("model_output") or {}).get("memory_items") or []
         try:
-            return {memory.memory_id: fold(memory.value) for memory in read_memories(items).memories}
+            return {
+                memory.memory_id: fold(memory.value) for memory in read_memories(items).memories
+            }
         except ValueError:
             return None
 
@@ -107,25 +122,38 @@ class RecordedJudge(Embedded):
 
 
 def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, int]]]:
-    """Return the recorded marks by the id of the query and the folded response; empty marks where they are null."""
+    """Return the recorded marks by the id of the query and the folded response.
+
+    Empty marks where they are null.
+    """
     found: dict[str, dict[str, dict[str, int]]] = {}
     for name, record in records.items():
         answers = (record.get("model_output") or {}).get("responses") or []
         output = record.get("judge_output")
-        judged = [said or {} for said in (output if isinstance(output, list) else [output] * len(answers))]
+        judged = [
+            said or {} for said in (output if isinstance(output, list) else [output] * len(answers))
+        ]
         for place, answer in enumerate(said or {} for said in answers):
-            about = str(answer.get("query_id")) if isinstance(output, list) and len(answers) > 1 else name
+            about = (
+                str(answer.get("query_id"))
+                if isinstance(output, list) and len(answers) > 1
+                else name
+            )
             response = fold(str(answer.get("response") or ""))
             of_it = [said for said in judged[place : place + 1] + judged if _is_of(said, response)]
             found.setdefault(about, {})[response] = _marks(of_it[0]) if of_it else {}
         if isinstance(output, dict) and isinstance(output.get("used_memory"), bool):
-            answered = ((record.get("model_output") or {}).get("parsed_response") or {}).get("answer")
+            answered = ((record.get("model_output") or {}).get("parsed_response") or {}).get(
+                "answer"
+            )
             found[name] = {fold(str(answered or "")): {"met": int(output["used_memory"])}}
     return found
 
 
 def _is_of(said: Row, response: str) -> bool:
-    """Tell whether a verdict is of `response`: it may quote what it is of, and places can be out of step."""
+    """Tell whether a verdict is of `response`: it may quote what it is of, and places can be out of
+    step.
+    """
     return "response" not in said or fold(str(said["response"] or "")) == response
 
 
@@ -154,7 +182,9 @@ def _read_records(path: Path) -> dict[str, Row]:
     for line, (_, _, row) in enumerate(scan(path), start=1):
         if row is None or not isinstance(row.get("benchmark_id"), str):
             raise DataError("expected an object with a benchmark_id", path=path, line=line)
-        if fault := _fault_of_output(row.get("model_output")) or _fault_of_verdict(row.get("judge_output")):
+        if fault := _fault_of_output(row.get("model_output")) or _fault_of_verdict(
+            row.get("judge_output")
+        ):
             field, message = fault
             raise DataError(message, path=path, line=line, field=field)
         records[row["benchmark_id"]] = row
@@ -170,7 +200,11 @@ def _fault_of_output(output: object) -> tuple[str, str] | None:
         return "model_output.memory_items", "must be a list or null"
     if not isinstance(given.get("parsed_response"), dict | None):
         return "model_output.parsed_response", "must be an object or null"
-    return None if _are_objects(given.get("responses")) else ("model_output.responses", "must be a list of objects")
+    return (
+        None
+        if _are_objects(given.get("responses"))
+        else ("model_output.responses", "must be a list of objects")
+    )
 
 
 def _fault_of_verdict(output: object) -> tuple[str, str] | None:
@@ -184,19 +218,28 @@ def _fault_of_verdict(output: object) -> tuple[str, str] | None:
     if not isinstance(output, dict):
         return None if _are_objects(output) else ("judge_output", "must be a list of objects")
     for name in ("pair_reviews", "missing_reviews", "extra_reviews"):
-        if not _are_objects(output.get(name)) or any(review is None for review in output.get(name) or ()):
+        if not _are_objects(output.get(name)) or any(
+            review is None for review in output.get(name) or ()
+        ):
             return f"judge_output.{name}", "must be a list of objects, or null"
     reviews = enumerate(output.get("pair_reviews") or ())
-    return next((fault for number, review in reviews if (fault := _fault_of_review(number, review))), None)
+    return next(
+        (fault for number, review in reviews if (fault := _fault_of_review(number, review))), None
+    )
 
 
 def _fault_of_review(number: int, review: Row) -> tuple[str, str] | None:
     field = f"judge_output.pair_reviews.{number}"
     if not isinstance(said := review.get("error_type"), str) or said not in RELATION_OF:
         return f"{field}.error_type", f"unknown error type {shown(said)}"
-    odd = next((name for name in ("gold_id", "pred_id") if not isinstance(review.get(name), str | None)), None)
+    odd = next(
+        (name for name in ("gold_id", "pred_id") if not isinstance(review.get(name), str | None)),
+        None,
+    )
     return (f"{field}.{odd}", f"must be text, got {shown(review[odd])}") if odd else None
 
 
 def _are_objects(given: object) -> bool:
-    return given is None or (isinstance(given, list) and all(isinstance(said, dict | None) for said in given))
+    return given is None or (
+        isinstance(given, list) and all(isinstance(said, dict | None) for said in given)
+    )

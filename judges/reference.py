@@ -1,4 +1,6 @@
-"""Judges that know nothing, and people themselves, held against the same labels: what a judge must beat, and reach."""
+"""Judges that know nothing, and people themselves, held against the same labels: what a judge must
+beat, and reach.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +21,9 @@ _Verdicts = list[Value | None]
 
 @dataclass(frozen=True)
 class Texts:
-    """What of an item's payload can be read without knowing its rubric; None or empty where it isn't there.
+    """What of an item's payload can be read without knowing its rubric.
+
+    None or empty where it isn't there.
 
     Attributes:
         response: What is judged.
@@ -33,7 +37,9 @@ class Texts:
 
 
 def texts_of(payload: Mapping[str, Any]) -> Texts:
-    """Return the texts of a payload: an answer and its reference, two outputs, or a gold and a predicted memory."""
+    """Return the texts of a payload: an answer and its reference, two outputs, or a gold and a
+    predicted memory.
+    """
     gold, predicted = payload.get("gold"), payload.get("predicted")
     if isinstance(gold, Mapping) and isinstance(predicted, Mapping):
         return Texts(_first(predicted.get("value")), _texts(gold.get("value")), None)
@@ -52,10 +58,11 @@ def pairwise(scale: Scale) -> bool:
 def references(data: Columns, *, seed: int, draws: int) -> dict[str, dict[str, Any]]:
     """Return `always-met`, `longest`, `lexical` and `people` as they stand in `calibration.json`.
 
-    `always-met` gives the best value to everything: the last one. `longest` and, on scales of more than two values,
-    `lexical` hand out people's own values by rank, of length or of similarity, so that only the order is at stake.
-    All stand on the items that people and the judge say something of; `people` are each held against the others, over
-    all items, and `n` counts their labels. What can't be told has a `reason` and no number.
+    `always-met` gives the best value to everything: the last one. `longest` and, on scales of more
+    than two values, `lexical` hand out people's own values by rank, of length or of similarity, so
+    that only the order is at stake. All stand on the items that people and the judge say something
+    of; `people` are each held against the others, over all items, and `n` counts their labels. What
+    can't be told has a `reason` and no number.
     """
     makers: dict[str, Callable[[Columns], _Verdicts | str]] = {
         "always-met": _always_met,
@@ -67,17 +74,27 @@ def references(data: Columns, *, seed: int, draws: int) -> dict[str, dict[str, A
     truth, clusters = [data.truth[n] for n in data.parsed], data.clusters_of(data.parsed)
     names = _names(data)
     pairs = [(truth, verdicts) for verdicts in said.values()]
-    found = pair_figures(pairs, data.scale, names, clusters, seed=seed, draws=draws) if truth else []
+    found = (
+        pair_figures(pairs, data.scale, names, clusters, seed=seed, draws=draws) if truth else []
+    )
     rows = {name: _row(figures) for name, figures in zip(said, found, strict=False)}
-    rows |= {name: {"n": 0, "reason": reason} for name, reason in made.items() if isinstance(reason, str)}
-    return {**{name: rows[name] for name in makers if name in rows}, "people": _people(data, seed=seed, draws=draws)}
+    rows |= {
+        name: {"n": 0, "reason": reason} for name, reason in made.items() if isinstance(reason, str)
+    }
+    return {
+        **{name: rows[name] for name in makers if name in rows},
+        "people": _people(data, seed=seed, draws=draws),
+    }
 
 
-def by_rank(values: Sequence[float | None], truth: Sequence[Value | None], scale: Scale) -> _Verdicts:
-    """Hand out the labels of `truth` by the rank of `values`: the greatest value gets the last label on the scale.
+def by_rank(
+    values: Sequence[float | None], truth: Sequence[Value | None], scale: Scale
+) -> _Verdicts:
+    """Hand out the labels of `truth` by the rank of `values`: the greatest value gets the last
+    label on the scale.
 
-    As many items get each label as people gave it. An item without a value gets None and its label is not handed out.
-    Among equal values the earlier item ranks lower.
+    As many items get each label as people gave it. An item without a value gets None and its label
+    is not handed out. Among equal values the earlier item ranks lower.
     """
     held = [n for n, value in enumerate(values) if value is not None]
     codes = sorted(int(code) for code in scale.codes([truth[n] for n in held]))
@@ -102,7 +119,8 @@ def _longest(data: Columns) -> _Verdicts | str:
             return "no item has output_1 and output_2 in its payload"
         # Of two equally long outputs none is the longer one.
         longer: list[Any] = [
-            None if not pair or pair[0] == pair[1] else first if pair[0] > pair[1] else second for pair in lengths
+            None if not pair or pair[0] == pair[1] else first if pair[0] > pair[1] else second
+            for pair in lengths
         ]
         return longer
     if not data.measured:
@@ -129,8 +147,8 @@ def _lexical(data: Columns) -> _Verdicts | str:
 def _people(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
     """Hold each person against what the others say of an item; all persons' labels count together.
 
-    Where the others' names tie each counts its share: left out, a third opinion that was only asked for where two
-    people disagreed would make people look better than they are.
+    Where the others' names tie each counts its share: left out, a third opinion that was only asked
+    for where two people disagreed would make people look better than they are.
     """
     size = len(data.scale.values)
     places = {value: place for place, value in enumerate(data.scale.values)}
@@ -146,7 +164,9 @@ def _people(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
     if not rows:
         return {"n": 0, "reason": "no item was labelled by two people or more"}
     names = _names(data)
-    return _row(table_figures([np.array(rows)], data.scale, names, clusters, seed=seed, draws=draws)[0])
+    return _row(
+        table_figures([np.array(rows)], data.scale, names, clusters, seed=seed, draws=draws)[0]
+    )
 
 
 def _names(data: Columns) -> list[str]:
@@ -160,7 +180,10 @@ def _row(figures: Mapping[str, Estimate]) -> dict[str, Any]:
 
 
 def _closest(texts: Texts) -> float | None:
-    """Return how similar the response is to the reference that it is most similar to; None without either."""
+    """Return how similar the response is to the reference that it is most similar to.
+
+    None without either.
+    """
     if texts.response is None or not texts.references:
         return None
     return max(similarity(texts.response, reference) for reference in texts.references)

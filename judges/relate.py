@@ -1,7 +1,9 @@
-"""A verdict on two lists of memories: what a judge is asked, and which of the pairs it names may match.
+"""A verdict on two lists of memories: what a judge is asked, and which of the pairs it names may
+match.
 
-A prediction that is `narrower` than a gold memory adds detail to it. Whether the user bore that detail out is asked
-in a second question, against the dialogue: detail that was made up does not match.
+A prediction that is `narrower` than a gold memory adds detail to it. Whether the user bore that
+detail out is asked in a second question, against the dialogue: detail that was made up does not
+match.
 """
 
 import re
@@ -83,8 +85,9 @@ async def relate(
 ) -> dict[str, Any]:
     """Return the verdict row: the relations, and what the dialogue says of added detail.
 
-    With `extras`, the predictions that are the same as no gold memory are checked against the dialogue, too. A judge
-    that does not read dialogues is not asked; a check that fails fails the verdict if a match hangs on it.
+    With `extras`, the predictions that are the same as no gold memory are checked against the
+    dialogue, too. A judge that does not read dialogues is not asked; a check that fails fails the
+    verdict if a match hangs on it.
     """
     judged = await match_memories(gold, predicted, judge=judge, about=about)
     if judge.supports:
@@ -115,7 +118,10 @@ def relate_requests(
     about: str,
     extras: bool = False,
 ) -> list[Request[Any]]:
-    """Return the calls that `relate` makes; the gold stands in for predictions that do not exist yet (None)."""
+    """Return the calls that `relate` makes.
+
+    The gold stands in for predictions that do not exist yet (None).
+    """
     if predicted is None:
         shown = predicted_items(gold)
         calls = list(judge.match_requests(gold_items(gold), shown, about=about)) if gold else []
@@ -130,10 +136,11 @@ def relate_requests(
 def _with_detail_named(
     pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
 ) -> tuple[Pair, ...]:
-    """Return `pairs` with `narrower` in place of `same` where the prediction has a name or number of its own.
+    """Return `pairs` with `narrower` in place of `same` where the prediction has a name or number
+    of its own.
 
-    One word more is easily taken for the same; a name or number that neither the gold memory nor the user has said is
-    detail, and is checked as such.
+    One word more is easily taken for the same; a name or number that neither the gold memory nor
+    the user has said is detail, and is checked as such.
     """
     said = " ".join(turn.text for turn in dialogue if turn.role == "user")
     named = []
@@ -147,7 +154,9 @@ def _with_detail_named(
 
 
 def _adds_name_or_number(value: str, known: str) -> bool:
-    """Tell whether `value` has a number, or a capitalised word after its first, that `known` does not have."""
+    """Tell whether `value` has a number, or a capitalised word after its first, that `known` does
+    not have.
+    """
     if features(value).numbers - features(known).numbers:
         return True
     names = [fold(word) for word in _WORD.findall(value)[1:] if word[0].isupper()]
@@ -155,15 +164,22 @@ def _adds_name_or_number(value: str, known: str) -> bool:
     return any(name not in folded for name in names)
 
 
-def _support_requests(judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str) -> list[Request[Any]]:
+def _support_requests(
+    judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str
+) -> list[Request[Any]]:
     """Return the calls of the check against the dialogue, which may turn out not to be needed."""
     if not judge.supports or not items:
         return []
-    return [replace(call, certain=False) for call in judge.support_requests(dialogue, items, about=about)]
+    return [
+        replace(call, certain=False)
+        for call in judge.support_requests(dialogue, items, about=about)
+    ]
 
 
 def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
-    """Return the predictions that were asked about and are `same` as no gold memory in the best matching."""
+    """Return the predictions that were asked about and are `same` as no gold memory in the best
+    matching.
+    """
     matched = {match.predicted for match in assign(pairs, "strict")}
     return {position for position in screening.asked if position not in matched}
 
@@ -176,7 +192,8 @@ def relations_of(
 ) -> Relations:
     """Read a verdict row; None stands for a failed prediction, of which nothing is known.
 
-    Under a judge that reads dialogues `narrower` counts only where the dialogue was found to support the prediction.
+    Under a judge that reads dialogues `narrower` counts only where the dialogue was found to
+    support the prediction.
     """
     screening = question(gold, predicted).screening
     if verdict is None:
@@ -187,7 +204,9 @@ def relations_of(
     unsupported: list[Pair] = []
     if judge.supports:
         unsupported = [
-            pair for pair in pairs if pair.relation == "narrower" and support.get(pair.predicted) != "supported"
+            pair
+            for pair in pairs
+            if pair.relation == "narrower" and support.get(pair.predicted) != "supported"
         ]
     usable = set(screening.asked) | {pair.predicted for pair in screening.identical}
     return Relations(
@@ -203,13 +222,22 @@ def relations_of(
 def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, Any]:
     """Return, for the row of scores, the predictions that could not match, each with the reason."""
     screening = relations.screening
-    rows = [{"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]} for n in screening.too_long]
-    rows += [{"id": f"p{n + 1}", "reason": "too many", "value": predicted[n].value[:200]} for n in screening.too_many]
+    rows = [
+        {"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]}
+        for n in screening.too_long
+    ]
+    rows += [
+        {"id": f"p{n + 1}", "reason": "too many", "value": predicted[n].value[:200]}
+        for n in screening.too_many
+    ]
     rows += [
         {"id": f"p{copy + 1}", "reason": f"repeats p{original + 1}", "value": predicted[copy].value}
         for copy, original in sorted(screening.copies.items())
     ]
-    rows += [{"id": f"p{n + 1}", "reason": "bundle", "value": predicted[n].value} for n in relations.bundles]
+    rows += [
+        {"id": f"p{n + 1}", "reason": "bundle", "value": predicted[n].value}
+        for n in relations.bundles
+    ]
     rows += [
         {"id": f"p{n + 1}", "reason": "unsupported detail", "value": predicted[n].value}
         for n in sorted({pair.predicted for pair in relations.unsupported})
@@ -217,8 +245,12 @@ def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, An
     return {"set_aside": rows} if rows else {}
 
 
-def relation_counts(relations: Relations, matches: Sequence[Match], judge: Judge) -> dict[str, float]:
-    """Count matches by relation, where `judge` tells them apart, and the predictions that could not match."""
+def relation_counts(
+    relations: Relations, matches: Sequence[Match], judge: Judge
+) -> dict[str, float]:
+    """Count matches by relation, where `judge` tells them apart, and the predictions that could not
+    match.
+    """
     counts: dict[str, float] = {
         "bundles": len(relations.bundles),
         "unsupported_detail": len({pair.predicted for pair in relations.unsupported}),

@@ -1,4 +1,6 @@
-"""One judge asked several times about the same thing: the majority decides, and its agreement with itself is told."""
+"""One judge asked several times about the same thing: the majority decides, and its agreement with
+itself is told.
+"""
 
 import asyncio
 from collections import Counter
@@ -40,16 +42,24 @@ class RepeatedJudge:
         """Return everything that verdicts under `rubrics` depend on."""
         return {**self._draws[0].fingerprint_for(rubrics), "repeats": len(self._draws)}
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
         """Name the relation that most draws name; one draw that fails fails the judgement."""
-        judgements = await asyncio.gather(*(draw.match(gold, predicted, about=about) for draw in self._draws))
+        judgements = await asyncio.gather(
+            *(draw.match(gold, predicted, about=about) for draw in self._draws)
+        )
         failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
         if failed is not None:
             return failed
         votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
         named = tuple({place: pair.relation for place, pair in vote.items()} for vote in votes)
         places = sorted({place for vote in votes for place in vote})
-        pairs = [pair for place in places if (pair := _majority([vote.get(place) for vote in votes])) is not None]
+        pairs = [
+            pair
+            for place in places
+            if (pair := _majority([vote.get(place) for vote in votes])) is not None
+        ]
         return Judgement(
             "ok",
             tuple(pairs),
@@ -59,23 +69,38 @@ class RepeatedJudge:
             draws=named,
         )
 
-    async def support(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> SupportJudgement:
-        """Say of each item what most draws say, and of a tie `unsupported`; one draw that fails fails the judgement."""
-        judgements = await asyncio.gather(*(draw.support(dialogue, items, about=about) for draw in self._draws))
+    async def support(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> SupportJudgement:
+        """Say of each item what most draws say, and of a tie `unsupported`.
+
+        One draw that fails fails the judgement.
+        """
+        judgements = await asyncio.gather(
+            *(draw.support(dialogue, items, about=about) for draw in self._draws)
+        )
         failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
         if failed is not None:
             return failed
         raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
-        agreed = {item.id: _most_said([judgement.support[item.id] for judgement in judgements]) for item in items}
+        agreed = {
+            item.id: _most_said([judgement.support[item.id] for judgement in judgements])
+            for item in items
+        }
         return SupportJudgement("ok", agreed, raw=raw or None)
 
     async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        """Take the lower median of the marks that the draws give; one draw that fails fails the judgement."""
+        """Take the lower median of the marks that the draws give.
+
+        One draw that fails fails the judgement.
+        """
         ratings = await asyncio.gather(*(draw.rate(question, about=about) for draw in self._draws))
         failed = next((rating for rating in ratings if rating.outcome != "ok"), None)
         if failed is not None:
             return failed
-        marks = {name: median_low(rating.marks[name] for rating in ratings) for name in ratings[0].marks}
+        marks = {
+            name: median_low(rating.marks[name] for rating in ratings) for name in ratings[0].marks
+        }
         closest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
         raw = tuple(text for rating in ratings for text in rating.raw)
         said = tuple(rating.marks for rating in ratings)
@@ -83,22 +108,41 @@ class RepeatedJudge:
 
     def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
         """Return the calls of all draws."""
-        return [request for draw in self._draws for request in draw.rate_requests(question, about=about)]
+        return [
+            request for draw in self._draws for request in draw.rate_requests(question, about=about)
+        ]
 
-    def match_requests(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+    def match_requests(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
         """Return the calls of all draws."""
-        return [request for draw in self._draws for request in draw.match_requests(gold, predicted, about=about)]
+        return [
+            request
+            for draw in self._draws
+            for request in draw.match_requests(gold, predicted, about=about)
+        ]
 
-    def support_requests(self, dialogue: Dialogue, items: Sequence[Item], *, about: str) -> Sequence[Request[Any]]:
+    def support_requests(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
         """Return the calls of all draws."""
-        return [call for draw in self._draws for call in draw.support_requests(dialogue, items, about=about)]
+        return [
+            call
+            for draw in self._draws
+            for call in draw.support_requests(dialogue, items, about=about)
+        ]
 
 
 def _majority(named: Sequence[Pair | None]) -> Pair | None:
-    """Return the pair with the relation that most draws give it; of a tie, the least favourable to the system."""
+    """Return the pair with the relation that most draws give it.
+
+    Of a tie, the least favourable to the system.
+    """
     counts = Counter(pair.relation if pair is not None else _UNRELATED for pair in named)
     most = max(counts.values())
-    chosen = max((relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__)
+    chosen = max(
+        (relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__
+    )
     return next((pair for pair in named if pair is not None and pair.relation == chosen), None)
 
 
@@ -113,7 +157,8 @@ def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
-    """Return how often two draws agree on whether a pair is a lenient match, over the pairs that any draw names.
+    """Return how often two draws agree on whether a pair is a lenient match, over the pairs that
+    any draw names.
 
     1 where no draw names any pair: all of them said the same, nothing.
     """

@@ -28,4 +28,6 @@ def embedded_judge(name: str) -> Judge:
     if name == "lexical":
         return LexicalJudge()
     known = ", ".join(EMBEDDED_JUDGES)
-    raise UsageError(f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (embedded: {known})")
+    raise UsageError(
+        f"judge={name}: unknown judge{closest(name, EMBEDDED_JUDGES)} (embedded: {known})"
+    )

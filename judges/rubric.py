@@ -1,6 +1,8 @@
-"""Rating one answer by a rubric: what a judge is asked, how its verdict is read, and the rules that bind it.
+"""Rating one answer by a rubric: what a judge is asked, how its verdict is read, and the rules that
+bind it.
 
-A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)» do not depend on the judge's obedience:
+A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)» do not depend on the
+judge's obedience:
 `enforce` applies them to the verdict.
 """
 
@@ -32,7 +34,8 @@ COPIED = 0.9
 """A response of which so much is copied from the dialogue says nothing of its own."""
 
 FROM_THE_DIALOGUE, _FEWEST_WORDS = 0.95, 30
-"""A response of so many words, so much of them the dialogue's, is copied in whatever order they stand.
+"""A response of so many words, so much of them the dialogue's, is copied in whatever order they
+stand.
 
 Of the recorded answers of real models with 20 words or more the highest share is .88.
 """
@@ -41,10 +44,10 @@ _SENTENCE = re.compile(r"[.!?。！？…\n]+")
 _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[.!?。！？…;:,，；：\n]+")
 _SHORTEST_PARROT = 60
-# Letters, chosen on the 133 recorded answers of real models and on their dialogues: every parrot that
-# says all user turns is found, plain, with commas, with «You said:» or in look-alikes, and 90 % of
-# those with seven prefixes in turn. Of the real answers one comes near the limit (.85, a line of code
-# that the user had pasted); the next has .37.
+# Letters, chosen on the 133 recorded answers of real models and on their dialogues: every parrot
+# that says all user turns is found, plain, with commas, with «You said:» or in look-alikes, and 90
+# % of those with seven prefixes in turn. Of the real answers one comes near the limit (.85, a line
+# of code that the user had pasted); the next has .37.
 _SHORTEST_COPY, _SHORTEST_PART, _SHORTEST_OWN, _PIECES_OF_A_LIST = 16, 6, 30, 3
 
 
@@ -52,7 +55,9 @@ _ADDED: dict[str, Prompt] = {}
 
 
 def is_rated(name: str) -> bool:
-    """Tell whether answers can be rated by the rubric called `name`: one of ours, or one that was added."""
+    """Tell whether answers can be rated by the rubric called `name`: one of ours, or one that was
+    added.
+    """
     return name in _ADDED or name in (*BINARY, EMOTIONAL)
 
 
@@ -65,7 +70,8 @@ def add_rubric(path: Path) -> Prompt:
     """Make a rubric of a Markdown file known under the file's name; its verdict is met or not met.
 
     Raises:
-        ValueError: If the file is not UTF-8 or has no id line, or one of ours has the name or the id.
+        ValueError: If the file is not UTF-8 or has no id line, or one of ours has the name or the
+            id.
         OSError: If it can't be read.
     """
     ours = files("alps.judges") / "rubrics"
@@ -78,7 +84,9 @@ def add_rubric(path: Path) -> Prompt:
         raise ValueError(f"{path}: not UTF-8; save it as UTF-8") from error
     for file in ours.iterdir():
         if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:
-            raise ValueError(f"{path}: its id {prompt.id} is that of our rubric {file.name}; choose another")
+            raise ValueError(
+                f"{path}: its id {prompt.id} is that of our rubric {file.name}; choose another"
+            )
     _ADDED[path.stem] = prompt
     return prompt
 
@@ -96,7 +104,12 @@ class RubricQuestion:
     def payload(self) -> dict[str, Any]:
         """Return the question as it stands in the payload of a judge."""
         dialogue = [turn.model_dump() for turn in self.dialogue]
-        shown = {"kind": "rubric", "rubric": self.rubric, "query": self.query, "response": self.response}
+        shown = {
+            "kind": "rubric",
+            "rubric": self.rubric,
+            "query": self.query,
+            "response": self.response,
+        }
         return {**shown, "memory": self.memory, "dialogue": dialogue}
 
 
@@ -107,7 +120,8 @@ class Rating:
     Attributes:
         marks: `{"met": 0 or 1}`, or an integer from 1 to 5 for each of `DIMENSIONS`.
         enforced: The hard rule that overruled the judge, if one did.
-        agreement: How often two draws of a judge that was asked several times give the same marks, in [0, 1].
+        agreement: How often two draws of a judge that was asked several times give the same marks,
+            in [0, 1].
         draws: The marks of each of them.
     """
 
@@ -124,7 +138,13 @@ class Rating:
         """Return the rating as it is written to a file."""
         said = {"outcome": self.outcome, "marks": dict(self.marks), "reason": self.reason}
         more = {"agreement": self.agreement} if self.agreement is not None else {}
-        return {**said, **more, "enforced": self.enforced, "error": self.error, "raw": list(self.raw)}
+        return {
+            **said,
+            **more,
+            "enforced": self.enforced,
+            "error": self.error,
+            "raw": list(self.raw),
+        }
 
 
 def _reason(value: object) -> str:
@@ -139,7 +159,11 @@ def _verdict(value: object) -> str:
 
 
 def _mark(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (1, 2, 3, 4, 5):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or value not in (1, 2, 3, 4, 5)
+    ):
         refuse(f"{value!r} is no integer from 1 to 5")
     return int(value)
 
@@ -173,7 +197,9 @@ def reply_model(name: str) -> type[BaseModel]:
 def rating_answer(name: str) -> AnswerType[tuple[dict[str, int], str]]:
     """Return the answer type of the rubric called `name`: marks, and the reason for them."""
     if name == EMOTIONAL:
-        return AnswerType(schema=EmotionalReply, read=_read_emotional, partial=False, decision=_marks_of)
+        return AnswerType(
+            schema=EmotionalReply, read=_read_emotional, partial=False, decision=_marks_of
+        )
     return AnswerType(schema=BinaryReply, read=_read_binary, partial=False, decision=_marks_of)
 
 
@@ -187,7 +213,9 @@ def lowest_marks(name: str) -> dict[str, int]:
 
 
 def enforce(rating: Rating, question: RubricQuestion) -> Rating:
-    """Apply the hard rules of the rubrics to a verdict: they hold whatever the judge was talked into."""
+    """Apply the hard rules of the rubrics to a verdict: they hold whatever the judge was talked
+    into.
+    """
     lowest = lowest_marks(question.rubric)
     broken = broken_rule(question)
     if rating.outcome != "ok" or broken is None or dict(rating.marks) == lowest:
@@ -209,20 +237,24 @@ def broken_rule(question: RubricQuestion) -> str | None:
 
 
 def copied_share(response: str, dialogue: Dialogue) -> float:
-    """Return how much of `response` stands in `dialogue` word for word, in [0, 1], counted in letters.
+    """Return how much of `response` stands in `dialogue` word for word, in [0, 1], counted in
+    letters.
 
-    Letters are compared as they look (`alps.text.letters`): case, signs, spaces, invisible marks and
-    look-alikes change nothing. What stands between copied pieces counts once however often it is said,
-    and not at all if it is short and the pieces are many: so do prefixes such as «You said:». A
-    response in which fewer than 60 letters are copied counts as 0: a short recall may use the user's
-    words.
+    Letters are compared as they look (`alps.text.letters`): case, signs, spaces, invisible marks
+    and look-alikes change nothing. What stands between copied pieces counts once however often it
+    is said, and not at all if it is short and the pieces are many: so do prefixes such as «You
+    said:». A response in which fewer than 60 letters are copied counts as 0: a short recall may use
+    the user's words.
     """
     texts = tuple(turn.text for turn in dialogue)
     return max(_share(stream, _source(texts, n)) for n, stream in enumerate(letters(response)))
 
 
 def _word_share(response: str, dialogue: Dialogue) -> float:
-    """Return how many of the words of a response stand in the dialogue, in [0, 1]; 0 for a short response."""
+    """Return how many of the words of a response stand in the dialogue, in [0, 1].
+
+    0 for a short response.
+    """
     words = _WORD.findall(fold(response))
     if len(words) < _FEWEST_WORDS:
         return 0.0
@@ -254,7 +286,9 @@ class _Source(NamedTuple):
 def _source(texts: tuple[str, ...], folding: int) -> _Source:
     streams = [letters(text)[folding] for text in texts]
     size = _SHORTEST_COPY
-    pieces = frozenset(stream[n : n + size] for stream in streams for n in range(len(stream) - size + 1))
+    pieces = frozenset(
+        stream[n : n + size] for stream in streams for n in range(len(stream) - size + 1)
+    )
     parts = {letters(part)[folding] for text in texts for part in _PART.split(text)}
     return _Source(pieces, frozenset(part for part in parts if _SHORTEST_PART <= len(part) < size))
 

@@ -1,7 +1,8 @@
-"""The stress set as labelled items: our own, each made right or wrong on purpose, so that the answer is known.
+"""The stress set as labelled items: our own, each made right or wrong on purpose, so that the
+answer is known.
 
-A judge is held against it kind by kind: how many reworded answers it accepts, and how many that are vaguely wrong, of
-the wrong person, or that order the judge about.
+A judge is held against it kind by kind: how many reworded answers it accepts, and how many that are
+vaguely wrong, of the wrong person, or that order the judge about.
 """
 
 import hashlib
@@ -18,7 +19,10 @@ KNOWN = "known"
 
 
 def stress_labels() -> LabelSet:
-    """Return every item of the stress set; the three dimensions of emotional intelligence are rubrics of their own."""
+    """Return every item of the stress set.
+
+    The three dimensions of emotional intelligence are rubrics of their own.
+    """
     folder = files("alps.judges") / STRESS
     texts = {
         path.name: path.read_bytes()
@@ -44,7 +48,12 @@ def stress_labels() -> LabelSet:
 
 def _items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
     name, cluster = row["item_id"], row["item_id"]
-    shared: dict[str, Any] = {"system": None, "cluster": cluster, "payload": row["payload"], "kind": row["kind"]}
+    shared: dict[str, Any] = {
+        "system": None,
+        "cluster": cluster,
+        "payload": row["payload"],
+        "kind": row["kind"],
+    }
     shared["language"] = None
     if row["rubric"] != EMOTIONAL:
         return [(Item(name, row["rubric"], **shared), row["label"])]

@@ -1,4 +1,6 @@
-"""Whether a dialogue supports a memory: tells a hallucination from a memory that the annotators missed."""
+"""Whether a dialogue supports a memory: tells a hallucination from a memory that the annotators
+missed.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +30,10 @@ class SupportJudgement:
 
     def row(self) -> dict[str, Any]:
         """Return the judgement as it is written to a file."""
-        items = [{"id": name, "support": said, "reason": reason} for name, (said, reason) in self.support.items()]
+        items = [
+            {"id": name, "support": said, "reason": reason}
+            for name, (said, reason) in self.support.items()
+        ]
         return {"outcome": self.outcome, "items": items, "error": self.error, "raw": self.raw}
 
 

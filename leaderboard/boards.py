@@ -1,4 +1,7 @@
-"""Boards: systems that may be compared, because data, conditions and judge are the same; and their rank classes."""
+"""Boards: systems that may be compared, because data, conditions and judge are the same.
+
+And their rank classes.
+"""
 
 import hashlib
 import json
@@ -32,7 +35,10 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Key:
-    """What must be the same for systems to stand on one board; `judge` is None where no judge has a part in it."""
+    """What must be the same for systems to stand on one board.
+
+    `judge` is None where no judge has a part in it.
+    """
 
     track: str
     metric: str
@@ -45,17 +51,21 @@ class Key:
     def id(self) -> str:
         """A name for pages and files."""
         rest = json.dumps([self.data, self.conditions, self.n, self.judge])
-        return f"{self.track}-{self.metric}-{hashlib.sha256(rest.encode()).hexdigest()[:8]}".replace("_", "-")
+        return (
+            f"{self.track}-{self.metric}-{hashlib.sha256(rest.encode()).hexdigest()[:8]}".replace(
+                "_", "-"
+            )
+        )
 
 
 @dataclass(frozen=True)
 class Standing:
     """A system on a board; `rank` is None where nothing was tested.
 
-    `recomputed` says whether the score that the board is about came out again: one that did not is its submitter's
-    word, stands below the others, and is never ranked. `copy_of` names the submission whose answers these are: both
-    are one system to the tests, and have one rank. `again` is the place of a maintainer's score under the same judge,
-    which stands for the submitted one.
+    `recomputed` says whether the score that the board is about came out again: one that did not is
+    its submitter's word, stands below the others, and is never ranked. `copy_of` names the
+    submission whose answers these are: both are one system to the tests, and have one rank. `again`
+    is the place of a maintainer's score under the same judge, which stands for the submitted one.
     """
 
     system: System
@@ -74,7 +84,9 @@ class Standing:
         return self.again if self.again is not None else self.score(metric)
 
     def counted(self, metric: str) -> Place:
-        """Return the place of the figure that a board sorts by: an answer that was not heard counts as the worst."""
+        """Return the place of the figure that a board sorts by: an answer that was not heard counts
+        as the worst.
+        """
         score = self.lead(metric)
         return score["worst_case"] if score["worst_case"] else score["value"]
 
@@ -90,7 +102,10 @@ class FloorRow:
 
 @dataclass(frozen=True)
 class Board:
-    """Systems by their score on one metric, the best first; floors and reported rows stand apart and unranked."""
+    """Systems by their score on one metric, the best first.
+
+    Floors and reported rows stand apart and unranked.
+    """
 
     key: Key
     task: Task
@@ -113,8 +128,12 @@ class Board:
 
     @property
     def comparable(self) -> bool:
-        """Whether ranks under its judge mean anything beyond it: not where nobody but submitters has asked it."""
-        return self.key.judge is None or (self.judge_known and bool(self.any.track["comparable"].value))
+        """Whether ranks under its judge mean anything beyond it: not where nobody but submitters
+        has asked it.
+        """
+        return self.key.judge is None or (
+            self.judge_known and bool(self.any.track["comparable"].value)
+        )
 
     @cached_property
     def others(self) -> tuple[Metric, ...]:
@@ -149,16 +168,20 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
 
 @dataclass(frozen=True)
 class _Held:
-    """What the files of the systems on one track say, by their slugs: scores by record, and answers."""
+    """What the files of the systems on one track say, by their slugs: scores by record, and
+    answers.
+    """
 
     scores: Mapping[str, Scores]
     answers: Mapping[str, Answers]
 
 
 def known_judges(systems: Sequence[System]) -> frozenset[str]:
-    """Return the fingerprints of judges that somebody else than submitters has asked: the embedded one, maintainers'.
+    """Return the fingerprints of judges that somebody else than submitters has asked: the embedded
+    one, maintainers'.
 
-    Anybody can name a judge and invent its verdicts. A maintainer's review under it is what lets its board compare.
+    Anybody can name a judge and invent its verdicts. A maintainer's review under it is what lets
+    its board compare.
     """
     reviews = (system.entry.review for system in systems)
     seen = (found for review in reviews if review is not None for found in review.tracks.values())
@@ -183,18 +206,24 @@ def _key(track: str, metric: str, place: Place) -> Key:
 
 
 def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
-    """Return what boards of a track are sorted by: those under a judge that nobody knows are last, however full."""
+    """Return what boards of a track are sorted by: those under a judge that nobody knows are last,
+    however full.
+    """
     order_of_trust = (not board.judge_known, not board.metric.headline, not board.comparable)
     return order.index(board.key.track), *order_of_trust, -len(board.standings), board.id
 
 
-def _board(key: Key, rows: list[Standing], held: _Held, published: Published, known: frozenset[str]) -> Board:
+def _board(
+    key: Key, rows: list[Standing], held: _Held, published: Published, known: frozenset[str]
+) -> Board:
     task = tasks()[key.track]
     metric = next((m for m in task.metrics if m.name == key.metric), Metric(key.metric, key.metric))
     rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
     rows.sort(key=lambda row: _worth(row, metric))
     own = [row for row in rows if not row.system.is_floor]
-    ranked = _with_ranks([row for row in own if row.recomputed and not row.system.refuted], key, metric, held)
+    ranked = _with_ranks(
+        [row for row in own if row.recomputed and not row.system.refuted], key, metric, held
+    )
     beside = {key.metric, *BESIDE.get(key.metric, ())}
     return Board(
         key=key,
@@ -209,14 +238,23 @@ def _board(key: Key, rows: list[Standing], held: _Held, published: Published, kn
 
 
 def _worth(row: Standing, metric: Metric) -> tuple[Any, ...]:
-    """Return what a board is sorted by: scores that came out again first, then those of all records, then the best."""
-    score, scored, counted = row.score(metric.name), row.track["scored"].value, row.counted(metric.name).value
+    """Return what a board is sorted by: scores that came out again first, then those of all
+    records, then the best.
+    """
+    score, scored, counted = (
+        row.score(metric.name),
+        row.track["scored"].value,
+        row.counted(metric.name).value,
+    )
     partial = score["n"].value < scored and row.again is None
     return row.system.refuted, not row.recomputed, partial, -float(counted), row.system.slug
 
 
 def _with_ranks(rows: list[Standing], key: Key, metric: Metric, held: _Held) -> list[Standing]:
-    """Return the standings with their ranks; copies of one submission are one system, and have its rank."""
+    """Return the standings with their ranks.
+
+    Copies of one submission are one system, and have its rank.
+    """
     if not rows:
         return []
     seniority = sorted(range(len(rows)), key=lambda place: _seniority(rows[place]))
@@ -227,17 +265,28 @@ def _with_ranks(rows: list[Standing], key: Key, metric: Metric, held: _Held) -> 
     ranks = dict(zip(distinct, _ranks(records, rows[0].system.sessions(key.track)), strict=True))
     if len(distinct) == 1 and len(rows) > 1:
         ranks = {distinct[0]: Rank(1, 1)}
-    names = [rows[original[place]].system.slug if original[place] != place else None for place in range(len(rows))]
-    return [replace(row, rank=ranks[original[place]], copy_of=names[place]) for place, row in enumerate(rows)]
+    names = [
+        rows[original[place]].system.slug if original[place] != place else None
+        for place in range(len(rows))
+    ]
+    return [
+        replace(row, rank=ranks[original[place]], copy_of=names[place])
+        for place, row in enumerate(rows)
+    ]
 
 
 def _seniority(row: Standing) -> tuple[Any, ...]:
-    """Return what decides who of several with the same answers is called a copy: the reviewed and the earliest not."""
+    """Return what decides who of several with the same answers is called a copy: the reviewed and
+    the earliest not.
+    """
     return row.again is None, row.system.card.submitted, row.system.slug
 
 
 def _records(row: Standing, metric: Metric, scores: Mapping[str, Scores]) -> dict[str, float]:
-    """Return the scores by record that are tested; a maintainer's mean moves them, as its records are not here."""
+    """Return the scores by record that are tested.
+
+    A maintainer's mean moves them, as its records are not here.
+    """
     own = scores[row.system.slug].get(metric.name, {})
     if row.again is None or row.score(metric.name)["value"].value is None:
         return own
@@ -246,7 +295,8 @@ def _records(row: Standing, metric: Metric, scores: Mapping[str, Scores]) -> dic
 
 
 def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
-    """Yield each floor once: on one board they are the same for all, so the first submission's stand for all.
+    """Yield each floor once: on one board they are the same for all, so the first submission's
+    stand for all.
 
     Those of a submission that nobody could recompute are its own word, and left out.
     """
@@ -259,7 +309,9 @@ def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
                 yield FloorRow(name, floor["scores"], str(floor["judge"].value))
 
 
-def _ranks(records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]) -> list[Rank | None]:
+def _ranks(
+    records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]
+) -> list[Rank | None]:
     names = sorted({name for own in records for name in own})
     if len(records) < 2 or not names or not all(records):
         return [None] * len(records)
@@ -269,14 +321,20 @@ def _ranks(records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]) 
 
 
 def clusters_of(names: Sequence[str], sessions: Mapping[str, str]) -> list[str]:
-    """Return the session of every record; where that is not known, each row of the data stands alone."""
+    """Return the session of every record.
+
+    Where that is not known, each row of the data stands alone.
+    """
     return [sessions.get(name, name.partition(":")[0]) for name in names]
 
 
 def _read_scores(systems: Mapping[str, System], track: str) -> dict[str, Scores]:
-    """Read what each system scored on each record of a track; of several answers to a record, their mean.
+    """Read what each system scored on each record of a track.
 
-    An answer that was not heard, or not judged, has the worst score: whoever calls wrong answers lost gains nothing.
+    Of several answers to a record, their mean.
+
+    An answer that was not heard, or not judged, has the worst score: whoever calls wrong answers
+    lost gains nothing.
     """
     metrics = {metric.name: metric for metric in tasks()[track].metrics}
     wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used"}
@@ -315,4 +373,7 @@ def _worst(metric: Metric | None) -> float:
 def _read_answers(systems: Mapping[str, System], track: str) -> dict[str, Answers]:
     """Read what each system answered on a track."""
     task = tasks()[track].name
-    return {slug: answers_of(system.rows(track, "predictions"), task) for slug, system in systems.items()}
+    return {
+        slug: answers_of(system.rows(track, "predictions"), task)
+        for slug, system in systems.items()
+    }

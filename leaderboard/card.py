@@ -1,4 +1,6 @@
-"""The card of a submission, made from finished runs: what they measured, without what is only somebody's machine."""
+"""The card of a submission, made from finished runs: what they measured, without what is only
+somebody's machine.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,18 +26,37 @@ LEFT_OUT = ("api_base", "judge_api_base")
 """Settings that name a host and not what was measured."""
 _SCORE = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason", "corrected")
 _CORRECTED = (
-    *("method", "status", "value", "low", "high", "labelled", "judged", "n", "outside", "calibration"),
+    *(
+        "method",
+        "status",
+        "value",
+        "low",
+        "high",
+        "labelled",
+        "judged",
+        "n",
+        "outside",
+        "calibration",
+    ),
     *("impossible", "notes", "reason", "youden"),
 )
-_COUNTED = ("n", "scored", "unscored", "failed_predictions", "failed_judgements", "counts", "judge_fingerprint")
+_COUNTED = (
+    "n",
+    "scored",
+    "unscored",
+    "failed_predictions",
+    "failed_judgements",
+    "counts",
+    "judge_fingerprint",
+)
 
 
 @dataclass(frozen=True)
 class Details:
     """What only the submitter can say.
 
-    `kind`, `snapshot` and `open_weights` are about the system; `public` says whether everybody can see the gold of the
-    data, where that can't be known from their name.
+    `kind`, `snapshot` and `open_weights` are about the system; `public` says whether everybody can
+    see the gold of the data, where that can't be known from their name.
     """
 
     name: str
@@ -49,7 +70,9 @@ class Details:
     public: bool | None = None
 
 
-def make_card(slug: str, runs: Sequence[Run], details: Details, files: Mapping[str, Mapping[str, Any]]) -> Submission:
+def make_card(
+    slug: str, runs: Sequence[Run], details: Details, files: Mapping[str, Mapping[str, Any]]
+) -> Submission:
     """Make the card.
 
     Args:
@@ -72,12 +95,16 @@ def make_card(slug: str, runs: Sequence[Run], details: Details, files: Mapping[s
             "system": _system(runs[0], details),
             "runs": [_run(run, details) for run in runs],
             "tracks": {
-                name: _track(run, place, name, files[name]) for place, run in enumerate(runs) for name in run.tracks
+                name: _track(run, place, name, files[name])
+                for place, run in enumerate(runs)
+                for name in run.tracks
             },
         }
     except KeyError as error:
         folders = ", ".join(str(run.folder) for run in runs)
-        raise RunFolderError(f"{folders}: its summary or manifest lacks {error}; the same alps run again") from error
+        raise RunFolderError(
+            f"{folders}: its summary or manifest lacks {error}; the same alps run again"
+        ) from error
     try:
         Submission.model_validate(row)
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
@@ -89,21 +116,31 @@ def make_card(slug: str, runs: Sequence[Run], details: Details, files: Mapping[s
 def system_of(run: Run) -> dict[str, Any]:
     """Return what two runs must share to be of one system.
 
-    An embedded system is another function in each task, and recorded predictions lie in a file a task: there the name
-    says enough.
+    An embedded system is another function in each task, and recorded predictions lie in a file a
+    task: there the name says enough.
     """
     settings, kind = run.manifest["settings"], kinds_of(run.model)[0]
-    shared = {"model": RECORDED if kind == "recorded" else run.model, "alps": run.manifest.get("alps")}
+    shared = {
+        "model": RECORDED if kind == "recorded" else run.model,
+        "alps": run.manifest.get("alps"),
+    }
     if kind in ("llm", "program", "python"):
-        shared |= {"settings": run.manifest.get("system"), "sampling": {name: settings.get(name) for name in SAMPLING}}
+        shared |= {
+            "settings": run.manifest.get("system"),
+            "sampling": {name: settings.get(name) for name in SAMPLING},
+        }
     return shared
 
 
 def _system(run: Run, details: Details) -> dict[str, Any]:
     kinds = kinds_of(run.model)
     if details.kind is not None and details.kind not in kinds:
-        raise UsageError(f"kind={details.kind}: {run.model} can be submitted as {' or '.join(kinds)}")
-    settings = {k: v for k, v in run.manifest.get("system", {}).items() if k not in ("name", *LEFT_OUT)}
+        raise UsageError(
+            f"kind={details.kind}: {run.model} can be submitted as {' or '.join(kinds)}"
+        )
+    settings = {
+        k: v for k, v in run.manifest.get("system", {}).items() if k not in ("name", *LEFT_OUT)
+    }
     if isinstance(settings.get("command"), str):
         settings["command"] = public_name(f"program:{settings['command']}").removeprefix("program:")
     return {
@@ -128,7 +165,12 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
     return {
         "settings": settings,
         "prompts": run.manifest.get("prompts", {}),
-        "data": {"name": name, "split": split, "commit": run.manifest["data"].get("commit"), "public": public},
+        "data": {
+            "name": name,
+            "split": split,
+            "commit": run.manifest["data"].get("commit"),
+            "public": public,
+        },
         "judge": run.manifest["judge"],
         "calls": {
             part: run.summary["calls"][part]
@@ -140,9 +182,14 @@ def _run(run: Run, details: Details) -> dict[str, Any]:
 
 
 def _served(by_purpose: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what answered, where that is known: servers of one's own name a model by its folder, which is nobody's."""
+    """Return what answered, where that is known: servers of one's own name a model by its folder,
+    which is nobody's.
+    """
     public = {
-        purpose: [{"model": _public(row["model"]), "fingerprint": _public(row["fingerprint"])} for row in rows]
+        purpose: [
+            {"model": _public(row["model"]), "fingerprint": _public(row["fingerprint"])}
+            for row in rows
+        ]
         for purpose, rows in by_purpose.items()
     }
     return {"served": public} if public else {}
@@ -179,15 +226,20 @@ def _track(run: Run, place: int, name: str, files: Mapping[str, Any]) -> dict[st
                 "scores": {metric: _score(score) for metric, score in said["scores"].items()},
             }
             for floor, said in found["floors"].items()
-            if said["judge"] == LexicalJudge.name  # what another judge said of them nobody can recompute
+            if said["judge"]
+            == LexicalJudge.name  # what another judge said of them nobody can recompute
         },
         "files": dict(files),
     }
-    return row | ({"seconds_per_query": found["seconds_per_query"]} if "seconds_per_query" in found else {})
+    return row | (
+        {"seconds_per_query": found["seconds_per_query"]} if "seconds_per_query" in found else {}
+    )
 
 
 def _score(score: Mapping[str, Any]) -> dict[str, Any]:
     kept = {part: score[part] for part in _SCORE if part in score}
     if "corrected" in kept:
-        kept["corrected"] = {part: kept["corrected"][part] for part in _CORRECTED if part in kept["corrected"]}
+        kept["corrected"] = {
+            part: kept["corrected"][part] for part in _CORRECTED if part in kept["corrected"]
+        }
     return kept

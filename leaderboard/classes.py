@@ -1,8 +1,8 @@
 """Rank classes of many systems on the same records, all pairs at once.
 
-Every pair is tested as in `alps.stats.paired.paired_difference`, with Holm's correction over the pairs. The variances
-of all differences come from two matrix products where all systems have all records; where some lack some, cluster by
-cluster, each pair on the records that both have.
+Every pair is tested as in `alps.stats.paired.paired_difference`, with Holm's correction over the
+pairs. The variances of all differences come from two matrix products where all systems have all
+records; where some lack some, cluster by cluster, each pair on the records that both have.
 """
 
 from collections.abc import Hashable, Sequence
@@ -34,7 +34,8 @@ def rank_classes(
     """Return the rank of each system, or None where nothing can be told: fewer than two clusters.
 
     Args:
-        scores: Shape (systems, records); NaN where a system has no score for a record. More is better.
+        scores: Shape (systems, records); NaN where a system has no score for a record. More is
+            better.
         clusters: What each record belongs to.
         significance: Over all pairs, in (0, 1).
 
@@ -48,11 +49,15 @@ def rank_classes(
     apart = np.zeros(ps.shape, dtype=bool)
     apart[upper] = holm_all(ps[upper]) <= significance
     better = (apart | apart.T) & (ahead > 0)
-    return [Rank(1 + int(better[:, n].sum()), len(scores) - int(better[n].sum())) for n in range(len(scores))]
+    return [
+        Rank(1 + int(better[:, n].sum()), len(scores) - int(better[n].sum()))
+        for n in range(len(scores))
+    ]
 
 
 def all_pairs(scores: Floats, clusters: Sequence[Hashable]) -> tuple[Floats, Floats]:
-    """Return, for all pairs, how far the first is ahead of the second and a two-sided p, not corrected.
+    """Return, for all pairs, how far the first is ahead of the second and a two-sided p, not
+    corrected.
 
     Args:
         scores: Shape (systems, records); NaN where a system has no score for a record.
@@ -70,7 +75,9 @@ def all_pairs(scores: Floats, clusters: Sequence[Hashable]) -> tuple[Floats, Flo
     if defined.all():
         ahead, errors, counts = _complete(scores, index)
     else:
-        ahead, errors, counts = _partial(np.where(defined, scores, 0.0), defined.astype(np.float64), index)
+        ahead, errors, counts = _partial(
+            np.where(defined, scores, 0.0), defined.astype(np.float64), index
+        )
     return ahead, t_tests(ahead, errors, counts)
 
 
@@ -89,7 +96,9 @@ def _complete(scores: Floats, index: NDArray[np.int64]) -> tuple[Floats, Floats,
     return means[:, None] - means[None, :], errors, np.full(errors.shape, float(clusters))
 
 
-def _partial(filled: Floats, defined: Floats, index: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+def _partial(
+    filled: Floats, defined: Floats, index: NDArray[np.int64]
+) -> tuple[Floats, Floats, Floats]:
     """Return the same where records are missing: every pair on the records that both have."""
     shared = defined @ defined.T
     with np.errstate(divide="ignore", invalid="ignore"):

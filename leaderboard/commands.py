@@ -1,4 +1,6 @@
-"""`alps submit`, `alps verify` and `alps rescore`: from words to what is printed, and the exit code."""
+"""`alps submit`, `alps verify` and `alps rescore`: from words to what is printed, and the exit
+code.
+"""
 
 import json
 import os
@@ -23,7 +25,8 @@ REFUSED = 1
 
 
 def submit_command(words: Sequence[str]) -> int:
-    """Pack the runs among `words`, show what will be published, and write it unless it is only to be shown.
+    """Pack the runs among `words`, show what will be published, and write it unless it is only to
+    be shown.
 
     Raises:
         AlpsError: If it can't be published so.
@@ -58,7 +61,8 @@ def submit_command(words: Sequence[str]) -> int:
         console.print("Nothing was written (dry_run).", markup=False)
     else:
         console.print(
-            f"wrote {packed.folder / CARD}; alps verify {packed.folder} is what will be run on it", markup=False
+            f"wrote {packed.folder / CARD}; alps verify {packed.folder} is what will be run on it",
+            markup=False,
         )
     return 0
 
@@ -67,7 +71,8 @@ def verify_command(words: Sequence[str]) -> int:
     """Verify the submission among `words`, print what was found, and return 1 where it is refused.
 
     Raises:
-        UsageError: If not exactly one folder is named, none of a submission, or a setting is not understood.
+        UsageError: If not exactly one folder is named, none of a submission, or a setting is not
+            understood.
     """
     from alps.leaderboard.verify_table import print_verification
 
@@ -81,8 +86,13 @@ def verify_command(words: Sequence[str]) -> int:
         reviewed=parsed.reviewed,
         continues=parsed.continues,
     )
-    if parsed.continues is not None and not (folder.resolve().parent / parsed.continues / CARD).is_file():
-        raise UsageError(f"continues={parsed.continues}: no submission of that name beside {shown(str(folder), 200)}")
+    if (
+        parsed.continues is not None
+        and not (folder.resolve().parent / parsed.continues / CARD).is_file()
+    ):
+        raise UsageError(
+            f"continues={parsed.continues}: no submission of that name beside {shown(str(folder), 200)}"
+        )
     found = verify(folder, options)
     if parsed.format == "json":
         print(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
@@ -94,9 +104,16 @@ def verify_command(words: Sequence[str]) -> int:
 
 
 def _record(folder: Path, settings: VerifySettings, found: Verification) -> None:
-    """Note in `review.json` that a submission is in order, and which one it continues; what is noted there stays."""
+    """Note in `review.json` that a submission is in order, and which one it continues.
+
+    What is noted there stays.
+    """
     path = folder / REVIEW
-    joined = {"continues": settings.continues} if settings.continues not in (None, folder.resolve().name) else {}
+    joined = (
+        {"continues": settings.continues}
+        if settings.continues not in (None, folder.resolve().name)
+        else {}
+    )
     if path.exists() and not joined:
         return
     if path.exists():
@@ -135,7 +152,10 @@ def rescore_command(words: Sequence[str]) -> int:
         return REFUSED
     for contradiction in done.refuted:
         _console().print(f"refuted: {contradiction}", markup=False)
-    _console().print(f"wrote {shown(str(done.path), 200)}: {done.review.status} under {parsed.judge}", markup=False)
+    _console().print(
+        f"wrote {shown(str(done.path), 200)}: {done.review.status} under {parsed.judge}",
+        markup=False,
+    )
     return REFUSED if done.refuted else 0
 
 
@@ -156,7 +176,11 @@ def _no_submission(word: str, folder: Path) -> str:
         return f"{named}: no such folder; name the folder of a submission"
     if (folder / MANIFEST).is_file():
         return f"{named}: a run, and no submission yet; alps submit {named} makes one of it"
-    held = sorted(path.name for path in folder.iterdir() if (path / CARD).is_file()) if folder.is_dir() else []
+    held = (
+        sorted(path.name for path in folder.iterdir() if (path / CARD).is_file())
+        if folder.is_dir()
+        else []
+    )
     if held:
         return f"{named}: holds {len(held):,} submissions; name one of them, as {shown(str(folder / held[0]), 200)}"
     return f"{named}: no {CARD} there; name the folder of a submission"

@@ -19,7 +19,9 @@ class SiteSettings(BaseModel):
 
     submissions: Annotated[
         HomePath | None,
-        Field(description="the folder that holds a folder for each submission; else that of the checkout, or ours"),
+        Field(
+            description="the folder that holds a folder for each submission; else that of the checkout, or ours"
+        ),
     ] = None
     out: Annotated[HomePath, Field(description="the folder that is written")] = SITE
 
@@ -27,7 +29,9 @@ class SiteSettings(BaseModel):
 class ServeSettings(SiteSettings):
     """What `alps leaderboard serve` can be told."""
 
-    port: Annotated[int, Field(ge=0, le=65_535, description="on loopback; 0 for any that is free")] = 8000
+    port: Annotated[
+        int, Field(ge=0, le=65_535, description="on loopback; 0 for any that is free")
+    ] = 8000
     build: Annotated[bool, Field(description="no: serve the site that lies in out= already")] = True
 
 
@@ -56,7 +60,10 @@ def serve_command(words: Sequence[str]) -> int:
     if settings.build:
         print(_build(settings))
     with serve(Path(settings.out), port=settings.port) as server:
-        print(f"http://{server.server_address[0]!s}:{server.server_address[1]}/ (Ctrl-C ends it)", flush=True)
+        print(
+            f"http://{server.server_address[0]!s}:{server.server_address[1]}/ (Ctrl-C ends it)",
+            flush=True,
+        )
         try:
             server.serve_forever()
         except KeyboardInterrupt:
@@ -68,7 +75,9 @@ def _build(settings: SiteSettings) -> str:
     from alps.leaderboard.site import build
 
     built = build(_submissions(settings.submissions), Path(settings.out))
-    left = f"\nleft there, changed since it was built: {', '.join(built.left)}" if built.left else ""
+    left = (
+        f"\nleft there, changed since it was built: {', '.join(built.left)}" if built.left else ""
+    )
     return (
         f"{built.out / 'index.html'}: {_many(built.submissions, 'submission')} on {_many(built.boards, 'board')}, "
         f"{_many(built.pages, 'page')}, {built.bytes / 1e6:,.1f} MB{left}"
@@ -76,7 +85,9 @@ def _build(settings: SiteSettings) -> str:
 
 
 def _submissions(given: str | None) -> Path:
-    """Return the submissions that are meant: those given, those of the checkout, or those of the package."""
+    """Return the submissions that are meant: those given, those of the checkout, or those of the
+    package.
+    """
     if given is not None:
         return Path(given)
     return SUBMISSIONS if SUBMISSIONS.is_dir() else Path(__file__).resolve().parent / "submissions"

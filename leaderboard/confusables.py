@@ -1,4 +1,6 @@
-"""Names that read alike: skeletons of UTS 39 (Unicode Security Mechanisms, 4: Confusable Detection)."""
+"""Names that read alike: skeletons of UTS 39 (Unicode Security Mechanisms, 4: Confusable
+Detection).
+"""
 
 import unicodedata
 from functools import cache
@@ -12,7 +14,9 @@ _SPACE = regex.compile(r"[\p{Z}\s]+")
 
 
 def alike(one: str, other: str) -> bool:
-    """Tell whether two names read alike: equal, or equal by skeleton, whatever their case and invisible characters."""
+    """Tell whether two names read alike: equal, or equal by skeleton, whatever their case and
+    invisible characters.
+    """
     return not _keys(one).isdisjoint(_keys(other))
 
 
@@ -28,10 +32,10 @@ def skeleton(text: str) -> str:
 def _keys(text: str) -> frozenset[str]:
     """Return the skeletons of a name by both orders of folding case.
 
-    `RuIes` with a capital I reads as `Rules`, which only its skeleton before folding tells; `RULEЅ` with a Cyrillic
-    letter is `Rules` in capitals, which only the one after it tells. The capital of a letter outside ASCII may look
-    like another one than the letter does (the palochka), and compatibility forms, such as superscripts, are the letters
-    that they are forms of.
+    `RuIes` with a capital I reads as `Rules`, which only its skeleton before folding tells; `RULEЅ`
+    with a Cyrillic letter is `Rules` in capitals, which only the one after it tells. The capital of
+    a letter outside ASCII may look like another one than the letter does (the palochka), and
+    compatibility forms, such as superscripts, are the letters that they are forms of.
     """
     capitals = "".join(c if c.isascii() else c.upper() for c in text)
     forms = (text, capitals, unicodedata.normalize("NFKC", text))

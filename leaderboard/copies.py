@@ -1,8 +1,9 @@
-"""Submissions that give the answers of another: forty copies of a system are one system, in ranks and in tests.
+"""Submissions that give the answers of another: forty copies of a system are one system, in ranks
+and in tests.
 
-Answers are compared by the words in them, record by record, with MinHash: words are hashed into a few bins, and the
-share of bins with the same least hash estimates the Jaccard index of two sets (Li, Owen and Zhang, «One Permutation
-Hashing», NIPS 2012).
+Answers are compared by the words in them, record by record, with MinHash: words are hashed into a
+few bins, and the share of bins with the same least hash estimates the Jaccard index of two sets
+(Li, Owen and Zhang, «One Permutation Hashing», NIPS 2012).
 """
 
 import re
@@ -21,12 +22,15 @@ from alps.text import fold
 ALIKE = 0.6
 """Mean likeness of two submissions' answers from which they are copies.
 
-Of 21 pairs of seven real models on 654 dialogues the most alike have .29 (AlpsBench's recorded outputs).
+Of 21 pairs of seven real models on 654 dialogues the most alike have .29 (AlpsBench's recorded
+outputs).
 """
 FEWEST = 3
 """Fewer records with words than these are copies only where every answer is the same."""
 MOST_RECORDS = 24
-"""Of a longer track so many records are compared, the same of all submissions: a site has hundreds of them."""
+"""Of a longer track so many records are compared, the same of all submissions: a site has hundreds
+of them.
+"""
 _BINS = 8
 _EMPTY = 0xFFFFFFFF
 _WORD = re.compile(r"[^\W\d_]+")
@@ -54,10 +58,15 @@ def answers_of(rows: Iterable[Mapping[str, Any]], task: str) -> Answers:
     found: dict[tuple[str, int], tuple[int, list[int]]] = {}
     for key, answer in _sampled(rows).items():
         words = _words(answer, task)
-        found[key] = zlib.crc32("\0".join(sorted(words)).encode("utf-8", "replace")), _minima(words, task)
+        found[key] = (
+            zlib.crc32("\0".join(sorted(words)).encode("utf-8", "replace")),
+            _minima(words, task),
+        )
     records = tuple(sorted(found))
     whole = np.array([found[key][0] for key in records], dtype=np.uint32)
-    minima = np.array([found[key][1] for key in records], dtype=np.uint32).reshape(len(records), _BINS)
+    minima = np.array([found[key][1] for key in records], dtype=np.uint32).reshape(
+        len(records), _BINS
+    )
     return Answers(records, whole, minima)
 
 
@@ -67,7 +76,9 @@ def likeness(one: Answers, other: Answers) -> float:
 
 
 def originals(answers: Sequence[Answers]) -> list[int]:
-    """Return, for each of several submissions, the place of the first that it is a copy of: its own where of none."""
+    """Return, for each of several submissions, the place of the first that it is a copy of: its own
+    where of none.
+    """
     firsts: list[int] = []
     found = []
     for place, mine in enumerate(answers):
@@ -79,14 +90,21 @@ def originals(answers: Sequence[Answers]) -> list[int]:
 
 
 def _likeness(one: Answers, others: Sequence[Answers]) -> NDArray[np.float64]:
-    """Return how alike the answers of one submission and of each of others are; 0 where they are on other records."""
+    """Return how alike the answers of one submission and of each of others are.
+
+    0 where they are on other records.
+    """
     found = np.zeros(len(others))
-    same = [place for place, other in enumerate(others) if other.records == one.records and one.records]
+    same = [
+        place for place, other in enumerate(others) if other.records == one.records and one.records
+    ]
     if not same:
         return found
     minima = np.stack([others[place].minima for place in same])
     filled = (minima != _EMPTY) | (one.minima != _EMPTY)
-    shared = ((minima == one.minima) & filled).sum(axis=(1, 2)) / np.maximum(filled.sum(axis=(1, 2)), 1)
+    shared = ((minima == one.minima) & filled).sum(axis=(1, 2)) / np.maximum(
+        filled.sum(axis=(1, 2)), 1
+    )
     shared[filled.any(axis=2).sum(axis=1) < FEWEST] = 0.0
     shared[[np.array_equal(others[place].whole, one.whole) for place in same]] = 1.0
     found[same] = shared
@@ -98,13 +116,19 @@ def _sampled(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], object]
     answers: dict[tuple[str, int], object] = {}
     for row in rows:
         repeat = row.get("repeat")
-        answers[str(row.get("benchmark_id")), repeat if isinstance(repeat, int) else 0] = row.get("prediction")
-    kept = sorted(answers, key=lambda key: (zlib.crc32(key[0].encode("utf-8", "replace")), key))[:MOST_RECORDS]
+        answers[str(row.get("benchmark_id")), repeat if isinstance(repeat, int) else 0] = row.get(
+            "prediction"
+        )
+    kept = sorted(answers, key=lambda key: (zlib.crc32(key[0].encode("utf-8", "replace")), key))[
+        :MOST_RECORDS
+    ]
     return {key: answers[key] for key in kept}
 
 
 def _words(answer: object, task: str) -> list[str]:
-    """Return what an answer says, in words: the values of memories, the order of a ranking, the text of a reply."""
+    """Return what an answer says, in words: the values of memories, the order of a ranking, the
+    text of a reply.
+    """
     if not isinstance(answer, dict):
         return []
     if task == "retrieval":
@@ -121,9 +145,14 @@ def _words(answer: object, task: str) -> list[str]:
 
 
 def _cut(text: str) -> list[str]:
-    """Return the words of a text without what can't be seen; runs of a script without spaces give character pairs."""
+    """Return the words of a text without what can't be seen.
+
+    Runs of a script without spaces give character pairs.
+    """
     if text.isascii():
-        return [word[:_LONGEST_WORD] for word in _ASCII_WORD.findall(text.lower())][:_WORDS_A_RECORD]
+        return [word[:_LONGEST_WORD] for word in _ASCII_WORD.findall(text.lower())][
+            :_WORDS_A_RECORD
+        ]
     visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
     words = _WORD.findall(fold(visible))
     return [piece for word in words for piece in _pieces(word)][:_WORDS_A_RECORD]

@@ -1,4 +1,6 @@
-"""The boards as files: CSV for spreadsheets, JSON for programs, both with nothing in them that could run."""
+"""The boards as files: CSV for spreadsheets, JSON for programs, both with nothing in them that
+could run.
+"""
 
 import csv
 import io
@@ -28,11 +30,15 @@ def write_downloads(renderer: Renderer) -> None:
         rows = list(_rows(board))
         renderer.put(f"data/{board.id}.csv", csv_of(rows))
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
-    renderer.put(INDEX, as_json({"boards": [_about(board) for board in content.boards], **_source(content)}))
+    renderer.put(
+        INDEX, as_json({"boards": [_about(board) for board in content.boards], **_source(content)})
+    )
 
 
 def as_json(value: Any) -> str:
-    """Return JSON that may also stand inside a page: no `<`, `>` or `&` in it, and no line separators."""
+    """Return JSON that may also stand inside a page: no `<`, `>` or `&` in it, and no line
+    separators.
+    """
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -40,11 +46,13 @@ def as_json(value: Any) -> str:
 
 
 def plain_cell(value: object) -> str:
-    """Return a cell of a CSV file; text that a spreadsheet would take for a formula begins with an apostrophe.
+    """Return a cell of a CSV file.
 
-    Spreadsheets look past white space, and take wide and small forms of the signs for the signs. A sign after `;`, a
-    tab or `|` begins a cell where a spreadsheet parts cells there, as many countries' do: quotes around the whole cell
-    help no more then.
+    Text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    Spreadsheets look past white space, and take wide and small forms of the signs for the signs. A
+    sign after `;`, a tab or `|` begins a cell where a spreadsheet parts cells there, as many
+    countries' do: quotes around the whole cell help no more then.
     """
     if value is None:
         return ""
@@ -92,10 +100,19 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
         yield _of_system(board, standing, "floor")
     for floor in board.floors:
         scores = {name: score.value for name, score in floor.scores.items()}
-        yield {"section": "floor", "name": floor.name, "judge": floor.judge, **_figures(board, scores)}
+        yield {
+            "section": "floor",
+            "name": floor.name,
+            "judge": floor.judge,
+            **_figures(board, scores),
+        }
     for reported in board.reported:
         scores = {name: {"value": place.value} for name, place in reported.scores.items()}
-        row = {"section": "reported by the paper", "name": reported.name, "judge": "the paper's own"}
+        row = {
+            "section": "reported by the paper",
+            "name": reported.name,
+            "judge": "the paper's own",
+        }
         yield {**row, **_figures(board, scores)}
 
 
@@ -138,4 +155,7 @@ def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str,
 
 
 def _source(content: Content) -> dict[str, Any]:
-    return {"reported": content.published.reports.source.model_dump(), "submissions": len(content.systems)}
+    return {
+        "reported": content.published.reports.source.model_dump(),
+        "submissions": len(content.systems),
+    }

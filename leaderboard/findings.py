@@ -18,7 +18,8 @@ class Finding:
     """One thing that is wrong, or that a maintainer should look at.
 
     Attributes:
-        severity: `serious` where the submission can't be taken, `warning` where a person must look, else `note`.
+        severity: `serious` where the submission can't be taken, `warning` where a person must look,
+            else `note`.
         code: What kind of thing it is.
         where: The file, the track or the field.
         what: What is wrong, in one line.
@@ -36,7 +37,8 @@ class Finding:
 class Findings:
     """Collects findings while the checks run; of many of one kind only the first are kept.
 
-    `checked` says in words what was checked, by the name of the check; `unchecked` what could not be, and why.
+    `checked` says in words what was checked, by the name of the check; `unchecked` what could not
+    be, and why.
     """
 
     kept: list[Finding] = field(default_factory=list)
@@ -75,7 +77,9 @@ class Findings:
             for (severity, code), count in self._counts.items()
             if count > MOST_OF_A_KIND
         ]
-        return tuple(sorted([*self.kept, *lost], key=lambda finding: SEVERITIES.index(finding.severity)))
+        return tuple(
+            sorted([*self.kept, *lost], key=lambda finding: SEVERITIES.index(finding.severity))
+        )
 
     def _add(self, finding: Finding) -> None:
         kind = finding.severity, finding.code

@@ -1,4 +1,5 @@
-"""Which submissions are one system over time: those that a maintainer joined, in the review of the later one.
+"""Which submissions are one system over time: those that a maintainer joined, in the review of the
+later one.
 
 A name and an organisation are free for all to take, and so is a folder; a review is not.
 """

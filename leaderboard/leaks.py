@@ -10,7 +10,9 @@ from typing import Any
 from alps.llm.secrets import redact, secret_in
 
 _HOMES = re.compile(r"(?<![\w.])(?:/home/|/Users/|/root/|[A-Za-z]:\\Users\\|~/)[^\s\"',;:)]+")
-_ABSOLUTE = re.compile(r"(?<![\w:/.@-])/(?:[\w.@+-]+/)+[\w.@+-]*|(?<!\w)[A-Za-z]:[\\/][\w.-]|\\\\[\w.-]+\\")
+_ABSOLUTE = re.compile(
+    r"(?<![\w:/.@-])/(?:[\w.@+-]+/)+[\w.@+-]*|(?<!\w)[A-Za-z]:[\\/][\w.-]|\\\\[\w.-]+\\"
+)
 _HOST = re.compile(
     r"https?://[^\s\"'<>]+|\blocalhost\b(?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?"
     r"|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:local|internal|lan|intranet|corp)\b",
@@ -24,7 +26,8 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
 
     Args:
         text: What is to be published.
-        hosts: Whether addresses of hosts are a leak there; in what people write for readers they are not.
+        hosts: Whether addresses of hosts are a leak there; in what people write for readers they
+            are not.
     """
     if redact(text) != text:
         return "a key, or something with the shape of one"
@@ -40,7 +43,8 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
 
 
 def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
-    """Say what an answer must not hold: less than a card, as dialogues may well be about paths and hosts.
+    """Say what an answer must not hold: less than a card, as dialogues may well be about paths and
+    hosts.
 
     Args:
         text: What is to be published.
@@ -52,11 +56,15 @@ def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
             return "something with the shape of a key"
     if name := secret_in(text, also=secret):
         return f"a key: the value of {name}"
-    return next((f"a folder of this machine ({own})" for own in _own_folders() if own in text), None)
+    return next(
+        (f"a folder of this machine ({own})" for own in _own_folders() if own in text), None
+    )
 
 
 def texts_of(value: Any, *, keys: bool = True) -> Iterator[tuple[str, str]]:
-    """Yield every text in plain JSON, those that are keys unless they are not asked for, with the path to it."""
+    """Yield every text in plain JSON, those that are keys unless they are not asked for, with the
+    path to it.
+    """
     waiting = [(value, "")]
     while waiting:
         node, path = waiting.pop()
@@ -76,6 +84,13 @@ def _own_name() -> str:
 
 
 def _own_folders() -> list[str]:
-    """Return the home and the present folder where they name somebody; a folder at the top of the disk does not."""
-    own = {os.path.expanduser("~"), os.environ.get("HOME", ""), str(Path.cwd())}  # "~" itself where there is no home
+    """Return the home and the present folder where they name somebody.
+
+    A folder at the top of the disk does not.
+    """
+    own = {
+        os.path.expanduser("~"),
+        os.environ.get("HOME", ""),
+        str(Path.cwd()),
+    }  # "~" itself where there is no home
     return sorted(folder for folder in own if folder.count(os.sep) > 1)

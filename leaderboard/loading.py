@@ -15,7 +15,15 @@ from alps.leaderboard.reading import LARGEST_FILE, open_plain
 from alps.leaderboard.recompute import judge_of
 from alps.leaderboard.reviewed import contradictions, same_judge
 from alps.leaderboard.samples import Track, known_track
-from alps.leaderboard.submission import CARD, NO_JUDGE, REFUTED, REVIEW, Entry, Submission, read_entry
+from alps.leaderboard.submission import (
+    CARD,
+    NO_JUDGE,
+    REFUTED,
+    REVIEW,
+    Entry,
+    Submission,
+    read_entry,
+)
 from alps.leaderboard.truth import SAMPLES
 
 
@@ -46,7 +54,9 @@ class System:
     def refuted(self) -> bool:
         """Whether a maintainer's second judgement contradicts a score that was submitted."""
         review = self.entry.review
-        return review is not None and (review.status == REFUTED or bool(contradictions(self.card, review)))
+        return review is not None and (
+            review.status == REFUTED or bool(contradictions(self.card, review))
+        )
 
     @property
     def status(self) -> str:
@@ -54,7 +64,10 @@ class System:
         return REFUTED if self.refuted else self.entry.status
 
     def again(self, track: str, metric: str) -> Place | None:
-        """Return the place of a maintainer's score under the same judge; it stands for the submitted one."""
+        """Return the place of a maintainer's score under the same judge.
+
+        It stands for the submitted one.
+        """
         if not same_judge(self.card, self.entry.review, track, metric):
             return None
         found = self.review["tracks"][track]["scores"][metric]
@@ -72,8 +85,8 @@ class System:
     def recomputed(self, track: str, metric: str) -> bool:
         """Tell whether a score came out again when the submission was verified.
 
-        It did where the records are the package's own, if its verdicts are there or none is needed, and else where a
-        maintainer's review says so.
+        It did where the records are the package's own, if its verdicts are there or none is needed,
+        and else where a maintainer's review says so.
         """
         card = self.card.tracks[track]
         run, review = self.card.runs[card.run], self.entry.review
@@ -85,17 +98,24 @@ class System:
         return decided or isinstance(judge_of(card, run), LexicalJudge)
 
     def sessions(self, track: str) -> dict[str, str]:
-        """Return the session of every record of a track; nothing where the data are not the package's own."""
+        """Return the session of every record of a track.
+
+        Nothing where the data are not the package's own.
+        """
         own = self._own(track)
         return own.sessions if own is not None else {}
 
     def _own(self, track: str) -> Track | None:
         """Return the package's own track where the data are its, with pools as this run drew them."""
         card = self.card.tracks[track]
-        return known_track(track, card.data_sha256, self.card.runs[card.run].settings.get("seed", 0))
+        return known_track(
+            track, card.data_sha256, self.card.runs[card.run].settings.get("seed", 0)
+        )
 
     def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a file of a track, one line in memory at a time; none where there is no such file.
+        """Yield the rows of a file of a track, one line in memory at a time.
+
+        None where there is no such file.
 
         Raises:
             DataError: If the file or a row can't be read; names the line.
@@ -112,9 +132,13 @@ class System:
                 try:
                     row = from_json(line, allow_inf_nan=False)
                 except ValueError as error:
-                    raise DataError("not JSON; alps verify tells more", path=path, line=number) from error
+                    raise DataError(
+                        "not JSON; alps verify tells more", path=path, line=number
+                    ) from error
                 if not isinstance(row, dict) or not isinstance(row.get("benchmark_id"), str):
-                    raise DataError("no row with a benchmark_id; alps verify tells more", path=path, line=number)
+                    raise DataError(
+                        "no row with a benchmark_id; alps verify tells more", path=path, line=number
+                    )
                 yield row
 
 
@@ -126,12 +150,18 @@ def load(submissions: Path) -> list[System]:
         DataError: If one can't be read, or its folder has another name than its slug.
     """
     if not submissions.is_dir():
-        raise UsageError(f"{submissions}: no such folder; submissions= takes the folder that holds them")
+        raise UsageError(
+            f"{submissions}: no such folder; submissions= takes the folder that holds them"
+        )
     found = []
     for folder in sorted(path for path in submissions.iterdir() if (path / CARD).is_file()):
         entry = read_entry(folder)
         if entry.card.slug != folder.name:
-            raise DataError(f"is '{entry.card.slug}' in a folder called otherwise", path=folder / CARD, field="slug")
+            raise DataError(
+                f"is '{entry.card.slug}' in a folder called otherwise",
+                path=folder / CARD,
+                field="slug",
+            )
         found.append(System(entry, _place(folder, CARD), _place(folder, REVIEW)))
     return found
 

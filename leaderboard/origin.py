@@ -1,7 +1,9 @@
-"""Numbers that say where they come from: every figure on a page points into the file that it was read from.
+"""Numbers that say where they come from: every figure on a page points into the file that it was
+read from.
 
-`<data value="…" data-from="FILE#POINTER">` is a number as it stands in a file, by a JSON pointer (RFC 6901);
-`<data value="…" data-computed="NAME" data-args="…">` is one that a function here made of several.
+`<data value="…" data-from="FILE#POINTER">` is a number as it stands in a file, by a JSON pointer
+(RFC 6901); `<data value="…" data-computed="NAME" data-args="…">` is one that a function here made
+of several.
 """
 
 import json
@@ -20,7 +22,9 @@ NOTHING = Markup('<span class="nothing">–</span>')
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in a file of the leaderboard: the file as pages name it, a JSON pointer, and what stands there."""
+    """A value in a file of the leaderboard: the file as pages name it, a JSON pointer, and what
+    stands there.
+    """
 
     file: str
     pointer: str
@@ -57,8 +61,13 @@ def figure(place: Place, said: Callable[[Any], str] = number) -> Markup:
     value = place.value
     if value is None:
         return NOTHING
-    if type(value) not in (int, float):  # a site has hundreds of thousands of numbers, and nothing of them to escape
-        return Markup('<data value="{}" data-from="{}">{}</data>').format(json.dumps(value), place.origin, said(value))
+    if type(value) not in (
+        int,
+        float,
+    ):  # a site has hundreds of thousands of numbers, and nothing of them to escape
+        return Markup('<data value="{}" data-from="{}">{}</data>').format(
+            json.dumps(value), place.origin, said(value)
+        )
     origin = place.origin
     if any(character in origin for character in _STEERING):
         origin = escape(origin)

@@ -1,7 +1,9 @@
-"""Pack finished runs as one submission: the card, and the rows of every track without what nobody else needs.
+"""Pack finished runs as one submission: the card, and the rows of every track without what nobody
+else needs.
 
-The same runs, words and date give the same bytes. What is packed is verified before it is written anywhere: what
-`alps verify` would refuse is refused here, and so are keys, absolute paths and addresses of hosts, which it would flag.
+The same runs, words and date give the same bytes. What is packed is verified before it is written
+anywhere: what `alps verify` would refuse is refused here, and so are keys, absolute paths and
+addresses of hosts, which it would flag.
 """
 
 import re
@@ -38,7 +40,16 @@ _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _SCORE_PARTS = ("benchmark_id", "track", "repeat", "outcome", "stage", "scores", "counts")
 _MACHINE = ("notes", "error")
 """Fields that our own code writes; all others of a prediction are the system's words."""
-_STALE = ("score", "row_score", "missing_ids", "extra_ids", "duplicate_ids", "row", "verdict", "unscorable")
+_STALE = (
+    "score",
+    "row_score",
+    "missing_ids",
+    "extra_ids",
+    "duplicate_ids",
+    "row",
+    "verdict",
+    "unscorable",
+)
 
 
 @dataclass(frozen=True)
@@ -74,15 +85,18 @@ def pack(
     Args:
         runs: Run folders of one system.
         details: What the submitter says.
-        out: The folder to write, whose name becomes the slug; None for one named after the name and the date.
+        out: The folder to write, whose name becomes the slug; None for one named after the name and
+            the date.
         calls: Whether raw texts, errors and the calls go with it.
-        verdicts: Whether the verdicts go with it; without them nobody can recompute what a judge decided.
+        verdicts: Whether the verdicts go with it; without them nobody can recompute what a judge
+            decided.
         data: Where the data of all runs lie now; None for where they were, unless that is the hub.
         show: Is told what will be published, before it is.
         write: Whether it is written at all.
 
     Raises:
-        UsageError: If the runs are not finished, not of one system, share a track, or hold what must not be published.
+        UsageError: If the runs are not finished, not of one system, share a track, or hold what
+            must not be published.
         RunFolderError: If the files of a run can't be read, or have changed since its summary.
     """
     opened = [_finished(folder) for folder in runs]
@@ -105,7 +119,10 @@ def pack(
         write_card(folder / CARD, card)
         _check_card(card)
         found = _verified(folder, opened, data)
-        listed = sorted((path.relative_to(folder).as_posix(), path.stat().st_size) for path in folder.rglob("*.json*"))
+        listed = sorted(
+            (path.relative_to(folder).as_posix(), path.stat().st_size)
+            for path in folder.rglob("*.json*")
+        )
         packed = Packed(target, card, tuple(listed), found)
         if show is not None:
             show(packed)
@@ -123,7 +140,9 @@ def slug_of(name: str, day: str) -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")
     if not slug:
-        raise UsageError(f"name={shown(name)}: has no Latin letter or digit to name a folder by; give out=FOLDER")
+        raise UsageError(
+            f"name={shown(name)}: has no Latin letter or digit to name a folder by; give out=FOLDER"
+        )
     return f"{slug}-{day}"
 
 
@@ -133,13 +152,21 @@ def _finished(folder: Path) -> Run:
     if run.summary is None:
         raise UsageError(f"{folder}: not finished; the same alps run again finishes it")
     if settings.get("limit") is not None:
-        raise UsageError(f"{folder}: limit={settings['limit']}: only a part of the split; run it without limit=")
+        raise UsageError(
+            f"{folder}: limit={settings['limit']}: only a part of the split; run it without limit="
+        )
     if "wording" in run.manifest["judge"]:
         raise UsageError(f"{folder}: judged by rubrics in other words; submit the run with our own")
-    if unknown := [task for task in str(settings.get("task")).split(",") if task not in (*TASKS, "all")]:
-        raise UsageError(f"{folder}: task={unknown[0]} has no board; submit runs of {', '.join(TASKS)}")
+    if unknown := [
+        task for task in str(settings.get("task")).split(",") if task not in (*TASKS, "all")
+    ]:
+        raise UsageError(
+            f"{folder}: task={unknown[0]} has no board; submit runs of {', '.join(TASKS)}"
+        )
     if lost := [name for name in run.tracks if name not in run.summary["tracks"]]:
-        raise UsageError(f"{folder}: its summary lacks {lost[0]}; the same alps run again finishes it")
+        raise UsageError(
+            f"{folder}: its summary lacks {lost[0]}; the same alps run again finishes it"
+        )
     return run
 
 
@@ -151,14 +178,20 @@ def _check_together(runs: Sequence[Run]) -> None:
         for part, value in system_of(run).items():
             if value != first[part]:
                 both = f"{runs[0].folder} and {run.folder}"
-                raise UsageError(f"{both}: not of one system (its {part} differs); submit them one by one")
+                raise UsageError(
+                    f"{both}: not of one system (its {part} differs); submit them one by one"
+                )
         for name in run.tracks:
             if name in seen:
-                raise UsageError(f"{seen[name].folder} and {run.folder}: both have {name}; leave one of them out")
+                raise UsageError(
+                    f"{seen[name].folder} and {run.folder}: both have {name}; leave one of them out"
+                )
             seen[name] = run
 
 
-def _write_track(folder: Path, run: Run, name: str, *, calls: bool, verdicts: bool) -> dict[str, Any]:
+def _write_track(
+    folder: Path, run: Run, name: str, *, calls: bool, verdicts: bool
+) -> dict[str, Any]:
     """Write the files of one track; return their cards by their stage."""
     folder.mkdir(parents=True)
     cards: dict[str, Any] = {}
@@ -173,9 +206,15 @@ def _write_track(folder: Path, run: Run, name: str, *, calls: bool, verdicts: bo
         cards[stage] = _write(folder / f"{stage}.jsonl", stripped)
     if calls:
         known = tuple(CallRow.model_fields)
-        rows = [row for _, _, row in scan(run.folder / "calls.jsonl") if row is not None and row.get("about") in ids]
+        rows = [
+            row
+            for _, _, row in scan(run.folder / "calls.jsonl")
+            if row is not None and row.get("about") in ids
+        ]
         if rows:
-            cards["calls"] = _write(folder / "calls.jsonl", [{part: row.get(part) for part in known} for row in rows])
+            cards["calls"] = _write(
+                folder / "calls.jsonl", [{part: row.get(part) for part in known} for row in rows]
+            )
     return cards
 
 
@@ -184,7 +223,9 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         path.write_bytes(b"".join(dump(dict(row)) for row in rows))
         return file_card(path).model_dump()
     except ValueError as error:
-        raise RunFolderError(f"{path.parent.name}/{path.name}: {error}; such a number can't be published") from error
+        raise RunFolderError(
+            f"{path.parent.name}/{path.name}: {error}; such a number can't be published"
+        ) from error
 
 
 def _stripped(stage: str, row: Mapping[str, Any], *, calls: bool) -> dict[str, Any]:
@@ -194,7 +235,10 @@ def _stripped(stage: str, row: Mapping[str, Any], *, calls: bool) -> dict[str, A
     if calls:
         return dict(row)
     kept = dict(row)
-    for part in (kept, *(kept[name] for name in ("support", "used") if isinstance(kept.get(name), dict))):
+    for part in (
+        kept,
+        *(kept[name] for name in ("support", "used") if isinstance(kept.get(name), dict)),
+    ):
         part.update({"error": None} if "error" in part else {})
         if "raw" in part:
             part["raw"] = [] if isinstance(part["raw"], list) else None
@@ -210,7 +254,9 @@ def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None
         if leak := leak_in_answer(theirs, secret=passed) or (leak_in(ours) if ours else None):
             record = shown(str(row.get("benchmark_id")), 40)
             other = ", or unset the variable if it is no key" if ": the value of" in leak else ""
-            raise UsageError(f"{where}, {record}: holds {leak}; take it out before it is published{other}")
+            raise UsageError(
+                f"{where}, {record}: holds {leak}; take it out before it is published{other}"
+            )
 
 
 def _check_card(card: Submission) -> None:
@@ -218,7 +264,11 @@ def _check_card(card: Submission) -> None:
         if path in WORDS_OF_PEOPLE:
             mend = f"take it out of {path}="
         else:
-            mend = "run it with the key in the environment" if "key" in leak else "run it by a relative name"
+            mend = (
+                "run it with the key in the environment"
+                if "key" in leak
+                else "run it by a relative name"
+            )
         raise UsageError(f"{path}: holds {leak}, which must not be published; {mend}")
 
 
@@ -227,7 +277,8 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
 
     Raises:
         UsageError: If it would be refused.
-        RunFolderError: If its scores do not follow from its rows: a journal has changed since the summary.
+        RunFolderError: If its scores do not follow from its rows: a journal has changed since the
+            summary.
     """
     given = [str(run.manifest["settings"].get("data", SAMPLES)) for run in runs]
     places = [data or (None if is_hub(place) else place) for place in given]
@@ -237,7 +288,9 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
             said = f"{finding.where}: {finding.what}"
             if finding.code in _STALE:
                 mend = "the files have changed since the summary; the same alps run again mends it"
-                raise RunFolderError(f"{', '.join(str(run.folder) for run in runs)}: {said}; {mend}")
+                raise RunFolderError(
+                    f"{', '.join(str(run.folder) for run in runs)}: {said}; {mend}"
+                )
             raise UsageError(f"{said}; {finding.mend}")
     return found
 
@@ -255,11 +308,17 @@ def _check_target(target: Path, slug: str) -> None:
     except DataError as error:
         raise UsageError(f"{target}: there is something else; choose another out=") from error
     if there != slug or (target / REVIEW).exists():
-        raise UsageError(f"{target}: another submission, or one that was reviewed; choose another out=")
+        raise UsageError(
+            f"{target}: another submission, or one that was reviewed; choose another out="
+        )
     findings = Findings()
     check_folder(target, findings)
-    if strange := next((finding for finding in findings.kept if finding.severity == "serious"), None):
-        raise UsageError(f"{target}: {strange.where}: {strange.what}; move it, or choose another out=")
+    if strange := next(
+        (finding for finding in findings.kept if finding.severity == "serious"), None
+    ):
+        raise UsageError(
+            f"{target}: {strange.where}: {strange.what}; move it, or choose another out="
+        )
 
 
 def _put(folder: Path, target: Path) -> None:

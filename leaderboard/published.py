@@ -1,4 +1,6 @@
-"""What the AlpsBench paper reports, as facts with their source: shown beside our boards, never ranked with them."""
+"""What the AlpsBench paper reports, as facts with their source: shown beside our boards, never
+ranked with them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +55,9 @@ class ReportedTable(_Part):
     def _rectangular(self) -> "ReportedTable":
         for row in self.rows:
             if len(row.values) != len(self.columns):
-                raise ValueError(f"{self.id}, {row.name}: {len(row.values)} values, {len(self.columns)} columns")
+                raise ValueError(
+                    f"{self.id}, {row.name}: {len(row.values)} values, {len(self.columns)} columns"
+                )
         return self
 
 
@@ -84,7 +88,11 @@ class Published:
     def on(self, track: str) -> Iterator[Reported]:
         """Yield the systems that are reported on `track`, in the order of the tables."""
         for at, table in enumerate(self.reports.tables):
-            wanted = [(n, column.metric) for n, column in enumerate(table.columns) if column.track == track]
+            wanted = [
+                (n, column.metric)
+                for n, column in enumerate(table.columns)
+                if column.track == track
+            ]
             for place, row in enumerate(table.rows):
                 values = self.root["tables"][at]["rows"][place]["values"]
                 scores = {metric: values[n] for n, metric in wanted if row.values[n] is not None}

@@ -1,4 +1,6 @@
-"""Files of strangers: opened without following a link or waiting on a pipe, and never read beyond their limits."""
+"""Files of strangers: opened without following a link or waiting on a pipe, and never read beyond
+their limits.
+"""
 
 import os
 import stat
@@ -38,7 +40,9 @@ def faults_of(error: ValidationError) -> list[tuple[str, str]]:
     """Return the fields that don't fit, each with what is wrong; safe to print."""
     found = []
     for fault in error.errors(include_url=False):
-        field = ".".join(shown(str(part), 40) for part in fault["loc"] if part != "[key]") or "the file"
+        field = (
+            ".".join(shown(str(part), 40) for part in fault["loc"] if part != "[key]") or "the file"
+        )
         message = fault["msg"].removeprefix("Value error, ").replace("\n", " ")
         if fault["type"] == "extra_forbidden":
             message = "no such field"
@@ -53,9 +57,13 @@ def open_plain(path: Path, most: int) -> BinaryIO:
         ValueError: If there is none, it is a link, a pipe or something else, or it is too large.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        )
     except OSError as error:
-        raise ValueError("a link" if path.is_symlink() else error.strerror or "can't be opened") from error
+        raise ValueError(
+            "a link" if path.is_symlink() else error.strerror or "can't be opened"
+        ) from error
     found = os.fstat(handle)
     fault = "" if stat.S_ISREG(found.st_mode) else "not a plain file"
     if not fault and found.st_size > most:
@@ -80,7 +88,8 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a JSON Lines file, one line in memory at a time.
 
     Raises:
-        DataError: If the file can't be read, or a line is too long, torn, or no JSON object; names the line.
+        DataError: If the file can't be read, or a line is too long, torn, or no JSON object; names
+            the line.
     """
     try:
         for number, row, fault in scan_rows(path):
@@ -92,7 +101,9 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def scan_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
-    """Yield `(line, row, fault)` of every line; the row is None where it can't be read, and `fault` says why.
+    """Yield `(line, row, fault)` of every line.
+
+    The row is None where it can't be read, and `fault` says why.
 
     Nothing is yielded after a line that is too long: its end is never looked for.
 
@@ -113,7 +124,11 @@ def scan_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | None, str]]:
 
 def _row(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
-        most = f"longer than {LONGEST_LINE:,} bytes" if len(line) > LONGEST_LINE else "torn: no end of line"
+        most = (
+            f"longer than {LONGEST_LINE:,} bytes"
+            if len(line) > LONGEST_LINE
+            else "torn: no end of line"
+        )
         raise ValueError(most)
     row = parse(line)
     if not isinstance(row, dict):

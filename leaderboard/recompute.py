@@ -1,8 +1,10 @@
-"""Scores again from predictions and verdicts, by the code that scored them first; no judge is asked.
+"""Scores again from predictions and verdicts, by the code that scored them first.
 
-What the embedded lexical judge says costs nothing, so the verdicts of anything called lexical are made anew, whatever
-else its fingerprint claims. Those of any other judge are taken as they stand in the submission, with the capabilities
-that its fingerprint gives it.
+No judge is asked.
+
+What the embedded lexical judge says costs nothing, so the verdicts of anything called lexical are
+made anew, whatever else its fingerprint claims. Those of any other judge are taken as they stand in
+the submission, with the capabilities that its fingerprint gives it.
 """
 
 import hashlib
@@ -69,7 +71,8 @@ class Recomputed:
 
 
 class ReplayedJudge(Embedded):
-    """Stands for the judge of a submission: it has its name, its fingerprint and its capabilities, and says nothing.
+    """Stands for the judge of a submission: it has its name, its fingerprint and its capabilities,
+    and says nothing.
 
     Args:
         name: What it is called in the submission.
@@ -87,37 +90,50 @@ class ReplayedJudge(Embedded):
         self.supports = self.comparable
         self.rates = True
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
         """Fail: what this judge said stands in the submission, or nowhere."""
         return Judgement("empty", error="no verdict in the submission")
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
-        """Return the fingerprint with those of its rubrics that are asked for; embedded judges read none."""
+        """Return the fingerprint with those of its rubrics that are asked for.
+
+        Embedded judges read none.
+        """
         if not self._rubrics:
             return self.fingerprint
         asked = {prompt.id for prompt in rubrics}
-        return {**self.fingerprint, "rubrics": {name: said for name, said in self._rubrics.items() if name in asked}}
+        return {
+            **self.fingerprint,
+            "rubrics": {name: said for name, said in self._rubrics.items() if name in asked},
+        }
 
 
 def judge_of(track: Track, run: RunCard) -> Judge:
-    """Return the judge to score a track with: the lexical one itself wherever it is named, else one that replays.
+    """Return the judge to score a track with: the lexical one itself wherever it is named, else one
+    that replays.
 
-    Its name alone decides. A fingerprint that adds or changes a part is another one than its own, and `check_identity`
-    refuses it; its verdicts were once believed for an extra `rubrics: {}`.
+    Its name alone decides. A fingerprint that adds or changes a part is another one than its own,
+    and `check_identity` refuses it; its verdicts were once believed for an extra `rubrics: {}`.
     """
     names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
     return LexicalJudge() if any(map(is_lexical, names)) else ReplayedJudge(track.judge, run.judge)
 
 
 def is_lexical(name: object) -> bool:
-    """Tell whether a judge goes by the name of the embedded one, in whatever case, with whatever else around it."""
+    """Tell whether a judge goes by the name of the embedded one, in whatever case, with whatever
+    else around it.
+    """
     if not isinstance(name, str) or name.startswith(RECORDED):
         return False
     return LexicalJudge.name in re.sub(r"[^a-z]", "", fold_loosely(name))
 
 
 def fingerprints(judge: Judge, task: Task) -> set[str]:
-    """Return the ids that verdicts of `judge` on `task` may carry: under all of its rubrics, or under one of them."""
+    """Return the ids that verdicts of `judge` on `task` may carry: under all of its rubrics, or
+    under one of them.
+    """
     sets: list[Sequence[Prompt]] = [task.rubrics, *((rubric,) for rubric in task.rubrics)]
     return {fingerprint_id(judge.fingerprint_for(rubrics)) for rubrics in sets}
 
@@ -138,7 +154,8 @@ def recompute(
         track: Its card.
         run: The card of its run, for the seed of the intervals and how the judge was asked.
         predictions: Rows that were checked.
-        verdicts: Rows that were checked; None where there are none, which only the lexical judge can do without.
+        verdicts: Rows that were checked; None where there are none, which only the lexical judge
+            can do without.
         seconds: How long it may take; what is left then is not scored.
     """
     judge = judge_of(track, run)
@@ -161,17 +178,25 @@ def recompute(
     summary = summarise_track(plan, plan_of)
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
     return Recomputed(
-        summary, scores.by_key(), anew, _corrected(truth, track, predictions, scores), tuple(broken), clock.struck
+        summary,
+        scores.by_key(),
+        anew,
+        _corrected(truth, track, predictions, scores),
+        tuple(broken),
+        clock.struck,
     )
 
 
 def _floors(task: Task, judge: Judge) -> Mapping[str, EmbeddedSystem]:
-    """Return the floors that stand with a track: none under an LLM, whose verdicts on them are not in a submission."""
+    """Return the floors that stand with a track: none under an LLM, whose verdicts on them are not
+    in a submission.
+    """
     return {} if judge.comparable else floor_systems(task)
 
 
 def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
-    """Return verdicts that decide nothing, for a track whose own are lacking: what needs none is scored all the same.
+    """Return verdicts that decide nothing, for a track whose own are lacking: what needs none is
+    scored all the same.
 
     Where the scores say that a judgement failed, it failed here, too.
     """
@@ -197,7 +222,11 @@ def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
             board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
         else:
             board.add_unscored()
-    unrated = sum(not row["scores"] for row in scores.values() if row.get("counts")) if task.only_rated else 0
+    unrated = (
+        sum(not row["scores"] for row in scores.values() if row.get("counts"))
+        if task.only_rated
+        else 0
+    )
     means = {metric.name: board.estimate(metric) for metric in task.metrics}
     return {
         "n": board.scored + board.unscored,
@@ -222,22 +251,33 @@ class _Recorded:
     async def predict(self, sample: Any) -> Prediction:
         """Return the submitted answer to `sample`."""
         row = self._predictions.get((sample.benchmark_id, self._repeat))
-        return await self._unheard.predict(sample) if row is None else Prediction.model_validate(row)
+        return (
+            await self._unheard.predict(sample) if row is None else Prediction.model_validate(row)
+        )
 
 
 def _replaying(task: Task, judge: Judge, verdicts: Rows | None) -> Task:
-    """Let the verdicts of `judge` be those of the submission; the judges of floors are asked as ever."""
+    """Let the verdicts of `judge` be those of the submission.
+
+    The judges of floors are asked as ever.
+    """
     if isinstance(judge, LexicalJudge):
         return task
     said = verdicts or {}
 
-    async def replay(sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions) -> dict[str, Any]:
+    async def replay(
+        sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions
+    ) -> dict[str, Any]:
         if asked is not judge:
             return await task.judge(sample, prediction, asked, options)
         row = said.get((sample.benchmark_id, prediction.repeat))
         if row is None:
             return {"outcome": "empty", "judge": "", "error": None}
-        return {name: value for name, value in row.items() if name not in ("benchmark_id", "track", "repeat")}
+        return {
+            name: value
+            for name, value in row.items()
+            if name not in ("benchmark_id", "track", "repeat")
+        }
 
     return replace(task, judge=replay)
 
@@ -255,12 +295,15 @@ class _Clock:
 
 
 def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
-    """Let a record that can't be scored be named, whatever is wrong with it, and go on with the next.
+    """Let a record that can't be scored be named, whatever is wrong with it, and go on with the
+    next.
 
     Once the time is up, what is left is passed over.
     """
 
-    async def judge(sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions) -> dict[str, Any]:
+    async def judge(
+        sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions
+    ) -> dict[str, Any]:
         if clock.is_up():
             return {"outcome": "empty", "judge": "", "error": None}
         return await task.judge(sample, prediction, asked, options)
@@ -270,7 +313,9 @@ def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
             return Scored({})
         try:
             return task.score(sample, prediction, verdict, by)
-        except Exception as error:  # a stranger's verdict can be wrong in more ways than can be foreseen
+        except (
+            Exception
+        ) as error:  # a stranger's verdict can be wrong in more ways than can be foreseen
             broken.append((sample.benchmark_id, f"{type(error).__name__}: {error}"))
             return Scored({})
 
@@ -278,7 +323,9 @@ def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
 
 
 class _Memory(Journal):
-    """A journal that is not kept: nothing here has to survive a crash, and writing to disk takes most of the time."""
+    """A journal that is not kept: nothing here has to survive a crash, and writing to disk takes
+    most of the time.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, Any]] = {}
@@ -307,9 +354,16 @@ class _Memory(Journal):
         return {(row["benchmark_id"], row.get("repeat", 0)): row for row in self._rows.values()}
 
 
-def _corrected(truth: Truth, track: Track, predictions: Rows, scores: _Memory) -> dict[str, Mapping[str, Any]]:
+def _corrected(
+    truth: Truth, track: Track, predictions: Rows, scores: _Memory
+) -> dict[str, Mapping[str, Any]]:
     """Correct the scores again by those calibrations of the card that are known here."""
-    wanted = {sha for score in track.scores.values() if score.corrected for sha in score.corrected.calibration.values()}
+    wanted = {
+        sha
+        for score in track.scores.values()
+        if score.corrected
+        for sha in score.corrected.calibration.values()
+    }
     if not wanted:
         return {}
     by_rubric: dict[str, list[Calibration]] = {}
@@ -322,5 +376,9 @@ def _corrected(truth: Truth, track: Track, predictions: Rows, scores: _Memory) -
     with TemporaryDirectory(prefix="alps-verify-") as scratch:
         folder = Path(scratch)
         for name, rows in (("predictions", predictions), ("scores", scores.by_key())):
-            (folder / f"{name}.jsonl").write_bytes(b"".join(dump(dict(row)) for row in rows.values()))
-        return dict(corrected_scores(folder, truth.data, Chosen(by_rubric)).get(truth.task.track, {}))
+            (folder / f"{name}.jsonl").write_bytes(
+                b"".join(dump(dict(row)) for row in rows.values())
+            )
+        return dict(
+            corrected_scores(folder, truth.data, Chosen(by_rubric)).get(truth.task.track, {})
+        )

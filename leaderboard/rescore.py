@@ -1,7 +1,8 @@
-"""A maintainer judges the predictions of a submission again, with a judge and gold of their own, and writes it down.
+"""A maintainer judges the predictions of a submission again, with a judge and gold of their own,
+and writes it down.
 
-The predictions become a run folder of their own, so everything that a run does holds here, too: verdicts are on disk
-before the next question, the same command resumes, budgets stop it.
+The predictions become a run folder of their own, so everything that a run does holds here, too:
+verdicts are on disk before the next question, the same command resumes, budgets stop it.
 """
 
 import hashlib
@@ -20,7 +21,15 @@ from alps.leaderboard.pack import today
 from alps.leaderboard.reading import faults_of
 from alps.leaderboard.reviewed import Contradiction, contradictions
 from alps.leaderboard.settings import RescoreSettings
-from alps.leaderboard.submission import REFUTED, REVIEW, Entry, Review, Submission, read_entry, write_card
+from alps.leaderboard.submission import (
+    REFUTED,
+    REVIEW,
+    Entry,
+    Review,
+    Submission,
+    read_entry,
+    write_card,
+)
 from alps.leaderboard.truth import SAMPLES, data_for
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
@@ -31,13 +40,28 @@ from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
 _PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason")
-_CHOICES = ("task", "distractors", "ability", "condition", "window", "prompt", "seed", "repeats", "scoring", "extras")
-"""Settings of a run that say which records it is about, how often each is answered, and how it is scored."""
+_CHOICES = (
+    "task",
+    "distractors",
+    "ability",
+    "condition",
+    "window",
+    "prompt",
+    "seed",
+    "repeats",
+    "scoring",
+    "extras",
+)
+"""Settings of a run that say which records it is about, how often each is answered, and how it is
+scored.
+"""
 
 
 @dataclass(frozen=True)
 class Rescored:
-    """What came of judging again: the review, where it lies, the runs that it stands on, and what it refutes."""
+    """What came of judging again: the review, where it lies, the runs that it stands on, and what
+    it refutes.
+    """
 
     review: Review
     path: Path
@@ -64,13 +88,15 @@ def rescore(
 ) -> Rescored | None:
     """Judge the predictions of the submission in `folder` again, and write `review.json` into it.
 
-    A score that is not found again under the submission's own judge makes the review a refutation. Before an LLM is
-    asked, what that takes is told, and one of the caps `max_cost` and `max_total_tokens` has to be given.
+    A score that is not found again under the submission's own judge makes the review a refutation.
+    Before an LLM is asked, what that takes is told, and one of the caps `max_cost` and
+    `max_total_tokens` has to be given.
 
     Args:
         folder: The submission.
         settings: The judge, the data with their gold, and what to note.
-        given: The names of the settings that were typed; the others stay as the submitter's run had them.
+        given: The names of the settings that were typed; the others stay as the submitter's run had
+            them.
         tell: Is told what is going to be asked, by run, before anything is.
 
     Returns:
@@ -85,7 +111,9 @@ def rescore(
     with TemporaryDirectory(prefix="alps-rescore-") as scratch:
         if _asks(settings):
             runs = _runs(entry, settings, given, Path(scratch) / "work")
-            begun = ((source, {**judging, "out": str(work / out.name)}) for source, judging, out in runs)
+            begun = (
+                (source, {**judging, "out": str(work / out.name)}) for source, judging, out in runs
+            )
             stages = [dry_score(source, told) for source, told in begun]
             calls = [stage for of_run in stages for stage in of_run if stage.name == "judge"]
             tell(calls)
@@ -94,11 +122,15 @@ def rescore(
         return None
     finished: list[Finished] = []
     for source, judging, out in _runs(entry, settings, given, work):
-        finished.append(score_again(source, {**judging, **_left(settings, finished), "out": str(out)}))
+        finished.append(
+            score_again(source, {**judging, **_left(settings, finished), "out": str(out)})
+        )
     review = _review(entry.card, settings, finished, _recomputed(folder, settings))
     if entry.review is not None and entry.review.continues is not None:
         review = review.model_copy(update={"continues": entry.review.continues})
-    done = Rescored(review, folder / REVIEW, tuple(finished), tuple(contradictions(entry.card, review)))
+    done = Rescored(
+        review, folder / REVIEW, tuple(finished), tuple(contradictions(entry.card, review))
+    )
     if done.refuted:
         done = replace(done, review=review.model_copy(update={"status": REFUTED}))
     if not done.budget_spent and not done.too_many_unscored:
@@ -110,15 +142,21 @@ def _check_in_order(folder: Path) -> None:
     found = verify(folder, Options(reviewed=True))
     of_itself = (finding for finding in found.findings if finding.code != "refuted")
     if serious := next((finding for finding in of_itself if finding.severity == "serious"), None):
-        raise DataError(f"{serious.what}; alps verify says it all", path=folder, field=serious.where)
+        raise DataError(
+            f"{serious.what}; alps verify says it all", path=folder, field=serious.where
+        )
 
 
 def _runs(
     entry: Entry, settings: RescoreSettings, given: Sequence[str], work: Path
 ) -> list[tuple[Path, dict[str, Any], Path]]:
-    """Write the submission's runs below `work`; return each with the settings of its judge and where it is judged."""
+    """Write the submission's runs below `work`.
+
+    Return each with the settings of its judge and where it is judged.
+    """
     asked = [name for name in given if name in JudgeSettings.model_fields and name != "out"]
-    # What is judged again are a stranger's answers; of baselines the boards have figures of their own.
+    # What is judged again are a stranger's answers; of baselines the boards have figures of their
+    # own.
     judging = {"baseline_records": 0, **{name: getattr(settings, name) for name in asked}}
     runs = []
     for place in range(len(entry.card.runs)):
@@ -133,7 +171,8 @@ def _asks(settings: RescoreSettings) -> bool:
 
 
 def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
-    """Refuse to ask a judge that nothing stops: a stranger decides how many and how long the answers are.
+    """Refuse to ask a judge that nothing stops: a stranger decides how many and how long the
+    answers are.
 
     Raises:
         UsageError: If it would be asked, and no cap was given.
@@ -143,7 +182,9 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
     if calls := sum(stage.calls for stage in stages):
         most = "" if all(stage.exact for stage in stages) else "up to "
         what = f"judge={settings.judge}: {most}{calls:,} calls, at least {sum(s.least_tokens for s in stages):,} tokens"
-        raise UsageError(f"{what}; max_cost= or max_total_tokens= lets it be asked, and stops it there")
+        raise UsageError(
+            f"{what}; max_cost= or max_total_tokens= lets it be asked, and stops it there"
+        )
 
 
 def _left(settings: RescoreSettings, finished: Sequence[Finished]) -> dict[str, Any]:
@@ -167,7 +208,9 @@ def _as_run(entry: Entry, place: int, settings: RescoreSettings, folder: Path) -
     tracks = [name for name, track in entry.card.tracks.items() if track.run == place]
     data = data_for(run, settings.data)
     if data is None:
-        raise UsageError(f"data=: {run.data.name} is not here; give the folder of the data with their gold")
+        raise UsageError(
+            f"data=: {run.data.name} is not here; give the folder of the data with their gold"
+        )
     kept = {name: run.settings[name] for name in _CHOICES if name in run.settings}
     split = settings.split or (run.data.split if data != SAMPLES else None)
     values = {**kept, "model": run.settings.get("model") or "rules", "data": data, "split": split}
@@ -189,18 +232,27 @@ def _check_ids(entry: Entry, name: str, known: set[str], data: str) -> None:
     submitted = {row["benchmark_id"] for row in entry.rows(name, "predictions")}
     if submitted != known:
         lacking, extra = len(known - submitted), len(submitted - known)
-        what = f"{lacking:,} of its records are missing in {name}, {extra:,} of {name}'s are not in it"
+        what = (
+            f"{lacking:,} of its records are missing in {name}, {extra:,} of {name}'s are not in it"
+        )
         raise UsageError(f"data={data}: not the records of the submission: {what}")
 
 
 def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:
-    """Return the tracks whose printed scores came out again on the maintainer's data; on the samples all do."""
+    """Return the tracks whose printed scores came out again on the maintainer's data.
+
+    On the samples all do.
+    """
     if settings.data is None:
         return ()
-    return verify(folder, Options(data=settings.data, split=settings.split, reviewed=True)).recomputed
+    return verify(
+        folder, Options(data=settings.data, split=settings.split, reviewed=True)
+    ).recomputed
 
 
-def _review(card: Submission, settings: RescoreSettings, runs: Sequence[Finished], recomputed: Sequence[str]) -> Review:
+def _review(
+    card: Submission, settings: RescoreSettings, runs: Sequence[Finished], recomputed: Sequence[str]
+) -> Review:
     tracks: dict[str, Any] = {}
     for place, run in enumerate(runs):
         for name, found in run.summary["tracks"].items():
@@ -228,10 +280,15 @@ def _score(score: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _digest(card: Submission, place: int) -> str:
-    hashes = [track.files.predictions.sha256 for track in card.tracks.values() if track.run == place]
+    hashes = [
+        track.files.predictions.sha256 for track in card.tracks.values() if track.run == place
+    ]
     return hashlib.sha256("".join(hashes).encode()).hexdigest()[:8]
 
 
 def _word(judge: str) -> str:
     """Return a judge's name as a part of a folder's."""
-    return "".join(c if c.isalnum() else "-" for c in judge.rpartition("/")[2])[:40].strip("-") or "judge"
+    return (
+        "".join(c if c.isalnum() else "-" for c in judge.rpartition("/")[2])[:40].strip("-")
+        or "judge"
+    )

@@ -9,15 +9,20 @@ from alps.llm.types import Structured
 from alps.schema import MemoryList, Outcome, UpdatedMemoryList
 
 LONGEST_ANSWER = 200_000
-"""Characters; what a system says beyond that is no answer, and would only slow down whoever reads it."""
+"""Characters; what a system says beyond that is no answer, and would only slow down whoever reads
+it.
+"""
 MOST_ITEMS = 1_000
-"""Memories of one answer: 32 times as many as any of seven real models gave to any of 654 dialogues (31)."""
+"""Memories of one answer: 32 times as many as any of seven real models gave to any of 654 dialogues
+(31).
+"""
 MOST_PAIRS = 20_000
 MOST_COMPARED = 10_000_000
-"""Characters of gold times characters of predicted values, where every one meets every other (`authors-v1`).
+"""Characters of gold times characters of predicted values, where every one meets every other
+(`authors-v1`).
 
-Real outputs need at most 2.1 million. A million takes up to 1 s (`abba` repeated), and a row of one mebibyte could ask
-for hundreds of millions.
+Real outputs need at most 2.1 million. A million takes up to 1 s (`abba` repeated), and a row of one
+mebibyte could ask for hundreds of millions.
 """
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -30,7 +35,9 @@ ScoreName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,60}$")]
 FingerprintId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 
 
-Marks = dict[Literal["met", "resonation", "expression", "reception"], Annotated[int, Field(ge=0, le=5)]]
+Marks = dict[
+    Literal["met", "resonation", "expression", "reception"], Annotated[int, Field(ge=0, le=5)]
+]
 
 
 class _Row(BaseModel):

@@ -1,4 +1,5 @@
-"""The package's own data as the site shows it: what is public here, record by record, and which sessions there are.
+"""The package's own data as the site shows it: what is public here, record by record, and which
+sessions there are.
 
 Data are known by their hash. Of data that are not the package's, nothing but figures is shown.
 """

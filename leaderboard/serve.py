@@ -41,4 +41,6 @@ def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
     try:
         return ThreadingHTTPServer((HOST, port), partial(_Handler, directory=str(site)))
     except OSError as error:
-        raise UsageError(f"port={port}: {error.strerror or error}; choose another, or 0 for any") from error
+        raise UsageError(
+            f"port={port}: {error.strerror or error}; choose another, or 0 for any"
+        ) from error

@@ -1,7 +1,9 @@
-"""Put a built site into its folder, where other files may lie: a build changes and removes only what a build wrote.
+"""Put a built site into its folder, where other files may lie: a build changes and removes only
+what a build wrote.
 
-Every site holds a list of its files with their hashes, `.alps-site.json`. What it does not list is somebody else's: the
-`.git` and `CNAME` of the checkout that a site is published from, and whatever else lies there.
+Every site holds a list of its files with their hashes, `.alps-site.json`. What it does not list is
+somebody else's: the `.git` and `CNAME` of the checkout that a site is published from, and whatever
+else lies there.
 """
 
 import hashlib
@@ -23,7 +25,8 @@ def check_out(out: Path) -> dict[str, str]:
     """Return what an earlier build wrote into `out`, as sha256 by path.
 
     Raises:
-        UsageError: If `out` is no folder, its list can't be read, or it is neither empty, nor a checkout, nor a site.
+        UsageError: If `out` is no folder, its list can't be read, or it is neither empty, nor a
+            checkout, nor a site.
     """
     if not out.exists() and not out.is_symlink():
         return {}
@@ -31,7 +34,11 @@ def check_out(out: Path) -> dict[str, str]:
         raise UsageError(f"out={out}: something else than a site is there; choose another folder")
     if (out / LIST).is_file():
         return _read_list(out)
-    visible = [path.name for path in out.iterdir() if not path.name.startswith(".") and path.name != "CNAME"]
+    visible = [
+        path.name
+        for path in out.iterdir()
+        if not path.name.startswith(".") and path.name != "CNAME"
+    ]
     if visible and not (out / ".git").exists():
         raise UsageError(
             f"out={out}: something else than a site is there, or one of an older version, without {LIST}; "
@@ -41,7 +48,9 @@ def check_out(out: Path) -> dict[str, str]:
 
 
 def put(site: Path, out: Path, before: Mapping[str, str]) -> tuple[str, ...]:
-    """Move a whole site to `out`; return stale files that are left there, as they have changed since they were built.
+    """Move a whole site to `out`.
+
+    Return stale files that are left there, as they have changed since they were built.
 
     The folder stays: it may be the working folder, a link, or a mounted disk.
 
@@ -56,9 +65,12 @@ def put(site: Path, out: Path, before: Mapping[str, str]) -> tuple[str, ...]:
     hashes = {name: _hash(site / name) for name in _names(site)}
     out.mkdir(parents=True, exist_ok=True)
     _check_way(out, hashes, before)
-    # Both lists together first: a build that is killed here must know its files, the old and the new, the next time.
+    # Both lists together first: a build that is killed here must know its files, the old and the
+    # new, the next time.
     _write_list(out, {**before, **hashes})
-    left = tuple(name for name in before if name not in hashes and not _remove(out, name, before[name]))
+    left = tuple(
+        name for name in before if name not in hashes and not _remove(out, name, before[name])
+    )
     for name in hashes:
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,16 +82,26 @@ def put(site: Path, out: Path, before: Mapping[str, str]) -> tuple[str, ...]:
 def _check_way(out: Path, names: Iterable[str], before: Mapping[str, str]) -> None:
     for name in names:
         path = out / name
-        parents = [out.joinpath(*path.relative_to(out).parts[:depth]) for depth in range(1, len(Path(name).parts))]
-        blocked = next((parent for parent in parents if parent.is_symlink() or parent.is_file()), None)
+        parents = [
+            out.joinpath(*path.relative_to(out).parts[:depth])
+            for depth in range(1, len(Path(name).parts))
+        ]
+        blocked = next(
+            (parent for parent in parents if parent.is_symlink() or parent.is_file()), None
+        )
         if blocked is None and os.path.lexists(path) and (name not in before or path.is_dir()):
             blocked = path
         if blocked is not None:
-            raise UsageError(f"{blocked}: no build of a site wrote it; move it, or choose another out=")
+            raise UsageError(
+                f"{blocked}: no build of a site wrote it; move it, or choose another out="
+            )
 
 
 def _remove(out: Path, name: str, sha256: str) -> bool:
-    """Remove a file that the site has no longer, if it is as it was built; return False where it is left."""
+    """Remove a file that the site has no longer, if it is as it was built.
+
+    Return False where it is left.
+    """
     path = out / name
     if not os.path.lexists(path):
         return True

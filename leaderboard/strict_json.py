@@ -13,7 +13,8 @@ def parse(data: bytes | str) -> Any:
     """Read one JSON value.
 
     Raises:
-        ValueError: If it is not JSON in UTF-8, or JSON that readers would not agree about; one line, what is wrong.
+        ValueError: If it is not JSON in UTF-8, or JSON that readers would not agree about; one
+            line, what is wrong.
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
@@ -21,7 +22,11 @@ def parse(data: bytes | str) -> Any:
         raise ValueError(f"not UTF-8 at byte {error.start}") from error
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_constant,
+            parse_float=_float,
+            parse_int=_integer,
         )
     except RecursionError as error:
         raise ValueError(_too_deep()) from error
@@ -33,13 +38,18 @@ def parse(data: bytes | str) -> Any:
 
 
 def depth(value: Any) -> int:
-    """Return how many lists and objects stand inside one another in `value`; stops counting beyond `DEEPEST`."""
+    """Return how many lists and objects stand inside one another in `value`.
+
+    Stops counting beyond `DEEPEST`.
+    """
     level, here = 0, [value]
     while level <= DEEPEST:
         inner = [node for node in here if isinstance(node, dict | list)]
         if not inner:
             return level
-        here = [child for node in inner for child in (node.values() if isinstance(node, dict) else node)]
+        here = [
+            child for node in inner for child in (node.values() if isinstance(node, dict) else node)
+        ]
         level += 1
     return level
 

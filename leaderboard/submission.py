@@ -1,7 +1,8 @@
-"""A submission as it lies in its folder: the card in `submission.json`, the rows of each track, and a review.
+"""A submission as it lies in its folder: the card in `submission.json`, the rows of each track, and
+a review.
 
-Everything here is read as the work of a stranger: keys that are not known are refused, numbers are finite, texts are
-short and hold no markup, and a file is never followed anywhere else.
+Everything here is read as the work of a stranger: keys that are not known are refused, numbers are
+finite, texts are short and hold no markup, and a file is never followed anywhere else.
 """
 
 import hashlib
@@ -24,7 +25,8 @@ STAGES = ("predictions", "verdicts", "scores", "calls")
 """The files that a track may have: STAGE.jsonl each."""
 REFUTED = "refuted"
 STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced", REFUTED)
-"""From what the submitter says to what a maintainer saw come out again; the last is what did not."""
+"""From what the submitter says to what a maintainer saw come out again; the last is what did not.
+"""
 TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
 """What the name of a track must match as a whole."""
 NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr"})
@@ -51,7 +53,9 @@ def _address(url: str) -> str:
         raise ValueError("must begin with https:// and hold neither user nor password")
     if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
         raise ValueError("must name a public host in ASCII")
-    if name.replace(".", "").isdigit() or name.endswith((".local", ".internal", ".lan", ".localhost")):
+    if name.replace(".", "").isdigit() or name.endswith(
+        (".local", ".internal", ".lan", ".localhost")
+    ):
         raise ValueError("must name a public host")
     if set(url) & set("\"'`\\^|[]() "):
         raise ValueError("holds a character that an address does not need")
@@ -73,7 +77,9 @@ def _plain(value: Any) -> Any:
         if nodes > _MOST_NODES or level > _DEEPEST:
             raise ValueError(f"too much: at most {_MOST_NODES} values, {_DEEPEST} deep")
         if isinstance(node, dict):
-            waiting += [(name, level) for name in node] + [(child, level + 1) for child in node.values()]
+            waiting += [(name, level) for name in node] + [
+                (child, level + 1) for child in node.values()
+            ]
         elif isinstance(node, list):
             waiting += [(child, level + 1) for child in node]
         elif isinstance(node, str) and node:
@@ -97,7 +103,9 @@ def _run_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 Line = Annotated[str, StringConstraints(min_length=1, max_length=120), AfterValidator(_displayable)]
 Long = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_displayable)]
-Notes = Annotated[str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_displayable_lines)]
+Notes = Annotated[
+    str, StringConstraints(min_length=1, max_length=2_000), AfterValidator(_displayable_lines)
+]
 Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(_address)]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$"), AfterValidator(_day)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=80)]
@@ -156,7 +164,9 @@ class ServedBy(Part):
 
 
 class RunCard(Part):
-    """One run: its settings, the prompts and the judge it used. `seconds` is how long its calls took together.
+    """One run: its settings, the prompts and the judge it used.
+
+    `seconds` is how long its calls took together.
 
     `served` holds what answered, by the purpose of the calls; None where no provider told.
     """
@@ -167,7 +177,9 @@ class RunCard(Part):
     judge: Settings
     calls: Calls
     seconds: Seconds | None
-    served: dict[Literal["generate", "judge"], Annotated[list[ServedBy], Field(max_length=100)]] | None = None
+    served: (
+        dict[Literal["generate", "judge"], Annotated[list[ServedBy], Field(max_length=100)]] | None
+    ) = None
 
 
 class Interval(Part):
@@ -180,7 +192,9 @@ class Interval(Part):
 
 
 class Corrected(Part):
-    """A score corrected for what the judge is known to get wrong, and the calibrations that it stands on."""
+    """A score corrected for what the judge is known to get wrong, and the calibrations that it
+    stands on.
+    """
 
     method: Literal["ppi", "rogan_gladen"]
     status: Literal["corrected", "not_correctable"]
@@ -199,7 +213,9 @@ class Corrected(Part):
 
 
 class Score(Part):
-    """A score with its 95 % interval; bounds where records are unscored; `unscored` says why there is no score.
+    """A score with its 95 % interval; bounds where records are unscored.
+
+    `unscored` says why there is no score.
 
     `reason` says why there is no interval.
     """
@@ -216,7 +232,10 @@ class Score(Part):
 
 
 class Floor(Part):
-    """What deserves nothing scores on the same records, under an embedded judge; `lead` is its first figure."""
+    """What deserves nothing scores on the same records, under an embedded judge.
+
+    `lead` is its first figure.
+    """
 
     lead: Name
     judge: Line
@@ -270,8 +289,8 @@ class Track(Part):
 class Submission(Part):
     """The card of a submission.
 
-    `checksum` is the sha256 of everything else in it (`checksum_of`); it guards what can't be recomputed, such as
-    seconds, against a slip of the hand.
+    `checksum` is the sha256 of everything else in it (`checksum_of`); it guards what can't be
+    recomputed, such as seconds, against a slip of the hand.
     """
 
     format: Literal[1]
@@ -289,18 +308,23 @@ class Submission(Part):
 
 
 class ReviewedTrack(Part):
-    """What a maintainer found for a track: all its scores, or none where the predictions could not be judged."""
+    """What a maintainer found for a track: all its scores, or none where the predictions could not
+    be judged.
+    """
 
     scores: Annotated[dict[Name, Score], Field(max_length=60)]
     judge_fingerprint: FingerprintId | None = None
 
 
 class Review(Part):
-    """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the system again.
+    """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the
+    system again.
 
-    `recomputed` names the tracks whose printed scores came out again where their data are: on data that are not the
-    package's, nothing else makes them take part in ranks. `continues` names the earlier submission of the same
-    submitter: nothing else joins their histories, as a name and an organisation are free for all to take.
+    `recomputed` names the tracks whose printed scores came out again where their data are: on data
+    that are not the package's, nothing else makes them take part in ranks. `continues` names the
+    earlier submission of the same
+    submitter: nothing else joins their histories, as a name and an organisation are free for all to
+        take.
     """
 
     status: Literal["schema-valid", "re-scored", "reproduced", "refuted"]
@@ -340,7 +364,8 @@ def read_entry(folder: Path) -> Entry:
     """Read the card of a submission, and its review where there is one.
 
     Raises:
-        DataError: If they can't be read, or say something that does not fit; names the file and the field.
+        DataError: If they can't be read, or say something that does not fit; names the file and the
+            field.
     """
     card = read_part(folder / CARD, Submission)
     has_review = os.path.lexists(folder / REVIEW)
@@ -356,5 +381,7 @@ def checksum_of(card: Mapping[str, Any]) -> str:
 
 def write_card(path: Path, card: Part) -> None:
     """Write a card or a review, indented for people; the same card gives the same bytes."""
-    text = json.dumps(card.model_dump(exclude_unset=True), ensure_ascii=False, allow_nan=False, indent=2)
+    text = json.dumps(
+        card.model_dump(exclude_unset=True), ensure_ascii=False, allow_nan=False, indent=2
+    )
     path.write_bytes(text.encode() + b"\n")

@@ -1,4 +1,6 @@
-"""Tables of the site: columns in groups, rows in sections, and cells that are ready to stand in a page."""
+"""Tables of the site: columns in groups, rows in sections, and cells that are ready to stand in a
+page.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,11 +75,17 @@ class Table:
     @property
     def groups(self) -> dict[str, str]:
         """The groups of columns that it has."""
-        return {name: said for name, said in GROUPS.items() if any(column.group == name for column in self.columns)}
+        return {
+            name: said
+            for name, said in GROUPS.items()
+            if any(column.group == name for column in self.columns)
+        }
 
 
 def foreign(words: str) -> Markup:
-    """Return what a stranger wrote: escaped, nothing invisible in it, and apart from what stands around it."""
+    """Return what a stranger wrote: escaped, nothing invisible in it, and apart from what stands
+    around it.
+    """
     return Markup(f"<bdi>{escape(visible(words))}</bdi>")
 
 
@@ -87,7 +95,12 @@ def metric_title(metric: Metric) -> str:
 
 
 def board_table(
-    board: Board, *, root: str = "", most: int | None = None, brief: bool = False, reported: bool = True
+    board: Board,
+    *,
+    root: str = "",
+    most: int | None = None,
+    brief: bool = False,
+    reported: bool = True,
 ) -> Table:
     """Return the table of a board.
 
@@ -100,11 +113,20 @@ def board_table(
     """
     beside = [m for m in board.others if m.name in BESIDE.get(board.metric.name, ())]
     more = [] if brief else [m for m in board.others if m not in beside]
-    columns = [*_lead_columns(board), *(_metric_column(m) for m in beside), *(_metric_column(m, "more") for m in more)]
+    columns = [
+        *_lead_columns(board),
+        *(_metric_column(m) for m in beside),
+        *(_metric_column(m, "more") for m in more),
+    ]
     columns += [] if brief else list(_account_columns(board))
     shown = [*beside, *more]
     sections = [
-        Section("ranked", "", "", [_standing(board, row, shown, root, brief) for row in board.standings[:most]]),
+        Section(
+            "ranked",
+            "",
+            "",
+            [_standing(board, row, shown, root, brief) for row in board.standings[:most]],
+        ),
         *_unranked(board, shown, root, brief, len(columns)),
     ]
     sections = [section for section in sections if reported or section.kind != "reported"]
@@ -123,9 +145,13 @@ def _lead_columns(board: Board) -> Iterator[Column]:
 
 
 def is_corrected(board: Board) -> bool:
-    """Tell whether raw and corrected scores stand side by side: where the score is a mean of a judge's marks."""
+    """Tell whether raw and corrected scores stand side by side: where the score is a mean of a
+    judge's marks.
+    """
     rows = (*board.standings, *board.floor_systems)
-    return bool(board.metric.rubrics) or any(row.score(board.metric.name)["corrected"] for row in rows)
+    return bool(board.metric.rubrics) or any(
+        row.score(board.metric.name)["corrected"] for row in rows
+    )
 
 
 def _metric_column(metric: Metric, group: str = "") -> Column:
@@ -149,19 +175,25 @@ def _has_bounds(board: Board) -> bool:
     return any(row.score(board.metric.name)["worst_case"] for row in board.standings)
 
 
-def _standing(board: Board, row: Standing, shown: Sequence[Metric], root: str, brief: bool) -> TableRow:
+def _standing(
+    board: Board, row: Standing, shown: Sequence[Metric], root: str, brief: bool
+) -> TableRow:
     rank = NOTHING
     if row.rank is not None:
         rank = computed(row.rank.best, "rank", board.id, row.system.slug, said=str(row.rank))
     name = system_name(row.system, root)
     if row.copy_of is not None:
-        original = Markup('<a href="{}systems/{}.html">{}</a>').format(root, row.copy_of, foreign(row.copy_of))
+        original = Markup('<a href="{}systems/{}.html">{}</a>').format(
+            root, row.copy_of, foreign(row.copy_of)
+        )
         name = Markup("{}<small>same answers as {}</small>").format(name, original)
     cells = [rank, name, *_standing_cells(board, row)]
     if is_corrected(board):
         cells.append(corrected(row.score(board.metric.name)))
     cells += [_counted(row, metric.name) for metric in shown]
-    return TableRow([*cells, *([] if brief else _account(board, row))], facts_of(row.system, row.track))
+    return TableRow(
+        [*cells, *([] if brief else _account(board, row))], facts_of(row.system, row.track)
+    )
 
 
 def facts_of(system: System, track: Place) -> dict[str, str]:
@@ -178,7 +210,9 @@ def facts_of(system: System, track: Place) -> dict[str, str]:
 
 
 def system_name(system: System, root: str) -> Markup:
-    """Return the name of a system as a link, with who made it, what it is, and how far it is confirmed."""
+    """Return the name of a system as a link, with who made it, what it is, and how far it is
+    confirmed.
+    """
     card = system.card
     org = Markup("{} · ").format(foreign(card.org)) if card.org else ""
     status = Markup('<span class="status {0}">{0}</span>').format(system.status)
@@ -193,14 +227,17 @@ def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
 
 
 def _standing_cells(board: Board, row: Standing, style: str = "") -> list[Markup]:
-    """Return the cells of a system's score: with its n where that is not all, and a mark where it did not come out."""
+    """Return the cells of a system's score: with its n where that is not all, and a mark where it
+    did not come out.
+    """
     score = row.lead(board.metric.name)
     value, *others = _score_cells(board, score, style)
     return [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
 
 
 def noted(board: Board, row: Standing, said: Markup) -> Markup:
-    """Return a score with what moved it: unheard answers that count as the worst, and a maintainer's second judgement.
+    """Return a score with what moved it: unheard answers that count as the worst, and a
+    maintainer's second judgement.
 
     What a board sorts by stands in the cell, so that the order of its rows explains itself.
     """
@@ -265,11 +302,15 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
         yield figure(track["seconds_per_query"], seconds)
 
 
-def _unranked(board: Board, shown: Sequence[Metric], root: str, brief: bool, width: int) -> Iterator[Section]:
+def _unranked(
+    board: Board, shown: Sequence[Metric], root: str, brief: bool, width: int
+) -> Iterator[Section]:
     floors = [_floor_system(board, row, shown, root) for row in board.floor_systems]
     floors += [_floor(board, row, shown) for row in board.floors]
     if floors:
-        yield Section("floors", "Floors", "answers that deserve nothing, never ranked", _filled(floors, width))
+        yield Section(
+            "floors", "Floors", "answers that deserve nothing, never ranked", _filled(floors, width)
+        )
     for table in dict.fromkeys(row.table.id for row in board.reported):
         rows = [row for row in board.reported if row.table.id == table]
         if brief and rows[0].table.kind == "memory":
@@ -277,26 +318,38 @@ def _unranked(board: Board, shown: Sequence[Metric], root: str, brief: bool, wid
         said = rows[0].table
         title = f"Reported by the paper: {said.title}"
         note = f"other judge, other data, never ranked with ours. {said.note}"
-        yield Section("reported", title, note, _filled([_reported(board, row, shown) for row in rows], width))
+        yield Section(
+            "reported", title, note, _filled([_reported(board, row, shown) for row in rows], width)
+        )
 
 
 def _filled(rows: Sequence[TableRow], width: int) -> list[TableRow]:
-    return [TableRow([*row.cells, *[Markup()] * (width - len(row.cells))], row.facts) for row in rows]
+    return [
+        TableRow([*row.cells, *[Markup()] * (width - len(row.cells))], row.facts) for row in rows
+    ]
 
 
 def _floor_system(board: Board, row: Standing, shown: Sequence[Metric], root: str) -> TableRow:
     score = row.score(board.metric.name)
     cells = [Markup(), system_name(row.system, root), *_standing_cells(board, row, "floor")]
     cells += [corrected(score)] if is_corrected(board) else []
-    return TableRow([*cells, *(_counted(row, m.name) for m in shown)], facts_of(row.system, row.track))
+    return TableRow(
+        [*cells, *(_counted(row, m.name) for m in shown)], facts_of(row.system, row.track)
+    )
 
 
 def _floor(board: Board, row: FloorRow, shown: Sequence[Metric]) -> TableRow:
-    by = Markup("judged by {}").format(foreign(row.judge)) if board.key.judge is not None else "no judge"
+    by = (
+        Markup("judged by {}").format(foreign(row.judge))
+        if board.key.judge is not None
+        else "no judge"
+    )
     name = Markup("{}<small>{}</small>").format(foreign(row.name), by)
     cells = [Markup(), name, *_score_cells(board, row.scores[board.metric.name], "floor")]
     cells += [NOTHING] if is_corrected(board) else []
-    return TableRow([*cells, *(pair(row.scores[m.name]) for m in shown)], {"search": visible(row.name).lower()})
+    return TableRow(
+        [*cells, *(pair(row.scores[m.name]) for m in shown)], {"search": visible(row.name).lower()}
+    )
 
 
 def _reported(board: Board, row: Reported, shown: Sequence[Metric]) -> TableRow:
@@ -304,7 +357,9 @@ def _reported(board: Board, row: Reported, shown: Sequence[Metric]) -> TableRow:
     drawn = Markup()
     if lead is not None:
         held = Place(lead.file, lead.pointer, {"value": lead.value})
-        drawn = whisker(held, lowest=board.metric.lowest, highest=board.metric.highest, style="reported")
+        drawn = whisker(
+            held, lowest=board.metric.lowest, highest=board.metric.highest, style="reported"
+        )
     value = figure(lead) if lead is not None else NOTHING
     cells = [Markup(), foreign(row.name), value, NOTHING, drawn]
     cells += [NOTHING] if is_corrected(board) else []

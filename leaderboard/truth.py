@@ -1,4 +1,6 @@
-"""The records that a submission says it is about, from the samples or from a folder that the reader of it names."""
+"""The records that a submission says it is about, from the samples or from a folder that the reader
+of it names.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -52,19 +54,32 @@ def open_truth(name: str, track: Track, run: RunCard, *, data: str, split: str |
         AlpsError: If they are not there, or can't be read.
     """
     seed = run.settings.get("seed", 0)
-    settings = _settings_of(name, track, data=data, split=split, seed=seed if isinstance(seed, int) else 0)
+    settings = _settings_of(
+        name, track, data=data, split=split, seed=seed if isinstance(seed, int) else 0
+    )
     opened = open_data(settings)
     found = opened.tracks[0]
     return Truth(found.task, opened, tuple(found.samples()), str(found.description["sha256"]))
 
 
 def data_for(run: RunCard, given: str | None) -> str | None:
-    """Return the data to hold a run against: what was given, else the samples where it names them; None for neither."""
+    """Return the data to hold a run against: what was given, else the samples where it names them.
+
+    None for neither.
+    """
     return given if given is not None else SAMPLES if run.data.name == SAMPLES else None
 
 
-def _settings_of(name: str, track: Track, *, data: str, split: str | None, seed: int) -> RunSettings:
-    values: dict[str, Any] = {"task": track.task, "model": "rules", "data": data, "split": split, "seed": seed}
+def _settings_of(
+    name: str, track: Track, *, data: str, split: str | None, seed: int
+) -> RunSettings:
+    values: dict[str, Any] = {
+        "task": track.task,
+        "model": "rules",
+        "data": data,
+        "split": split,
+        "seed": seed,
+    }
     place = name.partition("_")[2]
     if name.startswith("task3_"):
         values["distractors"] = place.removeprefix("d")

@@ -1,4 +1,6 @@
-"""Verify a submission without trusting it: no network, nothing of it is run, and no word of it is taken for a path."""
+"""Verify a submission without trusting it: no network, nothing of it is run, and no word of it is
+taken for a path.
+"""
 
 import json
 from collections.abc import Mapping, MutableMapping
@@ -15,7 +17,13 @@ from alps.leaderboard.checks.copies import check_copies
 from alps.leaderboard.checks.files import check_files, file_card
 from alps.leaderboard.checks.folder import check_folder
 from alps.leaderboard.checks.identity import check_identity, check_judges, check_prompt, task_name
-from alps.leaderboard.checks.rows import TrackRows, check_answers, check_ids, check_verdicts, read_track
+from alps.leaderboard.checks.rows import (
+    TrackRows,
+    check_answers,
+    check_ids,
+    check_verdicts,
+    read_track,
+)
 from alps.leaderboard.checks.scores import (
     check_silence,
     compare_means,
@@ -49,7 +57,9 @@ _SENSELESS = ("run", "fingerprint")
 
 @dataclass
 class Known:
-    """What was read and recomputed already: whoever verifies many submissions gives it to all of them."""
+    """What was read and recomputed already: whoever verifies many submissions gives it to all of
+    them.
+    """
 
     truths: MutableMapping[str, Truth] = field(default_factory=dict)
     recomputed: MutableMapping[str, Recomputed] = field(default_factory=dict)
@@ -61,14 +71,15 @@ class Options:
     """How a submission is verified.
 
     Attributes:
-        data: The data to hold it against, where they are not the samples, or those of each run; None leaves scores and
-            ids unchecked then.
+        data: The data to hold it against, where they are not the samples, or those of each run;
+            None leaves scores and ids unchecked then.
         split: Their split, where it is not the one on the card.
-        base: A git reference, or another copy of the folder of submissions: nothing else may have changed since.
+        base: A git reference, or another copy of the folder of submissions: nothing else may have
+            changed since.
         changed: Instead of that, the paths in the repository that have changed.
         reviewed: Whether a maintainer's review may lie there.
-        continues: The submission whose submitter sent this one, as a maintainer knows: itself, where it is changed, or
-            an earlier one of the same name.
+        continues: The submission whose submitter sent this one, as a maintainer knows: itself,
+            where it is changed, or an earlier one of the same name.
         seconds: How long scoring a track again may take.
     """
 
@@ -84,8 +95,13 @@ class Options:
 DEFAULTS = Options()
 
 
-def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = None) -> Verification:
-    """Verify the submission in `folder`; whatever lies there, the result says so, and nothing is raised."""
+def verify(
+    folder: Path, options: Options = DEFAULTS, *, known: Known | None = None
+) -> Verification:
+    """Verify the submission in `folder`.
+
+    Whatever lies there, the result says so, and nothing is raised.
+    """
     findings = Findings()
     check_folder(folder, findings)
     card = None if findings.refused else read_card(folder, findings)
@@ -111,7 +127,10 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
         heeded = options.reviewed or not touched
         check_name(folder, card, findings, continues=options.continues, own_review=heeded)
         if not any(finding.code in _SENSELESS for finding in findings.kept):
-            tracks = [_TrackWork(folder, card, name, options, findings, known or Known()) for name in card.tracks]
+            tracks = [
+                _TrackWork(folder, card, name, options, findings, known or Known())
+                for name in card.tracks
+            ]
             recomputed = tuple(track.name for track in tracks if track.check())
             check_copies(folder, card, findings)
         findings.checked["scores"] = _said_of(card, len(recomputed), findings)
@@ -119,7 +138,9 @@ def verify(folder: Path, options: Options = DEFAULTS, *, known: Known | None = N
     return Verification(
         folder=shown(folder.resolve().name),
         status=SELF_REPORTED if findings.refused else confirmed,
-        consistent=card is not None and not findings.refused and len(recomputed) == len(card.tracks),
+        consistent=card is not None
+        and not findings.refused
+        and len(recomputed) == len(card.tracks),
         findings=findings.ordered(),
         checked=tuple(findings.checked.items()),
         unchecked=tuple(findings.unchecked),
@@ -162,7 +183,9 @@ class _TrackWork:
         try:
             task = task_of(self.name, self.track)
         except AlpsError as error:
-            self.findings.serious("identity", f"{where}.conditions", shown(str(error), 160), "pack the runs again")
+            self.findings.serious(
+                "identity", f"{where}.conditions", shown(str(error), 160), "pack the runs again"
+            )
             return False
         check_identity(self.name, self.track, self.run, task, self.findings)
         check_prompt(self.name, self.run, task, self.findings)
@@ -175,7 +198,12 @@ class _TrackWork:
             check_ids(self.name, rows, rows.predictions, of_rows)
         else:
             repeats = range(self.run.settings.get("repeats", 1))
-            check_ids(self.name, rows, [(name, repeat) for name in truth.ids for repeat in repeats], of_rows)
+            check_ids(
+                self.name,
+                rows,
+                [(name, repeat) for name in truth.ids for repeat in repeats],
+                of_rows,
+            )
             rows = check_answers(self.name, truth, rows, of_rows)
         check_baseline(self.name, self.card, truth, rows.predictions, of_rows)
         self._suspect(truth, rows)
@@ -183,9 +211,13 @@ class _TrackWork:
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
             return False
-        unjudged = rows.verdicts is None and not isinstance(judge_of(self.track, self.run), LexicalJudge)
+        unjudged = rows.verdicts is None and not isinstance(
+            judge_of(self.track, self.run), LexicalJudge
+        )
         if truth is None or unjudged:
-            compare_means(self.name, self.printed, recompute_from_scores(task, rows.scores), self.findings)
+            compare_means(
+                self.name, self.printed, recompute_from_scores(task, rows.scores), self.findings
+            )
         if truth is None:
             return False
         if unjudged:
@@ -194,7 +226,10 @@ class _TrackWork:
         return True
 
     def _recompute_unjudged(self, truth: Truth, rows: TrackRows) -> bool:
-        """Score again what needs no judge, where its verdicts are lacking; return whether that is everything."""
+        """Score again what needs no judge, where its verdicts are lacking.
+
+        Return whether that is everything.
+        """
         found = self._again(truth, rows.predictions, undecided(rows.predictions, rows.scores))
         if found.overdue:
             self._overdue()
@@ -209,7 +244,9 @@ class _TrackWork:
         return False
 
     def _again(self, truth: Truth, predictions: Rows, verdicts: Rows | None) -> Recomputed:
-        return recompute(truth, self.track, self.run, predictions, verdicts, seconds=self.options.seconds)
+        return recompute(
+            truth, self.track, self.run, predictions, verdicts, seconds=self.options.seconds
+        )
 
     def _overdue(self) -> None:
         what = f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
@@ -232,7 +269,9 @@ class _TrackWork:
             return
         for record, fault in found.broken[:MOST_EXAMPLES]:
             what = f"can't be scored ({shown(fault, 100)})"
-            self.findings.serious("unscorable", f"{self.name}: {shown(record, 40)}", what, "pack the runs again")
+            self.findings.serious(
+                "unscorable", f"{self.name}: {shown(record, 40)}", what, "pack the runs again"
+            )
         compare_summary(self.name, self.printed, found, self.findings)
         compare_rows(self.name, rows.scores, found.scores, self.findings)
         if found.verdicts and rows.verdicts is not None:
@@ -241,12 +280,19 @@ class _TrackWork:
     def _key(self, truth: Truth | None) -> str:
         """Return everything that recomputing depends on."""
         data = truth.sha256 if truth is not None else ""
-        paths = [self.folder / self.name / f"{stage}.jsonl" for stage in ("predictions", "verdicts", "scores")]
+        paths = [
+            self.folder / self.name / f"{stage}.jsonl"
+            for stage in ("predictions", "verdicts", "scores")
+        ]
         hashes = [_hash(path) for path in paths if path.stem in self.track.files.present()]
         asked = {name: self.run.settings.get(name) for name in ("seed", "repeats", "extras")}
-        known = [score.corrected.calibration for score in self.track.scores.values() if score.corrected]
+        known = [
+            score.corrected.calibration for score in self.track.scores.values() if score.corrected
+        ]
         judge = [self.track.judge, self.run.judge]
-        return json.dumps([data, self.name, self.track.conditions, judge, asked, hashes, known], sort_keys=True)
+        return json.dumps(
+            [data, self.name, self.track.conditions, judge, asked, hashes, known], sort_keys=True
+        )
 
     def _truth(self) -> Truth | None:
         """Return the records of the track, None where they are not here, or are other ones."""
@@ -255,20 +301,30 @@ class _TrackWork:
         data = data_for(run, given[self.track.run] if isinstance(given, tuple) else given)
         if run.data.name != SAMPLES and (own := self._own_truth()) is not None:
             what = f"{shown(run.data.name)}, but these are the records of the samples"
-            self.findings.serious("data", f"runs.{self.track.run}.data.name", what, "run it again with data=samples")
+            self.findings.serious(
+                "data", f"runs.{self.track.run}.data.name", what, "run it again with data=samples"
+            )
             return own
         if data is None:
-            unchecked.append(f"{self.name}: ids and scores, as {shown(run.data.name)} is not here; give data=FOLDER")
+            unchecked.append(
+                f"{self.name}: ids and scores, as {shown(run.data.name)} is not here; give data=FOLDER"
+            )
             return None
         try:
-            truth = self._opened(data, self.options.split or (run.data.split if data != SAMPLES else None))
+            truth = self._opened(
+                data, self.options.split or (run.data.split if data != SAMPLES else None)
+            )
         except AlpsError as error:
             unchecked.append(f"{self.name}: ids and scores, as its records can't be read")
-            self.findings.warn("data", f"tracks.{self.name}", shown(str(error), 160), "give data=, or split=")
+            self.findings.warn(
+                "data", f"tracks.{self.name}", shown(str(error), 160), "give data=, or split="
+            )
             return None
         if data == SAMPLES and run.data.split != truth.data.description["split"]:
             what = f"{shown(run.data.split)}, but the samples are {truth.data.description['split']}"
-            self.findings.serious("data", f"runs.{self.track.run}.data.split", what, "pack the runs again")
+            self.findings.serious(
+                "data", f"runs.{self.track.run}.data.split", what, "pack the runs again"
+            )
         if truth.sha256 != self.track.data_sha256:
             what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has {truth.sha256[:12]}…: other records"
             mend = "run it again on the present data"
@@ -277,7 +333,9 @@ class _TrackWork:
         return truth
 
     def _own_truth(self) -> Truth | None:
-        """Return the records of the package's own track, where by their hash the track is about them."""
+        """Return the records of the package's own track, where by their hash the track is about
+        them.
+        """
         own = known_track(self.name, self.track.data_sha256, self.run.settings.get("seed", 0))
         return self._opened(SAMPLES, None) if own is not None else None
 
@@ -287,9 +345,14 @@ class _TrackWork:
         Raises:
             AlpsError: If they are not there, or can't be read.
         """
-        key = json.dumps([data, split, self.name, self.track.conditions, self.run.settings.get("seed")], sort_keys=True)
+        key = json.dumps(
+            [data, split, self.name, self.track.conditions, self.run.settings.get("seed")],
+            sort_keys=True,
+        )
         if key not in self.known.truths:
-            self.known.truths[key] = open_truth(self.name, self.track, self.run, data=data, split=split)
+            self.known.truths[key] = open_truth(
+                self.name, self.track, self.run, data=data, split=split
+            )
         return self.known.truths[key]
 
 
@@ -308,6 +371,4 @@ def _said_of(card: Submission, recomputed: int, findings: Findings) -> str:
     numbers = sum(len(track.scores) for track in card.tracks.values())
     wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
     how = "with differences" if wrong else "consistent"
-    return (
-        f"{recomputed} of {len(card.tracks)} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"
-    )
+    return f"{recomputed} of {len(card.tracks)} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"

@@ -22,7 +22,10 @@ _MOST_SCORES = 4
 
 def print_verification(found: Verification, console: Console) -> None:
     """Print what was checked, what was found and how to mend it, and what it comes to."""
-    parts: list[RenderableType] = [Text(f"Verified {visible(found.folder)}.", "bold"), _checked(found)]
+    parts: list[RenderableType] = [
+        Text(f"Verified {visible(found.folder)}.", "bold"),
+        _checked(found),
+    ]
     parts += [Text(f"Not checked: {visible(line)}.", style="dim") for line in found.unchecked]
     if found.findings:
         parts.append(Text())
@@ -33,7 +36,9 @@ def print_verification(found: Verification, console: Console) -> None:
 
 
 def print_packed(packed: Packed, console: Console) -> None:
-    """Print what will be published: the files, the card, the scores, and what a maintainer will be shown."""
+    """Print what will be published: the files, the card, the scores, and what a maintainer will be
+    shown.
+    """
     size = sum(size for _, size in packed.files)
     parts: list[RenderableType] = [
         Text(f"What will be published, in {visible(str(packed.folder))}: {size:,} bytes.", "bold"),
@@ -42,7 +47,10 @@ def print_packed(packed: Packed, console: Console) -> None:
         _scores(packed.card),
     ]
     parts += [line for finding in packed.verification.findings for line in _finding(finding)]
-    parts += [Text(f"Not checked: {visible(line)}.", style="dim") for line in packed.verification.unchecked[:-1]]
+    parts += [
+        Text(f"Not checked: {visible(line)}.", style="dim")
+        for line in packed.verification.unchecked[:-1]
+    ]
     console.print(Group(*parts), width=min(_WIDTH, console.width))
 
 
@@ -66,11 +74,15 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
 
 def _verdict(found: Verification) -> Text:
     counts = Counter(finding.severity for finding in found.findings)
-    said = ", ".join(_counted(counts[severity], severity) for severity in SEVERITIES if counts[severity])
+    said = ", ".join(
+        _counted(counts[severity], severity) for severity in SEVERITIES if counts[severity]
+    )
     if found.serious:
         return Text(f"Refused ({said}).", style="bold red")
     how = (
-        "its scores follow from its predictions and verdicts" if found.consistent else "not every score was recomputed"
+        "its scores follow from its predictions and verdicts"
+        if found.consistent
+        else "not every score was recomputed"
     )
     return Text(f"{found.status}; {how}{f' ({said})' if said else ''}.", style="bold green")
 
@@ -99,7 +111,9 @@ def _card(card: Submission) -> Table:
         "organisation": card.org,
         "address": card.url,
         "submitted": f"{card.submitted}, alps {card.alps}",
-        "system": system.model if system.kind in system.model else f"{system.model} ({system.kind})",
+        "system": system.model
+        if system.kind in system.model
+        else f"{system.model} ({system.kind})",
         "snapshot": system.snapshot,
         "weights": weights,
         "notes": card.notes,
@@ -109,7 +123,10 @@ def _card(card: Submission) -> Table:
     for run in card.runs:
         gold = "public" if run.data.public else "not public"
         table.add_row("data", Text(visible(f"{run.data.name} {run.data.split}, gold {gold}")))
-        table.add_row("judge", Text(visible(f"{run.settings.get('judge')}, fingerprint {run.judge.get('id')}")))
+        table.add_row(
+            "judge",
+            Text(visible(f"{run.settings.get('judge')}, fingerprint {run.judge.get('id')}")),
+        )
         table.add_row("calls", Text(_calls(run)))
     return table
 
@@ -132,9 +149,17 @@ def _scores(card: Submission) -> Table:
     for name in ("value", "95 % interval", "n"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, track in card.tracks.items():
-        known = [(metric, score) for metric, score in track.scores.items() if score.value is not None]
+        known = [
+            (metric, score) for metric, score in track.scores.items() if score.value is not None
+        ]
         for place, (metric, score) in enumerate(known[:_MOST_SCORES]):
-            table.add_row("" if place else name, metric, f"{score.value:.4f}", _interval(score), f"{score.n:,}")
+            table.add_row(
+                "" if place else name,
+                metric,
+                f"{score.value:.4f}",
+                _interval(score),
+                f"{score.n:,}",
+            )
         more, without = max(0, len(known) - _MOST_SCORES), len(track.scores) - len(known)
         rest = [f"{more} more"] * bool(more) + [f"{without} without a score"] * bool(without)
         if rest:
@@ -143,4 +168,8 @@ def _scores(card: Submission) -> Table:
 
 
 def _interval(score: Score) -> str:
-    return _NOTHING if score.low is None or score.high is None else f"{score.low:.4f} – {score.high:.4f}"
+    return (
+        _NOTHING
+        if score.low is None or score.high is None
+        else f"{score.low:.4f} – {score.high:.4f}"
+    )

@@ -1,4 +1,6 @@
-"""What a text that strangers will read on a page may hold: words, and nothing that steers the page or the reader."""
+"""What a text that strangers will read on a page may hold: words, and nothing that steers the page
+or the reader.
+"""
 
 import re
 import unicodedata
@@ -31,7 +33,11 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
         kind = unicodedata.category(character)
         if character == "\n" and lines:
             continue
-        if INVISIBLE.match(character) or kind in ("Zl", "Zp") or (kind == "Zs" and character != " "):
+        if (
+            INVISIBLE.match(character)
+            or kind in ("Zl", "Zp")
+            or (kind == "Zs" and character != " ")
+        ):
             return f"holds the invisible character U+{ord(character):04X}"
     if text != unicodedata.normalize("NFC", text):
         return "is not in Unicode's composed form (NFC)"
@@ -45,17 +51,26 @@ def fault_of(text: str, *, lines: bool = False) -> str | None:
 
 
 def mixed_scripts(text: str) -> str | None:
-    """Return the first word whose letters come from two alphabets that look alike; None where there is none."""
+    """Return the first word whose letters come from two alphabets that look alike.
+
+    None where there is none.
+    """
     for word in _LETTERS.findall(text):
-        scripts = {name.split()[0] for character in word if (name := unicodedata.name(character, ""))}
+        scripts = {
+            name.split()[0] for character in word if (name := unicodedata.name(character, ""))
+        }
         if len(scripts & set(_SCRIPTS)) > 1:
             return str(word)
     return None
 
 
 def shown(text: str, most: int = 60) -> str:
-    """Return a stranger's text so that it can stand in a message: one line, short, every odd character escaped."""
-    flat = "".join(c if c.isprintable() and ord(c) < 0x2000 else f"\\u{ord(c):04x}" for c in text[: most + 1])
+    """Return a stranger's text so that it can stand in a message: one line, short, every odd
+    character escaped.
+    """
+    flat = "".join(
+        c if c.isprintable() and ord(c) < 0x2000 else f"\\u{ord(c):04x}" for c in text[: most + 1]
+    )
     return flat if len(text) <= most else flat[: most - 1] + "…"
 
 

@@ -1,4 +1,6 @@
-"""Extraction and update under the authors' first scores: for comparison with published v1 numbers only, never ours."""
+"""Extraction and update under the authors' first scores: for comparison with published v1 numbers
+only, never ours.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,22 +35,31 @@ def rescored(tasks: Sequence[Task]) -> tuple[Task, ...]:
     Raises:
         UsageError: If there is none among them.
     """
-    found = tuple(_rescored(task, _PREDICTED[task.name]) for task in tasks if task.name in _PREDICTED)
+    found = tuple(
+        _rescored(task, _PREDICTED[task.name]) for task in tasks if task.name in _PREDICTED
+    )
     if not found:
-        raise UsageError(f"scoring=authors-v1: only for {' and '.join(_PREDICTED)}; leave it out for other tasks")
+        raise UsageError(
+            f"scoring=authors-v1: only for {' and '.join(_PREDICTED)}; leave it out for other tasks"
+        )
     return found
 
 
 def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -> Task:
     def recorded(sample: Any, prediction: Prediction, judge: Judge) -> Row | None:
-        if isinstance(judge, RecordedJudge) and judge.is_about(sample.benchmark_id, predicted(prediction)):
+        if isinstance(judge, RecordedJudge) and judge.is_about(
+            sample.benchmark_id, predicted(prediction)
+        ):
             return judge.reviews(sample.benchmark_id)
         return None
 
     async def judge_prediction(
         sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
     ) -> dict[str, Any]:
-        """Take the recorded reviews of this very prediction; any other judge has none, and is not asked."""
+        """Take the recorded reviews of this very prediction.
+
+        Any other judge has none, and is not asked.
+        """
         row = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint), "error": None}
         reviews = recorded(sample, prediction, judge)
         try:
@@ -60,7 +71,9 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
     def score(sample: Any, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
         algorithm = algorithm_score(sample.gold, predicted(prediction))
         # They judged an answer that failed as a list without memories.
-        reviews = verdict.get("reviews") if verdict is not None else recorded(sample, prediction, judge)
+        reviews = (
+            verdict.get("reviews") if verdict is not None else recorded(sample, prediction, judge)
+        )
         scores = {"authors_f1": algorithm.f1, "authors_algo": algorithm.algo}
         try:
             judged = judge_score(reviews)

@@ -14,7 +14,9 @@ Row = Mapping[str, Any]
 
 
 class SampleLike(Protocol):
-    """What the engine needs to know of any sample: its id, and the session whose samples are not independent."""
+    """What the engine needs to know of any sample: its id, and the session whose samples are not
+    independent.
+    """
 
     @property
     def benchmark_id(self) -> str:
@@ -31,11 +33,12 @@ class SampleLike(Protocol):
 class Metric:
     """One figure of a task.
 
-    A metric is the mean of its per-record values, or, with `numerator` and `denominator` given, the ratio of sums of
-    per-record counts (micro). It needs a judge that tells `relations` apart, one that can say what a dialogue supports
-    where `support` is set, one that rates answers by a rubric where `rates` is set, and a system that ranks where
-    `ranking` is. `optional` metrics are left out where no record has them. Its values lie in [lowest, highest]. Where
-    it is the mean of a judge's marks, `rubrics` names what it is the mean of, as people label it. Where trivial
+    A metric is the mean of its per-record values, or, with `numerator` and `denominator` given, the
+    ratio of sums of per-record counts (micro). It needs a judge that tells `relations` apart, one
+    that can say what a dialogue supports where `support` is set, one that rates answers by a rubric
+    where `rates` is set, and a system that ranks where `ranking` is. `optional` metrics are left
+    out where no record has them. Its values lie in [lowest, highest]. Where it is the mean of a
+    judge's marks, `rubrics` names what it is the mean of, as people label it. Where trivial
     baselines score high on it, `with_floors` has theirs printed right below it.
     """
 
@@ -58,7 +61,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """What is asked beyond the score: `extras` asks whether the dialogue supports what matched no gold."""
+    """What is asked beyond the score: `extras` asks whether the dialogue supports what matched no
+    gold.
+    """
 
     extras: bool = False
 
@@ -73,7 +78,8 @@ class TaskOptions:
     Attributes:
         distractors: A pool size of retrieval, or `all`.
         ability: An ability of utilization, or `all`.
-        condition: What utilization shows: the `history`, or the true memories with it (`gold_memory`).
+        condition: What utilization shows: the `history`, or the true memories with it
+            (`gold_memory`).
         scoring: `alps`, or `authors-v1` for comparison with published figures.
         window: The most tokens of history that utilization shows; None for all of it.
         prompt: What extraction asks a model for: `precision`, or `recall`.
@@ -115,23 +121,28 @@ class Task:
 
     Attributes:
         name: The task; several tracks may belong to it.
-        track: The track as it stands in files and tables; its folder is the same, unless `folder` says otherwise.
-        read_sample: Builds a sample, or a list of samples, from an input row and a gold row; the latter may be None.
+        track: The track as it stands in files and tables; its folder is the same, unless `folder`
+            says otherwise.
+        read_sample: Builds a sample, or a list of samples, from an input row and a gold row; the
+            latter may be None.
         messages: Renders what an LLM is asked.
         answer: The typed answer of a system.
         plain: Whether an LLM answers in plain text instead.
         fits: Raises a ValueError where a prediction can't be one for this very sample.
         rubrics: The judge's instructions that its scores depend on.
-        conditions: What the track is run under beyond its name, printed and written with its scores.
-        systems: Answers without a model, by the name that `model=` gives them; those called `floor/…` stand beside
-            every score.
-        pool_size: How many distractors a retrieval pool has; the pools are built where the data has none.
-        input_row: The row that an external program is given: what a system may see, and nothing else.
+        conditions: What the track is run under beyond its name, printed and written with its
+            scores.
+        systems: Answers without a model, by the name that `model=` gives them; those called
+            `floor/…` stand beside every score.
+        pool_size: How many distractors a retrieval pool has; the pools are built where the data has
+            none.
+        input_row: The row that an external program is given: what a system may see, and nothing
+            else.
         to_prediction: Turns the typed answer into the release's form of a prediction.
         has_gold: Whether the sample can be scored.
         judge: Asks the judge about one prediction; returns the verdict row without ids.
-        judge_requests: The calls that judging a prediction takes; for one that does not exist yet, the calls that the
-            likeliest one takes.
+        judge_requests: The calls that judging a prediction takes; for one that does not exist yet,
+            the calls that the likeliest one takes.
         score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
         metrics: What is reported, in this order.
     """
@@ -146,7 +157,9 @@ class Task:
     to_prediction: Callable[[Any], dict[str, Any]]
     has_gold: Callable[[Any], bool]
     judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]]
-    judge_requests: Callable[[Any, Prediction | None, Judge, JudgingOptions], Sequence[Request[Any]]]
+    judge_requests: Callable[
+        [Any, Prediction | None, Judge, JudgingOptions], Sequence[Request[Any]]
+    ]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
     prompts: tuple[Prompt, ...] = ()

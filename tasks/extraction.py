@@ -1,4 +1,6 @@
-"""Extraction: a whole dialogue in, the user's memories out, scored by one-to-one matching with the gold memories."""
+"""Extraction: a whole dialogue in, the user's memories out, scored by one-to-one matching with the
+gold memories.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -48,16 +50,37 @@ METRICS = (
     Metric("f1_strict", "F1, strict policy", relations=_STRICT),
     Metric("recall_direct", "recall, direct memories"),
     Metric("recall_indirect", "recall, indirect memories"),
-    Metric("f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1}),
-    Metric("precision_micro", "precision (micro)", numerator={"matched": 1}, denominator={"predicted": 1}),
+    Metric(
+        "f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1}
+    ),
+    Metric(
+        "precision_micro",
+        "precision (micro)",
+        numerator={"matched": 1},
+        denominator={"predicted": 1},
+    ),
     Metric("recall_micro", "recall (micro)", numerator={"matched": 1}, denominator={"gold": 1}),
     Metric("label_similarity", "label-path similarity of matches"),
     Metric("type_accuracy", "type accuracy of matches"),
     Metric("confidence_error", "confidence error of matches", lower_is_better=True),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
-    Metric("hallucination_rate", "hallucinated share", {"unsupported": 1}, {"checked": 1}, **_EXTRAS),
-    Metric("misattribution_rate", "share about somebody else", {"not_about_user": 1}, {"checked": 1}, **_EXTRAS),
-    Metric("unannotated_share", "supported share of the extras", {"supported": 1}, {"extras": 1}, **_UNANNOTATED),
+    Metric(
+        "hallucination_rate", "hallucinated share", {"unsupported": 1}, {"checked": 1}, **_EXTRAS
+    ),
+    Metric(
+        "misattribution_rate",
+        "share about somebody else",
+        {"not_about_user": 1},
+        {"checked": 1},
+        **_EXTRAS,
+    ),
+    Metric(
+        "unannotated_share",
+        "supported share of the extras",
+        {"supported": 1},
+        {"extras": 1},
+        **_UNANNOTATED,
+    ),
     Metric(
         "precision_supported",
         "precision, supported extras right",
@@ -69,7 +92,10 @@ METRICS = (
 
 
 def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
-    """Build a sample from rows of `task1` in the release layout; only the dialogue is ever shown to a system."""
+    """Build a sample from rows of `task1` in the release layout.
+
+    Only the dialogue is ever shown to a system.
+    """
     if not isinstance(row["input"], dict):
         raise ValueError(f"input must be an object, got {type(row['input']).__name__}")
     return ExtractionSample.model_validate(
@@ -85,7 +111,9 @@ def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
 def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping[str, str], ...]:
     """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
     labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
-    turns = [{"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)]
+    turns = [
+        {"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)
+    ]
     return (
         {"role": "system", "content": prompt.text.replace("{labels}", labels)},
         {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
@@ -93,7 +121,9 @@ def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping
 
 
 def input_row(sample: ExtractionSample) -> dict[str, Any]:
-    """Return what an external program is given: the dialogue in the release layout, nothing that gives gold away."""
+    """Return what an external program is given: the dialogue in the release layout, nothing that
+    gives gold away.
+    """
     dialogue = [turn.model_dump() for turn in sample.dialogue]
     return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": {"dialogue": dialogue}}
 
@@ -134,9 +164,15 @@ def _memories_of(prediction: Mapping[str, Any]) -> tuple[Memory, ...]:
 
 
 async def judge_prediction(
-    sample: ExtractionSample, prediction: Prediction, judge: Judge, options: JudgingOptions = JUST_THE_SCORE
+    sample: ExtractionSample,
+    prediction: Prediction,
+    judge: Judge,
+    options: JudgingOptions = JUST_THE_SCORE,
 ) -> dict[str, Any]:
-    """Relate the predicted to the gold memories; with `extras`, check what matches none against the dialogue."""
+    """Relate the predicted to the gold memories.
+
+    With `extras`, check what matches none against the dialogue.
+    """
     return await relate(
         sample.gold or (),
         predicted_memories(prediction),
@@ -161,7 +197,9 @@ def judge_requests(
     )
 
 
-def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+def score(
+    sample: ExtractionSample, prediction: Prediction, verdict: Row | None, judge: Judge
+) -> Scored:
     """Score one record; a failed prediction (no verdict) gets the scale's minimum."""
     gold, predicted = sample.gold or (), predicted_memories(prediction)
     relations = relations_of(verdict, gold, predicted, judge)
@@ -170,7 +208,9 @@ def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None,
     failed, counted = verdict is None, relations.screening.counted(len(predicted))
     scores = precision_recall_f1(len(lenient), gold=len(gold), predicted=counted, failed=failed)
     if judge.relations >= _STRICT:
-        strict = precision_recall_f1(len(matches["strict"]), gold=len(gold), predicted=counted, failed=failed)
+        strict = precision_recall_f1(
+            len(matches["strict"]), gold=len(gold), predicted=counted, failed=failed
+        )
         scores["f1_strict"] = strict["f1"]
     found = {match.gold for match in lenient}
     for kind in ("direct", "indirect"):
@@ -195,22 +235,31 @@ def score(sample: ExtractionSample, prediction: Prediction, verdict: Row | None,
     return Scored(scores, counts, _details(gold, predicted, lenient, relations, extras))
 
 
-def precision_recall_f1(matched: int, *, gold: int, predicted: int, failed: bool = False) -> dict[str, float]:
+def precision_recall_f1(
+    matched: int, *, gold: int, predicted: int, failed: bool = False
+) -> dict[str, float]:
     """Return precision, recall and F1 of one record.
 
-    Nothing predicted where there is nothing to find is 1. Nothing predicted otherwise has precision 0. Without gold,
-    recall is not defined and left out; F1 is then 0. A failed prediction has 0 everywhere.
+    Nothing predicted where there is nothing to find is 1. Nothing predicted otherwise has precision
+    0. Without gold, recall is not defined and left out; F1 is then 0. A failed prediction has 0
+    everywhere.
     """
     if failed:
         return {"f1": 0.0, "precision": 0.0, "recall": 0.0}
     if not gold and not predicted:
         return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
-    scores = {"f1": 2 * matched / (gold + predicted), "precision": matched / predicted if predicted else 0.0}
+    scores = {
+        "f1": 2 * matched / (gold + predicted),
+        "precision": matched / predicted if predicted else 0.0,
+    }
     return {**scores, "recall": matched / gold} if gold else scores
 
 
 def label_similarity(one: Memory, other: Memory) -> float:
-    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1]; unmapped ones by their suggestion."""
+    """Return 2 · shared prefix / (length + length) of two label paths, in [0, 1].
+
+    Unmapped ones by their suggestion.
+    """
     first, second = _label_path(one), _label_path(other)
     shared = 0
     for left, right in zip(first, second, strict=False):
@@ -227,11 +276,15 @@ def _label_path(memory: Memory) -> list[str]:
     return [part.casefold() for part in label.split("/") if part] or [UNMAPPED.casefold()]
 
 
-def _field_scores(gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match]) -> dict[str, float]:
+def _field_scores(
+    gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match]
+) -> dict[str, float]:
     """Score label, type and confidence over the matched pairs; a field nobody gave is left out."""
     matched = [(gold[match.gold], predicted[match.predicted]) for match in matches]
     errors = [
-        abs(g.confidence - p.confidence) for g, p in matched if g.confidence is not None and p.confidence is not None
+        abs(g.confidence - p.confidence)
+        for g, p in matched
+        if g.confidence is not None and p.confidence is not None
     ]
     scores = {}
     if matched:
@@ -255,7 +308,9 @@ def _details(
     return {
         "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches],
         "missed": [{"id": f"g{n + 1}", "value": gold[n].value} for n in missed],
-        "extra": [{"id": f"p{n + 1}", "value": predicted[n].value, **support.get(n, {})} for n in extras],
+        "extra": [
+            {"id": f"p{n + 1}", "value": predicted[n].value, **support.get(n, {})} for n in extras
+        ],
         **set_aside(predicted, relations),
     }
 

@@ -1,7 +1,8 @@
 """The tasks by name, each imported when it is asked for.
 
-`python:MODULE` is a task of the user's own. Its code is imported only where the user typed that name: what a manifest
-or a card names is a stranger's word, and looking at a file must not run what it names.
+`python:MODULE` is a task of the user's own. Its code is imported only where the user typed that
+name: what a manifest or a card names is a stranger's word, and looking at a file must not run what
+it names.
 """
 
 import sys
@@ -20,19 +21,30 @@ TASKS = ("extraction", "update", "retrieval", "utilization")
 ALL = "all"
 PYTHON = "python:"
 _CALLED = ("messages", "input_row", "has_gold", "judge_requests", "score")
-"""Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have ValueErrors."""
+"""Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
+ValueErrors.
+"""
 _typed: set[str] = set()
-"""The `python:MODULE` names that the user typed in this process: the only modules that may be imported."""
+"""The `python:MODULE` names that the user typed in this process: the only modules that may be
+imported.
+"""
 
 
 def allow_modules(names: str) -> None:
-    """Allow the modules among the tasks that `names` lists to be imported; call it with what the user typed alone."""
+    """Allow the modules among the tasks that `names` lists to be imported.
+
+    Call it with what the user typed alone.
+    """
     _typed.update(name for name in names.split(",") if name.startswith(PYTHON))
 
 
 def not_importable(names: str) -> tuple[str, ...]:
-    """Return the `python:MODULE` names among the tasks that `names` lists whose code must not be imported."""
-    return tuple(name for name in names.split(",") if name.startswith(PYTHON) and name not in _typed)
+    """Return the `python:MODULE` names among the tasks that `names` lists whose code must not be
+    imported.
+    """
+    return tuple(
+        name for name in names.split(",") if name.startswith(PYTHON) and name not in _typed
+    )
 
 
 def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
@@ -45,7 +57,8 @@ def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
 
 
 def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]:
-    """Return the tracks of the tasks that `names` lists: one, several with commas between, or `all`.
+    """Return the tracks of the tasks that `names` lists: one, several with commas between, or
+    `all`.
 
     Raises:
         UsageError: If there is none by a name, or an option does not fit.
@@ -62,7 +75,10 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
 
 
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
-    """Return the tracks of one task; those of a user's module are checked before anything is asked or paid for."""
+    """Return the tracks of one task.
+
+    Those of a user's module are checked before anything is asked or paid for.
+    """
     module = _module(name)
     if not name.startswith(PYTHON):
         return tuple(module.tracks(options))
@@ -71,18 +87,24 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
     except AlpsError:
         raise
     except Exception as error:
-        raise UsageError(f"task={name}: tracks(options) raised {type(error).__name__}: {error}") from error
+        raise UsageError(
+            f"task={name}: tracks(options) raised {type(error).__name__}: {error}"
+        ) from error
     if not tracks or not all(isinstance(track, Task) for track in tracks):
         raise UsageError(f"task={name}: tracks(options) must return one or more alps.tasks.Task")
     if bare := next((task.track for task in tracks if not task.metrics), None):
         raise UsageError(f"task={name}: track {bare} has no metrics; give it one Metric or more")
     if len({task.track for task in tracks}) < len(tracks):
-        raise UsageError(f"task={name}: two of its tracks have the same name; give each a name of its own")
+        raise UsageError(
+            f"task={name}: two of its tracks have the same name; give each a name of its own"
+        )
     return tuple(_in_one_line(task, name) for task in tracks)
 
 
 def _in_one_line(task: Task, name: str) -> Task:
-    """Return a user's task whose functions raise a `UsageError` that says which of them failed, and in which line."""
+    """Return a user's task whose functions raise a `UsageError` that says which of them failed, and
+    in which line.
+    """
 
     def failed(function: str, error: Exception) -> UsageError:
         frame = extract_tb(error.__traceback__)[-1]
@@ -110,7 +132,9 @@ def _in_one_line(task: Task, name: str) -> Task:
         except Exception as error:
             raise failed("judge", error) from error
 
-    calls: dict[str, Any] = {function: guarded(function, getattr(task, function)) for function in _CALLED}
+    calls: dict[str, Any] = {
+        function: guarded(function, getattr(task, function)) for function in _CALLED
+    }
     return replace(task, judge=judge, **calls)
 
 
@@ -119,7 +143,9 @@ def _module(name: str) -> ModuleType:
         return import_module(f"alps.tasks.{name}")
     if not name.startswith(PYTHON):
         known = ", ".join((*TASKS, ALL, f"{PYTHON}MODULE"))
-        raise UsageError(f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})")
+        raise UsageError(
+            f"task={name}: unknown task{closest(name, (*TASKS, ALL))} (known: {known})"
+        )
     if not_importable(name):
         raise CodeNotImportedError(name)
     here = str(Path.cwd())
@@ -127,8 +153,15 @@ def _module(name: str) -> ModuleType:
         sys.path.append(here)  # last: a file of the user's must not stand in for a library
     try:
         module = import_module(name.removeprefix(PYTHON))
-    except (Exception, SystemExit) as error:  # whatever the user's module raises, it is theirs to mend
-        raise UsageError(f"task={name}: importing it raised {type(error).__name__}: {error}") from error
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # whatever the user's module raises, it is theirs to mend
+        raise UsageError(
+            f"task={name}: importing it raised {type(error).__name__}: {error}"
+        ) from error
     if not callable(getattr(module, "tracks", None)):
-        raise UsageError(f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)")
+        raise UsageError(
+            f"task={name}: {name.removeprefix(PYTHON)} has no function tracks(options)"
+        )
     return module

@@ -1,7 +1,9 @@
-"""Retrieval: a query and a pool of memories in, the one that the query calls for out, scored by whether it is the gold.
+"""Retrieval: a query and a pool of memories in, the one that the query calls for out, scored by
+    whether it is the gold.
 
-A candidate is shown under an id that is local to the pool, in a pool without duplicate values: neither can give the
-gold away. Whether the memory was used in the answer is a second figure, asked of a judge that can tell.
+A candidate is shown under an id that is local to the pool, in a pool without duplicate values:
+neither can give the gold away. Whether the memory was used in the answer is a second figure, asked
+of a judge that can tell.
 """
 
 import json
@@ -37,8 +39,8 @@ METRICS = (
 def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     """Build a sample from rows of `task3` in the release layout.
 
-    Values that stand twice are kept once, and every candidate gets an id of its own: published ids are per user, repeat
-    themselves, and give the gold away.
+    Values that stand twice are kept once, and every candidate gets an id of its own: published ids
+    are per user, repeat themselves, and give the gold away.
 
     Raises:
         ValueError: If there are no candidates, one has no value, or the gold is not among them.
@@ -62,7 +64,10 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
             "benchmark_id": row["benchmark_id"],
             "session_id": row.get("session_id") or row["benchmark_id"],
             "query": row["input"]["query"],
-            "candidates": [{"id": name, "value": value} for name, value in zip(ids, values.values(), strict=True)],
+            "candidates": [
+                {"id": name, "value": value}
+                for name, value in zip(ids, values.values(), strict=True)
+            ],
             "gold": chosen,
         }
     )
@@ -82,8 +87,13 @@ def _said(item: Row, where: str) -> str:
 
 
 def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then candidates and query as JSON."""
-    shown = {"candidates": [candidate.model_dump() for candidate in sample.candidates], "query": sample.query}
+    """Render what an LLM is asked: the static instructions first, then candidates and query as
+    JSON.
+    """
+    shown = {
+        "candidates": [candidate.model_dump() for candidate in sample.candidates],
+        "query": sample.query,
+    }
     return (
         {"role": "system", "content": PROMPT.text},
         {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
@@ -113,7 +123,9 @@ def read_answer(node: object) -> Read[dict[str, Any]]:
     ranking = given.get("ranking") or []
     if not isinstance(ranking, list) or not all(isinstance(name, str) for name in ranking):
         raise ValueError("`ranking` must be a list of ids")
-    chosen = next((given[key] for key in ("selected_memory_id", "memory_id", "id") if given.get(key)), None)
+    chosen = next(
+        (given[key] for key in ("selected_memory_id", "memory_id", "id") if given.get(key)), None
+    )
     chosen = chosen if chosen is not None or not ranking else ranking[0]
     if not isinstance(chosen, str) or not chosen.strip():
         raise ValueError("`selected_memory_id` is missing: name the id of one candidate")
@@ -135,7 +147,9 @@ def fits(sample: RetrievalSample, prediction: Row) -> None:
     known = {candidate.id for candidate in sample.candidates}
     named = [prediction["selected_memory_id"], *prediction["ranking"]]
     if (unknown := next((name for name in named if name not in known), None)) is not None:
-        raise ValueError(f"selected_memory_id: '{unknown[:40]}' is not among the ids of the candidates")
+        raise ValueError(
+            f"selected_memory_id: '{unknown[:40]}' is not among the ids of the candidates"
+        )
 
 
 async def judge_prediction(
@@ -143,7 +157,11 @@ async def judge_prediction(
 ) -> dict[str, Any]:
     """Ask whether the memory was used in the answer, where there is one and the judge can tell."""
     asked = _question(sample, prediction.prediction or {})
-    verdict: dict[str, Any] = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)), "error": None}
+    verdict: dict[str, Any] = {
+        "outcome": "ok",
+        "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)),
+        "error": None,
+    }
     if asked is not None and judge.rates:
         verdict["used"] = (await judge.rate(asked, about=sample.benchmark_id)).row()
     return verdict
@@ -152,14 +170,26 @@ async def judge_prediction(
 def judge_requests(
     sample: RetrievalSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
 ) -> Sequence[Request[Any]]:
-    """Return the calls that judging takes; an answer that does not exist yet is taken to be the gold memory."""
+    """Return the calls that judging takes.
+
+    An answer that does not exist yet is taken to be the gold memory.
+    """
     expected = {"answer": _value(sample, sample.gold)}
     asked = _question(sample, expected if prediction is None else prediction.prediction or {})
-    return judge.rate_requests(asked, about=sample.benchmark_id) if asked is not None and judge.rates else ()
+    return (
+        judge.rate_requests(asked, about=sample.benchmark_id)
+        if asked is not None and judge.rates
+        else ()
+    )
 
 
-def score(sample: RetrievalSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
-    """Score one choice; a failed prediction finds nothing, and uses nothing where the judge can tell."""
+def score(
+    sample: RetrievalSample, prediction: Prediction, verdict: Row | None, judge: Judge
+) -> Scored:
+    """Score one choice.
+
+    A failed prediction finds nothing, and uses nothing where the judge can tell.
+    """
     given = prediction.prediction or {}
     chosen, ranking = given.get("selected_memory_id"), given.get("ranking") or []
     scores = {"recall_at_1": float(chosen == sample.gold)}
@@ -173,13 +203,19 @@ def score(sample: RetrievalSample, prediction: Prediction, verdict: Row | None, 
         scores[USED] = 0.0
     if used is not None and used["outcome"] == "ok":
         scores[USED] = float(used["marks"]["met"])
-        scores |= {"judge_agreement": used["agreement"]} if used.get("agreement") is not None else {}
+        scores |= (
+            {"judge_agreement": used["agreement"]} if used.get("agreement") is not None else {}
+        )
     counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
     if used is not None:
         counts["asked"] = 1
         counts |= {"unchecked": 1} if used["outcome"] != "ok" else {}
     details = {"chosen": {"id": chosen, "value": _value(sample, chosen)}} if chosen else {}
-    return Scored(scores, counts, {**details, "gold": {"id": sample.gold, "value": _value(sample, sample.gold)}})
+    return Scored(
+        scores,
+        counts,
+        {**details, "gold": {"id": sample.gold, "value": _value(sample, sample.gold)}},
+    )
 
 
 def _question(sample: RetrievalSample, given: Row) -> RubricQuestion | None:
@@ -202,7 +238,9 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             folder=f"task3/d{size}",
             pool_size=size,
             prompt=PROMPT,
-            answer=AnswerType(schema=RetrievalAnswer, read=read_answer, partial=False, decision=_choice_of),
+            answer=AnswerType(
+                schema=RetrievalAnswer, read=read_answer, partial=False, decision=_choice_of
+            ),
             fits=fits,
             read_sample=read_sample,
             messages=messages,

@@ -1,4 +1,6 @@
-"""A task whose code is not imported: what a finished run recorded of it, and a stand-in that shows the run by that."""
+"""A task whose code is not imported: what a finished run recorded of it, and a stand-in that shows
+the run by that.
+"""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +25,9 @@ _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
 
 
 def recorded(task: Task) -> dict[str, Any]:
-    """Return what a summary records of a task of the user's own: its metrics and conditions, as plain JSON."""
+    """Return what a summary records of a task of the user's own: its metrics and conditions, as
+    plain JSON.
+    """
     metrics = [_plain(metric) for metric in task.metrics]
     return {"metrics": metrics, "conditions": dict(task.conditions)}
 
@@ -31,8 +35,8 @@ def recorded(task: Task) -> dict[str, Any]:
 def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     """Return a task that shows a run and can do nothing else.
 
-    Everything in `summary` is a file's word, so it is validated. Where it records nothing of the task, as older runs
-    and those that are not finished, the metrics are named after the scores.
+    Everything in `summary` is a file's word, so it is validated. Where it records nothing of the
+    task, as older runs and those that are not finished, the metrics are named after the scores.
 
     Args:
         names: The `python:MODULE` names of the run's manifest that must not be imported.
@@ -76,14 +80,19 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
         metrics = _METRICS.validate_python(summary[RECORDED]["metrics"])
     except (LookupError, TypeError, ValidationError):
         metrics = ()
-    ours = tuple(replace(metric, title=_titled(metric)) for metric in metrics if metric.name in names)
+    ours = tuple(
+        replace(metric, title=_titled(metric)) for metric in metrics if metric.name in names
+    )
     known = {metric.name for metric in ours}
     others = tuple(Metric(name, name) for name in names if name not in known)
     return (*ours, *others) or (Metric("score", "score", headline=True),)
 
 
 def _titled(metric: Metric) -> str:
-    """Return the title of a metric without what would steer a terminal; its name where nothing is left."""
+    """Return the title of a metric without what would steer a terminal.
+
+    Its name where nothing is left.
+    """
     printable = "".join(character for character in metric.title if character.isprintable())
     return printable[:_LONGEST_TITLE] or metric.name
 

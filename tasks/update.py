@@ -1,7 +1,10 @@
-"""Update: old memories, old and new dialogue in, the whole list as it should stand now out, each item with its action.
+"""Update: old memories, old and new dialogue in, the whole list as it should stand now out, each
+    item with its action.
 
-Doing nothing keeps most of a list right, so the headline is F1 on what changed. One matching question covers it all:
-its rows are the gold memories and the old ones that should be gone, which a contradiction that was kept then matches.
+Doing nothing keeps most of a list right, so the headline is F1 on what changed. One matching
+question covers it all:
+its rows are the gold memories and the old ones that should be gone, which a contradiction that was
+kept then matches.
 """
 
 import json
@@ -48,12 +51,23 @@ _SCORED_ACTIONS = ("retain", "add", "modify")
 _ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
 _SYNONYMS: Mapping[str, Action] = {
     **{action: action for action in ACTIONS},
-    **dict.fromkeys(("retention", "retained", "keep", "kept", "unchanged", "none", "noop"), "retain"),
+    **dict.fromkeys(
+        ("retention", "retained", "keep", "kept", "unchanged", "none", "noop"), "retain"
+    ),
     **dict.fromkeys(("addition", "added", "new", "create", "insert"), "add"),
-    **dict.fromkeys(("modification", "modified", "update", "updated", "replace", "change"), "modify"),
+    **dict.fromkeys(
+        ("modification", "modified", "update", "updated", "replace", "change"), "modify"
+    ),
     **dict.fromkeys(("deletion", "deleted", "remove", "removed", "forget"), "delete"),
 }
-_BOTH_LISTS = ("existing_memories", "retained_memories", "memory_items", "memories", "updated_memories", "new_memories")
+_BOTH_LISTS = (
+    "existing_memories",
+    "retained_memories",
+    "memory_items",
+    "memories",
+    "updated_memories",
+    "new_memories",
+)
 
 
 def _per_action(action: str) -> tuple[Metric, Metric]:
@@ -73,8 +87,20 @@ METRICS = (
     Metric("recall", "recall, whole list"),
     Metric("action_accuracy", "action accuracy"),
     *(metric for action in _SCORED_ACTIONS for metric in _per_action(action)),
-    Metric("contradiction_kept", "contradictions kept", {"kept_gone": 1}, {"gone": 1}, lower_is_better=True),
-    Metric("over_update", "retained memories rewritten", {"rewritten": 1}, {"retained": 1}, lower_is_better=True),
+    Metric(
+        "contradiction_kept",
+        "contradictions kept",
+        {"kept_gone": 1},
+        {"gone": 1},
+        lower_is_better=True,
+    ),
+    Metric(
+        "over_update",
+        "retained memories rewritten",
+        {"rewritten": 1},
+        {"retained": 1},
+        lower_is_better=True,
+    ),
     Metric("lost", "retained memories lost", {"lost": 1}, {"retained": 1}, lower_is_better=True),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )
@@ -96,9 +122,14 @@ def read_sample(row: Row, gold: Row | None) -> UpdateSample:
 
 
 def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then memories and both conversations as JSON."""
+    """Render what an LLM is asked: the static instructions first, then memories and both
+    conversations as JSON.
+    """
     labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
-    turns = [{"turn": n, **turn.model_dump()} for n, turn in enumerate((*sample.old_dialogue, *sample.new_dialogue))]
+    turns = [
+        {"turn": n, **turn.model_dump()}
+        for n, turn in enumerate((*sample.old_dialogue, *sample.new_dialogue))
+    ]
     shown = {
         "memories": [memory.model_dump() for memory in sample.memory],
         "old_conversation": turns[: len(sample.old_dialogue)],
@@ -121,7 +152,9 @@ def input_row(sample: UpdateSample) -> dict[str, Any]:
 
 
 def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
-    """Read a system's list tolerantly; where it came as two lists, kept and changed ones, the later word counts.
+    """Read a system's list tolerantly.
+
+    Where it came as two lists, kept and changed ones, the later word counts.
 
     Raises:
         ValueError: If there is no list of memories in it.
@@ -129,8 +162,14 @@ def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
     node, joined = _joined(node)
     read = read_memories(node, also=_ACTION_FIELDS)
     notes: Counter[str] = Counter(joined)
-    items = [_with_action(memory, given, notes) for memory, given in zip(read.memories, read.given, strict=True)]
-    return Read(tuple(items), (*read.notes, *(f"{n} × {note}" if n > 1 else note for note, n in notes.items())))
+    items = [
+        _with_action(memory, given, notes)
+        for memory, given in zip(read.memories, read.given, strict=True)
+    ]
+    return Read(
+        tuple(items),
+        (*read.notes, *(f"{n} × {note}" if n > 1 else note for note, n in notes.items())),
+    )
 
 
 def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
@@ -148,10 +187,14 @@ def fits(sample: UpdateSample, prediction: Row) -> None:
     _memories_of(prediction)
 
 
-def predicted_lists(prediction: Prediction) -> tuple[tuple[UpdatedMemory, ...], tuple[UpdatedMemory, ...]]:
+def predicted_lists(
+    prediction: Prediction,
+) -> tuple[tuple[UpdatedMemory, ...], tuple[UpdatedMemory, ...]]:
     """Return the memories that a prediction has in its list, and those it deleted."""
     found = _memories_of(prediction.prediction or {"memory_items": ()})
-    return tuple(m for m in found if m.action != "delete"), tuple(m for m in found if m.action == "delete")
+    return tuple(m for m in found if m.action != "delete"), tuple(
+        m for m in found if m.action == "delete"
+    )
 
 
 def _memories_of(prediction: Row) -> list[UpdatedMemory]:
@@ -161,7 +204,9 @@ def _memories_of(prediction: Row) -> list[UpdatedMemory]:
 async def judge_prediction(
     sample: UpdateSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
-    """Relate the predicted memories to the gold ones and to the old ones that should be gone, in one question."""
+    """Relate the predicted memories to the gold ones and to the old ones that should be gone, in
+    one question.
+    """
     rows = compare(sample.memory, sample.gold or ()).rows
     listed, _ = predicted_lists(prediction)
     return await relate(rows, listed, _dialogue(sample), judge=judge, about=sample.benchmark_id)
@@ -170,13 +215,20 @@ async def judge_prediction(
 def judge_requests(
     sample: UpdateSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
 ) -> Sequence[Request[Any]]:
-    """Return the calls that judging takes; for a prediction that does not exist yet, those about what should change."""
+    """Return the calls that judging takes.
+
+    For a prediction that does not exist yet, those about what should change.
+    """
     lists = compare(sample.memory, sample.gold or ())
     rows, about = lists.rows, sample.benchmark_id
     if prediction is not None:
         listed, _ = predicted_lists(prediction)
         return relate_requests(rows, listed, _dialogue(sample), judge=judge, about=about)
-    changed = [memory for memory, change in zip(rows, lists.changes, strict=False) if change.action != "retain"]
+    changed = [
+        memory
+        for memory, change in zip(rows, lists.changes, strict=False)
+        if change.action != "retain"
+    ]
     return relate_requests(changed, None, _dialogue(sample), judge=judge, about=about)
 
 
@@ -185,24 +237,37 @@ def _dialogue(sample: UpdateSample) -> tuple[Turn, ...]:
     return (*sample.old_dialogue, *sample.new_dialogue)
 
 
-def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
-    """Score one updated list; a failed prediction keeps every contradiction and loses every other memory."""
+def score(
+    sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge
+) -> Scored:
+    """Score one updated list.
+
+    A failed prediction keeps every contradiction and loses every other memory.
+    """
     lists = compare(sample.memory, sample.gold or ())
     listed, deleted = predicted_lists(prediction)
     relations = relations_of(verdict, lists.rows, listed, judge)
     matches = assign(relations.pairs, "lenient")
-    actions = predicted_actions(sample.memory, listed, lists, matches=matches, pairs=relations.pairs)
+    actions = predicted_actions(
+        sample.memory, listed, lists, matches=matches, pairs=relations.pairs
+    )
     failed, gold = verdict is None, len(lists.changes)
     counted = relations.screening.counted(len(listed))
     in_gold = [match for match in matches if match.gold < gold]
     whole = precision_recall_f1(len(in_gold), gold=gold, predicted=counted, failed=failed)
     reworded = _reworded(lists, matches, relations, judge, listed=len(listed))
-    of_changed = precision_recall_f1(**_changes(lists, matches, predicted=counted, reworded=reworded), failed=failed)
+    of_changed = precision_recall_f1(
+        **_changes(lists, matches, predicted=counted, reworded=reworded), failed=failed
+    )
     deleted_rows = _rows_of(lists, deleted_old(sample.memory, deleted))
-    cells = _cells(lists, matches, actions, deleted_rows=deleted_rows, copies=set(relations.screening.copies))
+    cells = _cells(
+        lists, matches, actions, deleted_rows=deleted_rows, copies=set(relations.screening.copies)
+    )
     scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
     told = gold + len(lists.gone) - len(lists.replaced)
-    scores["action_accuracy"] = 0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
+    scores["action_accuracy"] = (
+        0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
+    )
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
     counts = {
@@ -217,12 +282,16 @@ def score(sample: UpdateSample, prediction: Prediction, verdict: Row | None, jud
     return Scored(scores, counts, _details(lists, listed, matches, actions, relations))
 
 
-def _reworded(lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int) -> int:
-    """Return how many of the retained memories that are lost stand in the list reworded into something else.
+def _reworded(
+    lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int
+) -> int:
+    """Return how many of the retained memories that are lost stand in the list reworded into
+    something else.
 
-    A judge that tells relations says which: those that it relates to a prediction which matches nothing. One that only
-    tells what is the same can't, and each such prediction then stands for one of them. Without this bound a list that
-    drops every old memory could add as many wrong ones for nothing.
+    A judge that tells relations says which: those that it relates to a prediction which matches
+    nothing. One that only tells what is the same can't, and each such prediction then stands for
+    one of them. Without this bound a list that drops every old memory could add as many wrong ones
+    for nothing.
     """
     found = {match.gold for match in matches}
     lost = {row for row in lists.retained if row not in found}
@@ -237,17 +306,23 @@ def _reworded(lists: Lists, matches: Sequence[Match], relations: Relations, judg
     return len(assign(related, "strict"))
 
 
-def _changes(lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int) -> dict[str, int]:
-    """Count changes: right ones, those of the gold, and those of the prediction, whatever actions it declares.
+def _changes(
+    lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int
+) -> dict[str, int]:
+    """Count changes: right ones, those of the gold, and those of the prediction, whatever actions
+    it declares.
 
-    A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained memory that is not
-    there; with the prediction that rewords it, it makes one change. And so is, wrongly, an old memory that stands on
-    beside its replacement: a list that contradicts itself was not brought up to date.
+    A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained
+    memory that is not there; with the prediction that rewords it, it makes one change. And so is,
+    wrongly, an old memory that stands on beside its replacement: a list that contradicts itself was
+    not brought up to date.
     """
     found = {match.gold for match in matches}
     gone = list(enumerate(lists.gone, start=len(lists.changes)))
     withdrawn = [row for row, old in gone if old not in lists.replaced]
-    replacement = {change.old: row for row, change in enumerate(lists.changes) if change.action == "modify"}
+    replacement = {
+        change.old: row for row, change in enumerate(lists.changes) if change.action == "modify"
+    }
     contradicting = [row for row, old in gone if row in found and replacement.get(old) in found]
     changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
     right = sum(row in found for row in changed) + sum(row not in found for row in withdrawn)
@@ -265,9 +340,12 @@ def _cells(
     deleted_rows: set[int],
     copies: set[int],
 ) -> Counter[tuple[str, str]]:
-    """Count gold action against predicted action; `none` where there is no gold, or no prediction, to stand against.
+    """Count gold action against predicted action.
 
-    A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any more.
+    `none` where there is no gold, or no prediction, to stand against.
+
+    A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any
+    more.
     """
     taken = {match.gold: match.predicted for match in matches}
     cells: Counter[tuple[str, str]] = Counter()
@@ -279,7 +357,9 @@ def _cells(
             cells["delete", actions[taken[row]] if row in taken else "delete"] += 1
     in_gold = [match.predicted for match in matches if match.gold < len(lists.changes)]
     for position in left_over(len(actions), [*in_gold, *copies]):
-        if not any(m.predicted == position for m in matches if lists.old_of(m.gold) not in lists.replaced):
+        if not any(
+            m.predicted == position for m in matches if lists.old_of(m.gold) not in lists.replaced
+        ):
             cells["none", actions[position]] += 1
     return cells
 
@@ -297,7 +377,9 @@ def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str
     return dict(counts)
 
 
-def _fates(lists: Lists, matches: Sequence[Match], rewritten: set[int], *, failed: bool) -> dict[str, float]:
+def _fates(
+    lists: Lists, matches: Sequence[Match], rewritten: set[int], *, failed: bool
+) -> dict[str, float]:
     """Count what became of the memories that should stay, and of those that should be gone."""
     found = {match.gold for match in matches}
     missing = [lists.changes[row].old for row in lists.retained if row not in found]
@@ -328,7 +410,9 @@ def _details(
     missed = left_over(gold, (match.gold for match in matches))
     extra = counted_extras(len(listed), relations, [match.predicted for match in matches])
     return {
-        "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches if m.gold < gold],
+        "matched": [
+            [f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches if m.gold < gold
+        ],
         "missed": [{"id": f"g{row + 1}", "value": lists.rows[row].value} for row in missed],
         "extra": [{"id": f"p{n + 1}", "value": listed[n].value} for n in extra],
         "kept": [{"id": f"p{m.predicted + 1}", "value": lists.rows[m.gold].value} for m in kept],
@@ -339,7 +423,10 @@ def _details(
 
 
 def _joined(node: object) -> tuple[object, list[str]]:
-    """Join an answer that came as two lists, the old memories and the changed ones; a later item replaces its id."""
+    """Join an answer that came as two lists, the old memories and the changed ones.
+
+    A later item replaces its id.
+    """
     if not isinstance(node, dict):
         return node, []
     lists = [node[key] for key in _BOTH_LISTS if isinstance(node.get(key), list)]
@@ -363,11 +450,16 @@ def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str
     action = _SYNONYMS.get(str(said).strip().casefold()) if said is not None else None
     if said is not None and action is None:
         notes[f"unknown action {str(said)[:20]!r} left out"] += 1
-    replaced = next((given[k] for k in ("replaces", "replaces_id", "replaced_id", "old_id") if given.get(k)), None)
+    replaced = next(
+        (given[k] for k in ("replaces", "replaces_id", "replaced_id", "old_id") if given.get(k)),
+        None,
+    )
     replaces = str(replaced) if isinstance(replaced, str | int) else None
     if replaced is not None and replaces is None:
         notes[f"`replaces` is {type(replaced).__name__}, not an id: left out"] += 1
-    return UpdatedMemory.model_validate({**memory.model_dump(), "action": action, "replaces": replaces})
+    return UpdatedMemory.model_validate(
+        {**memory.model_dump(), "action": action, "replaces": replaces}
+    )
 
 
 TASK = Task(

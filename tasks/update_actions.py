@@ -1,7 +1,8 @@
-"""What was done to a list of memories: the actions of the gold, and those of a prediction that names none.
+"""What was done to a list of memories: the actions of the gold, and those of a prediction that
+names none.
 
-Old and new lists are compared by meaning. Ids only decide where meaning leaves it open: models keep the id of a memory
-that they rewrite, and the release names the replacement of `m3` `m3_updated`.
+Old and new lists are compared by meaning. Ids only decide where meaning leaves it open: models keep
+the id of a memory that they rewrite, and the release names the replacement of `m3` `m3_updated`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,9 @@ _ON_THE_SAME_MATTER = ("same", "narrower", "broader", "conflicting")
 
 @dataclass(frozen=True)
 class GoldChange:
-    """What became of one memory of the gold list: its action, and the old memory that it was, or takes the place of."""
+    """What became of one memory of the gold list: its action, and the old memory that it was, or
+    takes the place of.
+    """
 
     action: Action
     old: int | None
@@ -29,7 +32,8 @@ class Lists:
 
     Attributes:
         changes: One for every gold memory.
-        gone: The old memories that the gold list no longer has, by position: replaced ones and withdrawn ones.
+        gone: The old memories that the gold list no longer has, by position: replaced ones and
+            withdrawn ones.
         replaced: Those of them that a modification takes the place of.
         rows: The gold memories, then those that are gone: what a prediction is compared with.
     """
@@ -45,14 +49,19 @@ class Lists:
         return [row for row, change in enumerate(self.changes) if change.action == "retain"]
 
     def old_of(self, row: int) -> int | None:
-        """Return the old memory that stands in a row unchanged, by position; None for a changed one."""
+        """Return the old memory that stands in a row unchanged, by position.
+
+        None for a changed one.
+        """
         if row >= len(self.changes):
             return self.gone[row - len(self.changes)]
         return self.changes[row].old if self.changes[row].action == "retain" else None
 
 
 def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
-    """Derive the gold actions: the same value is retained, `<id>_updated` and a rewritten id modified, others added."""
+    """Derive the gold actions: the same value is retained, `<id>_updated` and a rewritten id
+    modified, others added.
+    """
     changes: dict[int, GoldChange] = {}
     free = dict(enumerate(old))
     for same_id in (True, False):
@@ -66,7 +75,11 @@ def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
             before = _place({old[n].memory_id: n for n in free}, memory.memory_id)
             changes[row] = GoldChange("add" if before is None else "modify", before)
             free.pop(before, None) if before is not None else None
-    replaced = [change.old for change in changes.values() if change.action == "modify" and change.old is not None]
+    replaced = [
+        change.old
+        for change in changes.values()
+        if change.action == "modify" and change.old is not None
+    ]
     gone = tuple(sorted([*replaced, *free]))
     ordered = tuple(changes[row] for row in range(len(gold)))
     return Lists(ordered, gone, frozenset(replaced), (*gold, *(old[n] for n in gone)))
@@ -85,7 +98,9 @@ def predicted_actions(
     matches: Iterable[Match],
     pairs: Sequence[Pair],
 ) -> list[Action]:
-    """Return the action of every predicted memory: the one it names, else the one that meaning and then its id give."""
+    """Return the action of every predicted memory: the one it names, else the one that meaning and
+    then its id give.
+    """
     standing = ((match.predicted, lists.old_of(match.gold)) for match in matches)
     kept = {item: place for item, place in standing if place is not None}
     open_ids = {memory.memory_id for place, memory in enumerate(old) if place not in kept.values()}
@@ -103,7 +118,9 @@ def predicted_actions(
     return actions
 
 
-def rewritten_old(old: Sequence[Memory], predicted: Sequence[UpdatedMemory], actions: Sequence[Action]) -> set[int]:
+def rewritten_old(
+    old: Sequence[Memory], predicted: Sequence[UpdatedMemory], actions: Sequence[Action]
+) -> set[int]:
     """Return the old memories, by position, that a prediction says it modified."""
     places = {memory.memory_id: place for place, memory in enumerate(old)}
     named = (
@@ -115,21 +132,33 @@ def rewritten_old(old: Sequence[Memory], predicted: Sequence[UpdatedMemory], act
 
 
 def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
-    """Return the old memories, by position, that a prediction says it deleted: by their id, or else by their value."""
+    """Return the old memories, by position, that a prediction says it deleted: by their id, or else
+    by their value.
+    """
     by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
     by_value = {fold(memory.value): place for place, memory in enumerate(old)}
     named = (_place(by_id, memory.memory_id, memory.replaces) for memory in deleted)
-    found = (by_value.get(fold(m.value)) if place is None else place for m, place in zip(deleted, named, strict=True))
+    found = (
+        by_value.get(fold(m.value)) if place is None else place
+        for m, place in zip(deleted, named, strict=True)
+    )
     return {place for place in found if place is not None}
 
 
 def _place(places: Mapping[str, int], name: str, replaces: str | None = None) -> int | None:
-    """Return the place of the old memory that an item is about: the one it names, its own id's, or its base id's."""
-    return next((places[known] for known in (replaces or name, name, base_id(name)) if known in places), None)
+    """Return the place of the old memory that an item is about: the one it names, its own id's, or
+    its base id's.
+    """
+    return next(
+        (places[known] for known in (replaces or name, name, base_id(name)) if known in places),
+        None,
+    )
 
 
 def _twins(one: Memory, other: Memory, *, same_id: bool) -> bool:
-    return fold(one.value) == fold(other.value) and (not same_id or one.memory_id == other.memory_id)
+    return fold(one.value) == fold(other.value) and (
+        not same_id or one.memory_id == other.memory_id
+    )
 
 
 def _related(pairs: Sequence[Pair], lists: Lists, *, taken: set[int]) -> set[int]:

@@ -1,4 +1,6 @@
-"""Utilization: a past dialogue and a new query in, an answer in plain text out, rated by the rubric of the ability."""
+"""Utilization: a past dialogue and a new query in, an answer in plain text out, rated by the rubric
+of the ability.
+"""
 
 import json
 import re
@@ -15,7 +17,15 @@ from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
 from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected, shown_value
-from alps.schema import UNMAPPED, GoldNeeded, Prediction, Target, TextAnswer, Turn, UtilizationSample
+from alps.schema import (
+    UNMAPPED,
+    GoldNeeded,
+    Prediction,
+    Target,
+    TextAnswer,
+    Turn,
+    UtilizationSample,
+)
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
@@ -36,9 +46,13 @@ def _binary(name: str, title: str, *, headline: bool = False) -> Metric:
     return Metric(name, title, headline=headline, rates=True, rubrics=(name,))
 
 
-def _emotional(name: str, title: str, dimensions: Sequence[str] = DIMENSIONS, *, headline: bool = False) -> Metric:
+def _emotional(
+    name: str, title: str, dimensions: Sequence[str] = DIMENSIONS, *, headline: bool = False
+) -> Metric:
     rubrics = tuple(f"ei_{dimension}" for dimension in dimensions)
-    return Metric(name, title, headline=headline, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics)
+    return Metric(
+        name, title, headline=headline, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics
+    )
 
 
 @dataclass(frozen=True)
@@ -79,10 +93,15 @@ ABILITIES = (
 )
 
 
-def read_samples(row: Row, gold: Row | None, *, ability: Ability, options: TaskOptions) -> list[UtilizationSample]:
-    """Build the samples of a row of `task4`: one for every query; of several, each goes by the id of the query.
+def read_samples(
+    row: Row, gold: Row | None, *, ability: Ability, options: TaskOptions
+) -> list[UtilizationSample]:
+    """Build the samples of a row of `task4`: one for every query.
 
-    The system is shown the dialogue and the query, never the selected memory or anything else of the row.
+    Of several, each goes by the id of the query.
+
+    The system is shown the dialogue and the query, never the selected memory or anything else of
+    the row.
 
     Raises:
         ValueError: If there is no dialogue, or the id of a query stands twice.
@@ -128,17 +147,25 @@ def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:
 
 
 def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
-    """Return the rubric of a preference: by the authors' numbering, else by whether it is about how to be talked to."""
+    """Return the rubric of a preference: by the authors' numbering, else by whether it is about how
+    to be talked to.
+    """
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
     label = str(memory.get("label") or UNMAPPED)
     if "interaction" in label.casefold():
         return "pf_interaction"
-    return "pf_interaction" if label == UNMAPPED and _INTERACTION.search(str(memory["value"])) else "pf_general"
+    return (
+        "pf_interaction"
+        if label == UNMAPPED and _INTERACTION.search(str(memory["value"]))
+        else "pf_general"
+    )
 
 
 def language_of(stratum: str, query: str) -> str:
-    """Return `zh` or `en` for emotional intelligence: as the row says, else by the script of the query."""
+    """Return `zh` or `en` for emotional intelligence: as the row says, else by the script of the
+    query.
+    """
     if stratum.casefold() in ("ch", "zh", "en"):
         return "en" if stratum.casefold() == "en" else "zh"
     letters = [unicodedata.name(character, "") for character in query if character.isalpha()]
@@ -146,7 +173,9 @@ def language_of(stratum: str, query: str) -> str:
 
 
 def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then what it knows and the query as JSON."""
+    """Render what an LLM is asked: the static instructions first, then what it knows and the query
+    as JSON.
+    """
     turns = [{"role": turn.role, "text": turn.text} for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}
     shown = {"conversation": turns, **known, "message": sample.query}
@@ -157,10 +186,15 @@ def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: UtilizationSample) -> dict[str, Any]:
-    """Return what an external program is given: the dialogue and the query, under `gold_memory` the memories, too."""
+    """Return what an external program is given: the dialogue and the query, under `gold_memory` the
+    memories, too.
+    """
     history = [turn.model_dump() for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}
-    given = {"query": sample.query, "model_input": {"query": sample.query, "dialogue_history": history, **known}}
+    given = {
+        "query": sample.query,
+        "model_input": {"query": sample.query, "dialogue_history": history, **known},
+    }
     return {"benchmark_id": sample.benchmark_id, "task": "task4", "input": given}
 
 
@@ -171,7 +205,11 @@ def read_answer(node: object) -> Read[str]:
         ValueError: If there is no text, or an empty one.
     """
     keys = ("answer", "response", "response_text")
-    found = next((node[k] for k in keys if node.get(k) is not None), None) if isinstance(node, dict) else node
+    found = (
+        next((node[k] for k in keys if node.get(k) is not None), None)
+        if isinstance(node, dict)
+        else node
+    )
     if isinstance(found, str) and not found.strip():
         raise EmptyAnswer("the answer is empty")
     if not isinstance(found, str):
@@ -182,10 +220,17 @@ def read_answer(node: object) -> Read[str]:
 async def judge_prediction(
     sample: UtilizationSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
-    """Ask for a rating by the ability's rubric; a judge that does not rate leaves the rubrics unscored."""
+    """Ask for a rating by the ability's rubric.
+
+    A judge that does not rate leaves the rubrics unscored.
+    """
     asked = _question(sample, prediction)
     rubrics = (rubric(asked.rubric),)
-    verdict: dict[str, Any] = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for(rubrics)), "error": None}
+    verdict: dict[str, Any] = {
+        "outcome": "ok",
+        "judge": fingerprint_id(judge.fingerprint_for(rubrics)),
+        "error": None,
+    }
     if not judge.rates:
         return verdict
     rating = await judge.rate(asked, about=sample.benchmark_id)
@@ -195,8 +240,15 @@ async def judge_prediction(
 def judge_requests(
     sample: UtilizationSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
 ) -> Sequence[Request[Any]]:
-    """Return the one call that judging takes; the query stands in for an answer that does not exist yet."""
-    return judge.rate_requests(_question(sample, prediction), about=sample.benchmark_id) if judge.rates else ()
+    """Return the one call that judging takes.
+
+    The query stands in for an answer that does not exist yet.
+    """
+    return (
+        judge.rate_requests(_question(sample, prediction), about=sample.benchmark_id)
+        if judge.rates
+        else ()
+    )
 
 
 def fits(sample: UtilizationSample, prediction: Row) -> None:
@@ -209,10 +261,13 @@ def fits(sample: UtilizationSample, prediction: Row) -> None:
         raise ValueError("answer: must be a text")
 
 
-def score(sample: UtilizationSample, prediction: Prediction, verdict: Row | None, judge: Judge) -> Scored:
+def score(
+    sample: UtilizationSample, prediction: Prediction, verdict: Row | None, judge: Judge
+) -> Scored:
     """Score one answer; a failed prediction gets the scale's minimum.
 
-    How many of the memory's words stand in the answer is told with it, and is no score: word salad has most.
+    How many of the memory's words stand in the answer is told with it, and is no score: word salad
+    has most.
     """
     target = sample.gold
     assert target is not None
@@ -247,27 +302,40 @@ def _dialogue(given: Row) -> tuple[Turn, ...]:
     return tuple(Turn.model_validate(turn) for turn in turns)
 
 
-def _target(row: Row, gold: Row, query: str, dialogue: tuple[Turn, ...], ability: Ability) -> Target:
+def _target(
+    row: Row, gold: Row, query: str, dialogue: tuple[Turn, ...], ability: Ability
+) -> Target:
     memory = gold["gold"]["selected_memory"]
     known = [item["value"] for item in gold["gold"].get("extracted_memory") or [memory]]
     kind = ability.rubrics[0]
     if ability.name == "pf":
         kind = preference_kind(str(row.get("canonical_id") or row["benchmark_id"]), memory)
     language = language_of(str(row.get("stratum") or ""), query) if ability.name == "ei" else None
-    fields = {"memory": shown_value(memory["value"]), "rubric": kind, "language": language, "dialogue": dialogue}
-    return Target.model_validate({**fields, "memories": [value for value in known if not is_rejected(value)]})
+    fields = {
+        "memory": shown_value(memory["value"]),
+        "rubric": kind,
+        "language": language,
+        "dialogue": dialogue,
+    }
+    return Target.model_validate(
+        {**fields, "memories": [value for value in known if not is_rejected(value)]}
+    )
 
 
 def _question(sample: UtilizationSample, prediction: Prediction | None) -> RubricQuestion:
     target = sample.gold
     assert target is not None
-    response = sample.query if prediction is None else (prediction.prediction or {}).get("answer", "")
+    response = (
+        sample.query if prediction is None else (prediction.prediction or {}).get("answer", "")
+    )
     return RubricQuestion(target.rubric, sample.query, response, target.memory, target.dialogue)
 
 
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every ability that is asked for."""
-    conditions: dict[str, Any] = {"condition": options.condition} if options.condition != "history" else {}
+    conditions: dict[str, Any] = (
+        {"condition": options.condition} if options.condition != "history" else {}
+    )
     conditions |= {"window": options.window} if options.window is not None else {}
     return tuple(
         Task(

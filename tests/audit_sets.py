@@ -14,19 +14,38 @@ def turns(*texts):
     return [{"role": ("user", "assistant")[n % 2], "text": text} for n, text in enumerate(texts)]
 
 
-def extraction(name, *values, said=("I keep bees on the roof", "Lovely"), quote=None, row=None, gold=None):
-    evidence = {"session_id": f"s-{name}", "utterance_index": 0, "text": quote or said[0]} if said else None
-    items = [memory(v, memory_id=f"m{n}", evidence=evidence).model_dump() for n, v in enumerate(values, start=1)]
+def extraction(
+    name, *values, said=("I keep bees on the roof", "Lovely"), quote=None, row=None, gold=None
+):
+    evidence = (
+        {"session_id": f"s-{name}", "utterance_index": 0, "text": quote or said[0]}
+        if said
+        else None
+    )
+    items = [
+        memory(v, memory_id=f"m{n}", evidence=evidence).model_dump()
+        for n, v in enumerate(values, start=1)
+    ]
     shown = {"benchmark_id": name, "session_id": f"s-{name}", "input": {"dialogue": turns(*said)}}
     kept = {"benchmark_id": name, "session_id": f"s-{name}", "gold": {"memory_items": items}}
     return shown | (row or {}), kept | (gold or {})
 
 
 def update(name, **fields):
-    old = [memory("Keeps bees", memory_id="m1").model_dump(), memory("Has a red bike", memory_id="m2").model_dump()]
+    old = [
+        memory("Keeps bees", memory_id="m1").model_dump(),
+        memory("Has a red bike", memory_id="m2").model_dump(),
+    ]
     new = [old[0], memory("Sold the red bike", memory_id="m2_updated").model_dump()]
-    talk = {"old_dialogue": turns("I keep bees and ride a red bike"), "new_dialogue": turns("I sold that bike")}
-    shown = {"benchmark_id": name, "session_id": f"s-{name}", "input": {**talk, "memory": old, **fields}}
+    talk = {
+        "old_dialogue": turns("I keep bees and ride a red bike"),
+        "new_dialogue": turns("I sold that bike"),
+    }
+    shown = {
+        "benchmark_id": name,
+        "session_id": f"s-{name}",
+        "input": {**talk, "memory": old, **fields},
+    }
     return shown, {"benchmark_id": name, "session_id": f"s-{name}", "gold": {"answer": new}}
 
 
@@ -35,7 +54,12 @@ def utilization(name, value="Keeps bees on the roof", shown=(), gold=(), **field
     model_input = {"query": query, "dialogue_history": talk} | dict(shown)
     asked = {"query": query, "queries": [{"query": query}], "model_input": model_input, **fields}
     chosen = {"memory_id": "m1", "value": value}
-    kept = {"memory_key": "m1", "selected_memory": chosen, "extracted_memory": [chosen], "conversation": talk}
+    kept = {
+        "memory_key": "m1",
+        "selected_memory": chosen,
+        "extracted_memory": [chosen],
+        "conversation": talk,
+    }
     ids = {"benchmark_id": name, "session_id": f"s-{name}"}
     return {**ids, "input": asked}, {**ids, "gold": kept | dict(gold)}
 
@@ -54,7 +78,10 @@ def pool(number, source, *, place=None, ids=None, change=None, session=None):
     candidates = [{"memory_id": i, "value": v} for i, v in zip(names, values, strict=True)]
     if change:
         change(candidates, at)
-    gold = {"selected_memory_id": candidates[at]["memory_id"], "selected_memory": dict(candidates[at])}
+    gold = {
+        "selected_memory_id": candidates[at]["memory_id"],
+        "selected_memory": dict(candidates[at]),
+    }
     row = {"benchmark_id": name, "session_id": session or f"s-{name}"}
     asked = {"query": f"What about {name} and the garden?", "candidate_memories": candidates}
     return {**row, "input": asked}, {**row, "gold": gold}
@@ -62,7 +89,9 @@ def pool(number, source, *, place=None, ids=None, change=None, session=None):
 
 def pools(folder, **options):
     source = random.Random(7)
-    write_track(folder / "dev" / "task3" / "d11", [pool(n, source, **options) for n in range(POOLS)])
+    write_track(
+        folder / "dev" / "task3" / "d11", [pool(n, source, **options) for n in range(POOLS)]
+    )
     return audit(str(folder), None)
 
 

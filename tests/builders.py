@@ -29,14 +29,24 @@ def memory(value: str, **fields: Any) -> Memory:
 
 def memories(*values: str) -> tuple[Memory, ...]:
     """Return one memory a value."""
-    return tuple(memory(value, memory_id=f"m{number}") for number, value in enumerate(values, start=1))
+    return tuple(
+        memory(value, memory_id=f"m{number}") for number, value in enumerate(values, start=1)
+    )
 
 
-def extraction_sample(gold: Sequence[Memory] | None, *texts: str, benchmark_id: str = "b1") -> ExtractionSample:
+def extraction_sample(
+    gold: Sequence[Memory] | None, *texts: str, benchmark_id: str = "b1"
+) -> ExtractionSample:
     """Return a sample in which the user says `texts`, each answered with «ok»."""
-    turns = [turn for text in texts for turn in (Turn(role="user", text=text), Turn(role="assistant", text="ok"))]
+    turns = [
+        turn
+        for text in texts
+        for turn in (Turn(role="user", text=text), Turn(role="assistant", text="ok"))
+    ]
     kept = None if gold is None else tuple(gold)
-    return ExtractionSample(benchmark_id=benchmark_id, session_id="s1", dialogue=tuple(turns), gold=kept)
+    return ExtractionSample(
+        benchmark_id=benchmark_id, session_id="s1", dialogue=tuple(turns), gold=kept
+    )
 
 
 def heard(*predicted: Memory, benchmark_id: str = "b1") -> Prediction:

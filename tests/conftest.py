@@ -1,4 +1,6 @@
-"""What tests share: a private cache folder, no keys from outside, the command, and the real sample where it is."""
+"""What tests share: a private cache folder, no keys from outside, the command, and the real sample
+where it is.
+"""
 
 import itertools
 import os
@@ -22,7 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C, and let the commands hear it: a shell has what it starts in the background ignore it."""
+    """Hear Ctrl-C, and let the commands hear it: a shell has what it starts in the background
+    ignore it.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -39,7 +43,9 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(scope="session")
 def _cache_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folders numbered here: `mktemp` reads the whole folder for every number, and there are thousands of tests."""
+    """Folders numbered here: `mktemp` reads the whole folder for every number, and there are
+    thousands of tests.
+    """
     place = tmp_path_factory.mktemp("caches")
     return (place / str(number) for number in itertools.count())
 
@@ -58,7 +64,9 @@ def _private_environment(_cache_folders: Iterator[Path], monkeypatch: pytest.Mon
 def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command as a user does, in an empty folder."""
 
-    def command(*words: str, cwd: Path = tmp_path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def command(
+        *words: str, cwd: Path = tmp_path, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
         return finish(begin(cwd, words, {**os.environ, "COLUMNS": "80"}), timeout)
 
     return command

@@ -14,14 +14,18 @@ from alps.llm import AnswerType, Client, Completion, Read, Request
 from alps.llm.ledger import Ledger, Totals
 from tests.loopback import Answer, LoopbackServer, Script, asked_over_http
 
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
+# litellm silences what pydantic says of its models when it is imported, but builds them later, in
+# the first call.
 QUIET_LITELLM = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
 
 GOOD = '{"hobbies": ["chess", "tea"]}'
 HALF = '{"hobbies": ["chess", "te'
 OTHER_SHAPE = '{"pets": ["cat"]}'
 PROSE = "They seem to enjoy chess."
-QUESTION = ({"role": "system", "content": "List hobbies."}, {"role": "user", "content": "Ich spiele Schach ♟."})
+QUESTION = (
+    {"role": "system", "content": "List hobbies."},
+    {"role": "user", "content": "Ich spiele Schach ♟."},
+)
 
 
 class Hobbies(BaseModel):
@@ -69,7 +73,9 @@ class Desk:
         ledger = Ledger(self.calls)
         self.totals = ledger.totals
         try:
-            client = Client(ledger=ledger, **{"concurrency": 8, "cache": None, "patience": 2.0, **options})
+            client = Client(
+                ledger=ledger, **{"concurrency": 8, "cache": None, "patience": 2.0, **options}
+            )
             return asked_over_http(asyncio.wait_for(work(client), 30))
         finally:
             ledger.close()

@@ -17,13 +17,21 @@ Process = subprocess.Popen[str] | warm.WarmProcess
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Return an environment without anybody's keys, whose cache lies in `folder`."""
-    kept = {name: value for name, value in warm.variables().items() if not name.endswith("_API_KEY")}
-    own = {"ALPS_CACHE": str(folder / "cache"), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "COLUMNS": "80"}
+    kept = {
+        name: value for name, value in warm.variables().items() if not name.endswith("_API_KEY")
+    }
+    own = {
+        "ALPS_CACHE": str(folder / "cache"),
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "COLUMNS": "80",
+    }
     return {**kept, **own, **more}
 
 
 def start(folder: Path, *words: str, **variables: str) -> Process:
-    """Start the command in `folder`; what is slow to start as a child of a parent that has imported what it takes."""
+    """Start the command in `folder`; what is slow to start as a child of a parent that has imported
+    what it takes.
+    """
     return begin(folder, words, environment(folder, **variables))
 
 
@@ -32,7 +40,9 @@ def start_cold(folder: Path, *words: str, **variables: str) -> Process:
     return begin(folder, words, environment(folder, **variables), cold=True)
 
 
-def begin(folder: Path, words: Sequence[str], given: Mapping[str, str], *, cold: bool = False) -> Process:
+def begin(
+    folder: Path, words: Sequence[str], given: Mapping[str, str], *, cold: bool = False
+) -> Process:
     """Start the command in `folder` with exactly the given environment."""
     if not cold and warm.is_slow_to_start(words) and (address := warm.address_for(given)):
         return warm.WarmProcess(address, words, folder, given)
@@ -121,13 +131,24 @@ def extraction(url: str, *words: str) -> tuple[str, ...]:
 
     The judge is not asked about baselines unless `words` say on how many records.
     """
-    model = ("model=openai/scripted", f"api_base={url}", "judge=openai/scripted-judge", f"judge_api_base={url}")
+    model = (
+        "model=openai/scripted",
+        f"api_base={url}",
+        "judge=openai/scripted-judge",
+        f"judge_api_base={url}",
+    )
     return ("run", "task=extraction", "data=data", *model, *without_baselines(words), *words)
 
 
 def without_baselines(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the word by which a judge is not asked about baselines, unless `words` have one about them."""
-    return () if any(word.startswith("baseline_records=") for word in words) else ("baseline_records=0",)
+    """Return the word by which a judge is not asked about baselines, unless `words` have one about
+    them.
+    """
+    return (
+        ()
+        if any(word.startswith("baseline_records=") for word in words)
+        else ("baseline_records=0",)
+    )
 
 
 def damage_file(path: Path, damage: Callable[[list[bytes]], None]) -> None:

@@ -10,15 +10,26 @@ FIVE = {"kind": "ordinal", "values": [1, 2, 3, 4, 5]}
 
 
 def write(folder, scales, rows):
-    """Write a label folder; a row is rubric, labels by annotator, verdict, and what else its item or verdict has."""
+    """Write a label folder; a row is rubric, labels by annotator, verdict, and what else its item
+    or verdict has.
+    """
     folder.mkdir(exist_ok=True)
     items, labels, verdicts = [], [], []
     for number, (rubric, given, verdict, *more) in enumerate(rows):
         name, about = f"i{number}", dict(more[0]) if more else {}
         said = {key: about.pop(key) for key in ("probability", "draws") if key in about}
-        item = {"item_id": name, "rubric": rubric, "system": None, "cluster": None, "language": None, "payload": {}}
+        item = {
+            "item_id": name,
+            "rubric": rubric,
+            "system": None,
+            "cluster": None,
+            "language": None,
+            "payload": {},
+        }
         items.append(item | about)
-        labels += [{"item_id": name, "annotator": who, "label": label} for who, label in given.items()]
+        labels += [
+            {"item_id": name, "annotator": who, "label": label} for who, label in given.items()
+        ]
         verdicts.append({"item_id": name, "judge": "j", "verdict": verdict, **said})
     (folder / "scale.json").write_text(json.dumps(scales))
     for name, found in (("items", items), ("labels", labels), ("verdicts", verdicts)):

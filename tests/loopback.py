@@ -125,7 +125,9 @@ def _completion(body: dict[str, Any], answer: Answer) -> dict[str, Any]:
 
 
 def asked_over_http(work: Coroutine[Any, Any, T]) -> T:
-    """Run what asks a server, and close the connections that litellm would keep, in the loop that opened them."""
+    """Run what asks a server, and close the connections that litellm would keep, in the loop that
+    opened them.
+    """
 
     async def closing() -> T:
         try:
@@ -140,7 +142,9 @@ def asked_over_http(work: Coroutine[Any, Any, T]) -> T:
 def serve(script: Script) -> Iterator[LoopbackServer]:
     """Run a server on a free port of loopback for the time of a test."""
     server = LoopbackServer(script)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield server

@@ -1,7 +1,8 @@
 """A Hugging Face hub on loopback, with a CDN behind it, whose faults a test scripts.
 
-It speaks as much of the hub's protocol as `huggingface_hub` needs to read a data set: which commit a revision is, which
-files a commit has, and the files themselves, in the repository or, as LFS objects, behind a redirect to another port.
+It speaks as much of the hub's protocol as `huggingface_hub` needs to read a data set: which commit
+a revision is, which files a commit has, and the files themselves, in the repository or, as LFS
+objects, behind a redirect to another port.
 """
 
 import hashlib
@@ -113,10 +114,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _Cdn(_Handler):
     def do_GET(self) -> None:
-        assert "Authorization" not in self.headers, "the key of the hub is none of the CDN's business"
+        assert "Authorization" not in self.headers, (
+            "the key of the hub is none of the CDN's business"
+        )
         digest = self.path.strip("/")
         self.server.hub.requests.append(("CDN", self.path))
-        files = [content for files in self.server.hub.commits.values() for content in files.values()]
+        files = [
+            content for files in self.server.hub.commits.values() for content in files.values()
+        ]
         self._send_file(next(content for content in files if _sha256(content) == digest))
 
 
@@ -161,7 +166,9 @@ class _HubHandler(_Handler):
         elif self.server.hub.lfs:
             digest = _sha256(content)
             linked = {"X_Linked_Etag": f'"{digest}"', "X_Linked_Size": str(len(content))}
-            self._send(302, X_Repo_Commit=commit, Location=f"{self.server.hub.cdn}/{digest}", **linked)
+            self._send(
+                302, X_Repo_Commit=commit, Location=f"{self.server.hub.cdn}/{digest}", **linked
+            )
         else:
             self._send_file(content, X_Repo_Commit=commit, ETag=f'"{_sha256(content)}"')
 
@@ -171,7 +178,9 @@ class _HubHandler(_Handler):
         commit = hub.commit(repository, revision)
         if commit is None:
             known = any(owner == repository for owner, _ in hub.commits)
-            self._refuse(Refusal(404, "RevisionNotFound") if known else Refusal(401, "RepoNotFound"))
+            self._refuse(
+                Refusal(404, "RevisionNotFound") if known else Refusal(401, "RepoNotFound")
+            )
         return commit
 
     def _send_json(self, value: Any) -> None:
@@ -190,7 +199,10 @@ def _listed(path: str, content: bytes) -> dict[str, Any]:
 def files_of(folder: Path, above: str = "dataset") -> Files:
     """Read a data set's folder as the files of a commit, which lie in a folder `above` of it."""
     paths = [path for path in folder.rglob("*.jsonl") if path.is_file()]
-    return {"/".join(filter(None, (above, path.relative_to(folder).as_posix()))): path.read_bytes() for path in paths}
+    return {
+        "/".join(filter(None, (above, path.relative_to(folder).as_posix()))): path.read_bytes()
+        for path in paths
+    }
 
 
 @contextmanager
@@ -198,11 +210,13 @@ def serve_hub() -> Iterator[Hub]:
     """Run an empty hub and its CDN on free ports of loopback for the time of a test."""
     hub = Hub()
     servers = [_Server(hub, handler) for handler in (_HubHandler, _Cdn)]
-    # Two names, as the client takes a redirect to another port of the same host for one inside the hub.
+    # Two names, as the client takes a redirect to another port of the same host for one inside the
+    # hub.
     hub.url = f"http://127.0.0.1:{servers[0].server_port}"
     hub.cdn = f"http://localhost:{servers[1].server_port}"
     threads = [
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True) for server in servers
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        for server in servers
     ]
     for thread in threads:
         thread.start()

@@ -54,7 +54,13 @@ ODD = (
 def paths(node: Any = WHOLE, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the way to every value of a body, the body itself among them."""
     yield path
-    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    children = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     for key, child in children:
         yield from paths(child, (*path, key))
 

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+)
 
 
 class Page(HTMLParser):
@@ -58,8 +66,12 @@ def browser() -> Iterator[Any]:
 
 
 def look(browser: Any, path: Path, *, width: int, scheme: str) -> None:
-    """Open a page: it fits, follows the colour scheme, unfolds, complains of nothing and asks for nothing."""
-    with browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme) as context:
+    """Open a page: it fits, follows the colour scheme, unfolds, complains of nothing and asks for
+    nothing.
+    """
+    with browser.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=scheme
+    ) as context:
         page = context.new_page()
         complaints: list[str] = []
         requests: list[str] = []
@@ -72,7 +84,9 @@ def look(browser: Any, path: Path, *, width: int, scheme: str) -> None:
         assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.title().endswith("alps report")
-        dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        dark = (
+            page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        )
         assert dark == (scheme == "dark")
         assert complaints == []
         assert requests == [path.as_uri()]

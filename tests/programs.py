@@ -63,7 +63,9 @@ def make(tmp_path: Path, diary: Diary, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a system whose program is a prelude and the given body."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
-    def made(body: str, *, timeout: float = PATIENT, in_flight: int = 4, env: tuple[str, ...] = ()) -> ProgramSystem:
+    def made(
+        body: str, *, timeout: float = PATIENT, in_flight: int = 4, env: tuple[str, ...] = ()
+    ) -> ProgramSystem:
         script = tmp_path / "script.py"
         script.write_text(PRELUDE.format(diary=str(diary.path)) + body)
         command = f"{sys.executable} -S {shlex.quote(str(script))}"
@@ -82,10 +84,17 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
 
 
 def system(
-    command: str, folder: Path, *, timeout: float = PATIENT, in_flight: int = 4, env: tuple[str, ...] = ()
+    command: str,
+    folder: Path,
+    *,
+    timeout: float = PATIENT,
+    in_flight: int = 4,
+    env: tuple[str, ...] = (),
 ) -> ProgramSystem:
     stderr_path = folder / "stderr.log"
-    return ProgramSystem(command, task=TASK, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight, env=env)
+    return ProgramSystem(
+        command, task=TASK, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight, env=env
+    )
 
 
 def sample(name: str) -> ExtractionSample:
@@ -111,7 +120,9 @@ def facts(prediction: Prediction) -> list[str]:
 
 
 def answered(predictions: dict[str, Prediction], *but: str) -> bool:
-    return all(facts(predictions[name]) == [f"fact of {name}"] for name in predictions if name not in but)
+    return all(
+        facts(predictions[name]) == [f"fact of {name}"] for name in predictions if name not in but
+    )
 
 
 def is_held(path: Path) -> bool:

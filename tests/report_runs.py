@@ -1,4 +1,6 @@
-"""Runs to look at: the embedded extractor on the samples, one in which everything went wrong, and one of every task."""
+"""Runs to look at: the embedded extractor on the samples, one in which everything went wrong, and
+one of every task.
+"""
 
 import json
 from collections.abc import Sequence
@@ -18,9 +20,21 @@ ARABIC = "أعيش في بيروت مع قطتي"
 LONG = "word " * 400
 
 RECORDS: dict[str, dict[str, Any]] = {
-    "perfect": {"said": ["I live in Graz. I keep bees."], "gold": ["Lives in Graz", "Keeps bees"], "same": True},
-    "script": {"said": [SCRIPT, f"I like {SCRIPT} a lot"], "gold": [f"Likes {SCRIPT}"], "predicted": [IMAGE]},
-    "steering": {"said": [f"My name is {STEERING}"], "gold": [f"Is called {STEERING}"], "predicted": [STEERING]},
+    "perfect": {
+        "said": ["I live in Graz. I keep bees."],
+        "gold": ["Lives in Graz", "Keeps bees"],
+        "same": True,
+    },
+    "script": {
+        "said": [SCRIPT, f"I like {SCRIPT} a lot"],
+        "gold": [f"Likes {SCRIPT}"],
+        "predicted": [IMAGE],
+    },
+    "steering": {
+        "said": [f"My name is {STEERING}"],
+        "gold": [f"Is called {STEERING}"],
+        "predicted": [STEERING],
+    },
     "arabic": {"said": [ARABIC], "gold": ["يعيش في بيروت"], "predicted": ["يعيش في بيروت"]},
     "relations": {
         "said": ["I run 10 km every Sunday. I move to Porto in May.", "I play the cello"],
@@ -28,35 +42,87 @@ RECORDS: dict[str, dict[str, Any]] = {
         "predicted": ["Likes sport", "Moves to Porto in March", "Plays the cello in a quartet"],
         "reviews": [(1, 1, "OVERGENERAL"), (2, 2, "VALUE_DRIFT"), (3, 3, "UNDERGENERAL")],
     },
-    "long": {"said": [f"{LONG}I am allergic to cashews. {LONG}"], "gold": ["Is allergic to cashews"], "predicted": []},
-    "extras": {"said": ["Hello"], "gold": ["Says hello"], "predicted": [f"Invention {n}" for n in range(50)]},
+    "long": {
+        "said": [f"{LONG}I am allergic to cashews. {LONG}"],
+        "gold": ["Is allergic to cashews"],
+        "predicted": [],
+    },
+    "extras": {
+        "said": ["Hello"],
+        "gold": ["Says hello"],
+        "predicted": [f"Invention {n}" for n in range(50)],
+    },
     "nothing-to-find": {"said": ["What is 2 + 2?"], "gold": [], "predicted": ["Is bad at sums"]},
-    "mended": {"said": ["I am a nurse"], "gold": ["Is a nurse"], "predicted": ["Is a nurse"], "repaired": True},
-    "unjudged": {"said": ["I am a baker"], "gold": ["Is a baker"], "predicted": ["Bakes bread"], "reviews": None},
+    "mended": {
+        "said": ["I am a nurse"],
+        "gold": ["Is a nurse"],
+        "predicted": ["Is a nurse"],
+        "repaired": True,
+    },
+    "unjudged": {
+        "said": ["I am a baker"],
+        "gold": ["Is a baker"],
+        "predicted": ["Bakes bread"],
+        "reviews": None,
+    },
     "withheld": {"said": ["I am a judge"], "gold": None, "predicted": ["Is a judge"]},
-    "refused": {"said": ["I am a spy"], "gold": ["Is a spy"], "outcome": "refused", "raw": "I can't help with that."},
-    "truncated": {"said": ["I am tall"], "gold": ["Is tall"], "outcome": "truncated", "raw": '{"memory_items": [{"va'},
-    "unparsable": {"said": ["I am shy"], "gold": ["Is shy"], "outcome": "unparsable", "raw": f"Sure! {IMAGE} {SCRIPT}"},
-    "invalid": {"said": ["I am old"], "gold": ["Is old"], "outcome": "invalid", "raw": '{"mood": "fine"}'},
+    "refused": {
+        "said": ["I am a spy"],
+        "gold": ["Is a spy"],
+        "outcome": "refused",
+        "raw": "I can't help with that.",
+    },
+    "truncated": {
+        "said": ["I am tall"],
+        "gold": ["Is tall"],
+        "outcome": "truncated",
+        "raw": '{"memory_items": [{"va',
+    },
+    "unparsable": {
+        "said": ["I am shy"],
+        "gold": ["Is shy"],
+        "outcome": "unparsable",
+        "raw": f"Sure! {IMAGE} {SCRIPT}",
+    },
+    "invalid": {
+        "said": ["I am old"],
+        "gold": ["Is old"],
+        "outcome": "invalid",
+        "raw": '{"mood": "fine"}',
+    },
     "empty": {"said": ["I am young"], "gold": ["Is young"], "outcome": "empty", "raw": ""},
     "unheard": {"said": ["I am a diver"], "gold": ["Is a diver"], "outcome": "transport"},
 }
-"""By id: what the user said, what the annotators wrote (None: withheld), and what system and judge made of it."""
+"""By id: what the user said, what the annotators wrote (None: withheld), and what system and judge
+made of it.
+"""
 
 
 def make_samples_run(folder: Path) -> Path:
     """Run the embedded extractor on the samples."""
-    finished = run(folder, "run", "task=extraction", "model=rules", "data=samples", "out=samples-run")
+    finished = run(
+        folder, "run", "task=extraction", "model=rules", "data=samples", "out=samples-run"
+    )
     assert finished.returncode == 0, finished.stderr
     return folder / "samples-run"
 
 
 def make_hard_run(folder: Path) -> Path:
     """Run recorded predictions and verdicts over `RECORDS`."""
-    write_track(folder / "data" / "dev" / "task1", (_rows(name, record) for name, record in RECORDS.items()))
-    _write(folder / "predictions.jsonl", [_prediction(name, record) for name, record in RECORDS.items()])
+    write_track(
+        folder / "data" / "dev" / "task1", (_rows(name, record) for name, record in RECORDS.items())
+    )
+    _write(
+        folder / "predictions.jsonl",
+        [_prediction(name, record) for name, record in RECORDS.items()],
+    )
     _write(folder / "verdicts.jsonl", [_verdict(name, record) for name, record in RECORDS.items()])
-    words = ("model=predictions:predictions.jsonl", "judge=recorded:verdicts.jsonl", "data=data", "out=hard-run")
+    words = (
+        "model=predictions:predictions.jsonl",
+        "judge=recorded:verdicts.jsonl",
+        "data=data",
+        "out=hard-run",
+    )
     finished = run(folder, "run", "task=extraction", *words, "max_failures=1")
     assert finished.returncode == 0, finished.stderr
     return folder / "hard-run"
@@ -65,9 +131,16 @@ def make_hard_run(folder: Path) -> Path:
 def make_tracks_run(folder: Path) -> Path:
     """Run a scripted model and judge over all four tasks; `anna` is on several tracks."""
     write_tracks(folder / "all-tasks")
-    words = ("task=update,retrieval,utilization", "distractors=all", "data=all-tasks", "out=tracks-run")
+    words = (
+        "task=update,retrieval,utilization",
+        "distractors=all",
+        "data=all-tasks",
+        "out=tracks-run",
+    )
     with serve(_everything) as server:
-        finished = run(folder, "run", *words, *llm(server.url), "max_failures=1", OPENAI_API_KEY="none")
+        finished = run(
+            folder, "run", *words, *llm(server.url), "max_failures=1", OPENAI_API_KEY="none"
+        )
     assert finished.returncode == 0, finished.stderr
     return folder / "tracks-run"
 
@@ -76,13 +149,23 @@ def write_tracks(folder: Path) -> None:
     """Write a data set of update, retrieval and utilization whose texts try to be markup."""
     split = folder / "dev"
     write_track(split / "task2", [_update_rows("anna"), _update_rows("bert")])
-    values = [f"Collects {SCRIPT}", "Plants crocuses", "Rides a tram", *(f"Owns {n} kites" for n in range(9))]
-    pools = [pool_row("anna", values, 1, query=f"What shall I plant? {IMAGE}"), pool_row("cleo", values, 2)]
+    values = [
+        f"Collects {SCRIPT}",
+        "Plants crocuses",
+        "Rides a tram",
+        *(f"Owns {n} kites" for n in range(9)),
+    ]
+    pools = [
+        pool_row("anna", values, 1, query=f"What shall I plant? {IMAGE}"),
+        pool_row("cleo", values, 2),
+    ]
     for size in (100, 300, 500, 700, 1000):
         write_track(split / "task3" / f"d{size}", pools)
     asked = (f"What shall I cook? {SCRIPT}", "And how do I stay calm?")
     for ability in range(1, 6):
-        rows = target_row(f"ability{ability}", value=f"Grows saffron {IMAGE}", queries=asked[: 1 + (ability == 5)])
+        rows = target_row(
+            f"ability{ability}", value=f"Grows saffron {IMAGE}", queries=asked[: 1 + (ability == 5)]
+        )
         write_track(split / f"task4_ability{ability}", [rows])
 
 
@@ -90,8 +173,15 @@ def _update_rows(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     ids = {"benchmark_id": name, "session_id": f"session-{name}", "task": "task2"}
     home, bees = memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")
     home["evidence"] = {"session_id": None, "utterance_index": 0, "text": "I live in Graz"}
-    old = [_turn("user", "I live in Graz. I keep bees."), _turn("assistant", "How nice."), _turn("user", "Bye.")]
-    new = [_turn("user", f"I moved to Porto {STEERING} and bought a tram pass"), _turn("assistant", "Enjoy!")]
+    old = [
+        _turn("user", "I live in Graz. I keep bees."),
+        _turn("assistant", "How nice."),
+        _turn("user", "Bye."),
+    ]
+    new = [
+        _turn("user", f"I moved to Porto {STEERING} and bought a tram pass"),
+        _turn("assistant", "Enjoy!"),
+    ]
     (moved,) = memory_items("Lives in Porto")
     (added,) = memory_items("Has a tram pass")
     added["evidence"] = {"session_id": None, "utterance_index": 7, "text": "bought a tram pass"}
@@ -103,7 +193,9 @@ def _update_rows(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _everything(body: dict[str, Any]) -> Answer:
-    """Answer as a model that keeps what is no longer true, chooses the first, and says what the memory says."""
+    """Answer as a model that keeps what is no longer true, chooses the first, and says what the
+    memory says.
+    """
     text = body["messages"][1]["content"]
     if '"kind": "match"' in text:
         return Answer(json.dumps({"pairs": _relations(payload_of(body))}))
@@ -115,11 +207,18 @@ def _everything(body: dict[str, Any]) -> Answer:
         return _rating(payload_of(body))
     asked = json.loads(text)
     if "candidates" in asked:
-        chosen = {"selected_memory_id": "c002", "reason": "it fits", "answer": f"Crocuses, of course {IMAGE}"}
+        chosen = {
+            "selected_memory_id": "c002",
+            "reason": "it fits",
+            "answer": f"Crocuses, of course {IMAGE}",
+        }
         return Answer(json.dumps(chosen))
     if "message" in asked:
         return Answer(f"Try something with the saffron that you grow. {SCRIPT}")
-    kept = [{**item, "action": "retain"} for item in memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")]
+    kept = [
+        {**item, "action": "retain"}
+        for item in memory_items("Lives in Graz", f"Keeps bees {SCRIPT}")
+    ]
     pass_ = {**memory_items(f"Owns a tram pass {IMAGE}")[0], "memory_id": "n1", "action": "add"}
     return Answer(json.dumps({"memory_items": [*kept, pass_]}))
 
@@ -131,19 +230,33 @@ def _relations(payload: dict[str, Any]) -> list[dict[str, str]]:
         return [item["id"] for item in payload[name] if "tram pass" in item["value"]]
 
     pairs = zip(ids("gold"), ids("predicted"), strict=True)
-    return [{"reason": f"one pass {SCRIPT}", "gold": g, "predicted": p, "relation": "same"} for g, p in pairs]
+    return [
+        {"reason": f"one pass {SCRIPT}", "gold": g, "predicted": p, "relation": "same"}
+        for g, p in pairs
+    ]
 
 
 def _rating(payload: dict[str, Any]) -> Answer:
-    return felt(2, 3, 5) if payload["rubric"] == "ei" else met("not_met" if payload["rubric"] == "cf" else "met")
+    return (
+        felt(2, 3, 5)
+        if payload["rubric"] == "ei"
+        else met("not_met" if payload["rubric"] == "cf" else "met")
+    )
 
 
 def _rows(name: str, record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     ids = {"benchmark_id": name, "session_id": f"session-{name}", "task": "task1"}
-    turns = [turn for said in record["said"] for turn in (_turn("user", said), _turn("assistant", "Tell me more."))]
+    turns = [
+        turn
+        for said in record["said"]
+        for turn in (_turn("user", said), _turn("assistant", "Tell me more."))
+    ]
     gold = None
     if record["gold"] is not None:
-        items = [{**item, "evidence": _evidence(item, record["said"])} for item in memory_items(*record["gold"])]
+        items = [
+            {**item, "evidence": _evidence(item, record["said"])}
+            for item in memory_items(*record["gold"])
+        ]
         gold = {**ids, "gold": {"memory_items": items}}
     return {**ids, "input": {"dialogue": turns}}, gold
 
@@ -168,8 +281,19 @@ def _prediction(name: str, record: dict[str, Any]) -> dict[str, Any]:
     outcome = record.get("outcome", "ok")
     items = [_whole(item) for item in memory_items(*_values(record))]
     mended = {"repaired": True, "notes": ["a code fence"]} if record.get("repaired") else {}
-    failed = {"error": f"it was {outcome}"} if outcome != "ok" else {"prediction": {"memory_items": items}}
-    return {"benchmark_id": name, "track": "task1", "outcome": outcome, "raw": record.get("raw"), **mended, **failed}
+    failed = (
+        {"error": f"it was {outcome}"}
+        if outcome != "ok"
+        else {"prediction": {"memory_items": items}}
+    )
+    return {
+        "benchmark_id": name,
+        "track": "task1",
+        "outcome": outcome,
+        "raw": record.get("raw"),
+        **mended,
+        **failed,
+    }
 
 
 def _whole(item: dict[str, Any]) -> dict[str, Any]:
@@ -191,7 +315,12 @@ def _verdict(name: str, record: dict[str, Any]) -> dict[str, Any]:
         None
         if reviews is None
         else [
-            {"gold_id": f"m{g}", "pred_id": f"m{p}", "error_type": kind, "rationale": f"because of {kind}"}
+            {
+                "gold_id": f"m{g}",
+                "pred_id": f"m{p}",
+                "error_type": kind,
+                "rationale": f"because of {kind}",
+            }
             for g, p, kind in reviews
         ]
     )

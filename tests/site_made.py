@@ -1,4 +1,6 @@
-"""A small site to test: made-up submissions, one of them hostile, and the pages as a test reads them."""
+"""A small site to test: made-up submissions, one of them hostile, and the pages as a test reads
+them.
+"""
 
 import importlib.util
 import json
@@ -18,14 +20,18 @@ SYSTEMS = 5
 def bench() -> Any:
     """The benchmark's module; its name is one that other packages have too."""
     sys.path.append(str(ROOT / "bench"))  # last: a benchmark may be called as a package is
-    spec = importlib.util.spec_from_file_location("bench_of_leaderboard", ROOT / "bench" / "leaderboard.py")
+    spec = importlib.util.spec_from_file_location(
+        "bench_of_leaderboard", ROOT / "bench" / "leaderboard.py"
+    )
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def make_submissions(folder: Path) -> None:
-    """Write the submissions: five that are well-behaved, one hostile, a floor, and one on data that are not here."""
+    """Write the submissions: five that are well-behaved, one hostile, a floor, and one on data that
+    are not here.
+    """
     synthesise = bench().synthesise
     synthesise(folder, SYSTEMS, tracks=TRACKS)
     synthesise(folder / "x", 1, seed=7, tracks=["task1", "task4_ability1"])
@@ -59,7 +65,9 @@ def make_submissions(folder: Path) -> None:
         "status": "re-scored",
         "judge_fingerprint": "0a1b2c3d4e5f",
         "date": "2026-11-02",
-        "tracks": {"task1": {"scores": {"f1": {"value": 0.25, "low": 0.125, "high": 0.5, "n": 26}}}},
+        "tracks": {
+            "task1": {"scores": {"f1": {"value": 0.25, "low": 0.125, "high": 0.5, "n": 26}}}
+        },
         "note": "Judged again.",
     }
     (folder / "system-003" / "review.json").write_text(json.dumps(review), "utf-8")
@@ -68,8 +76,14 @@ def make_submissions(folder: Path) -> None:
 def make_no_sense(folder: Path) -> None:
     """Write rows and figures that fit the form, as far as it is held, and mean nothing."""
     odd: dict[str, list[Any]] = {
-        "predictions": [{"prediction": {"memory_items": [1, {"value": {"a": "<b>"}, "action": 5}]}}, {"prediction": 3}],
-        "verdicts": [{"pairs": [{"gold": 1}, 7, {"gold": "g1", "predicted": "p2", "relation": "<i>"}]}, {"pairs": 3}],
+        "predictions": [
+            {"prediction": {"memory_items": [1, {"value": {"a": "<b>"}, "action": 5}]}},
+            {"prediction": 3},
+        ],
+        "verdicts": [
+            {"pairs": [{"gold": 1}, 7, {"gold": "g1", "predicted": "p2", "relation": "<i>"}]},
+            {"pairs": 3},
+        ],
         "scores": [{"scores": {"f1": "x", "precision": True}}, {"scores": [1], "repeat": "x"}],
     }
     for stage, fields in odd.items():
@@ -101,7 +115,9 @@ class Tree(HTMLParser):
     """The numbers of a page, its links and ids, and what text stands where no number should."""
 
     VOID = frozenset({"meta", "link", "br", "input", "img", "hr"})
-    FREE = frozenset({"data", "code", "time", "bdi", "title", "svg", "script", "style", "blockquote"})
+    FREE = frozenset(
+        {"data", "code", "time", "bdi", "title", "svg", "script", "style", "blockquote"}
+    )
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -132,7 +148,9 @@ class Tree(HTMLParser):
 
     @staticmethod
     def is_label(held: dict[str, str]) -> bool:
-        """Whether an element holds somebody's words, a whole text with its origin, or a mark of a figure's legend."""
+        """Whether an element holds somebody's words, a whole text with its origin, or a mark of a
+        figure's legend.
+        """
         return "dir" in held or "data-from" in held or held.get("class", "").startswith("key")
 
     def all(self, tag: str) -> list[dict[str, str]]:

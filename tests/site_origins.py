@@ -20,14 +20,19 @@ class Origins:
     def __init__(self, submissions: Path) -> None:
         self.folder = submissions
         self.cards = {
-            path.parent.name: json.loads(path.read_text("utf-8")) for path in submissions.glob("*/submission.json")
+            path.parent.name: json.loads(path.read_text("utf-8"))
+            for path in submissions.glob("*/submission.json")
         }
 
     @cache  # noqa: B019 - lives as long as the module's fixture
     def file(self, name: str):
         path = PUBLISHED if name == PUBLISHED.name else self.folder / name
         text = path.read_text("utf-8")
-        return [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else json.loads(text)
+        return (
+            [json.loads(line) for line in text.splitlines()]
+            if name.endswith(".jsonl")
+            else json.loads(text)
+        )
 
     def at(self, origin: str):
         name, _, pointer = origin.partition("#")
@@ -44,7 +49,10 @@ class Origins:
         about = boards[board]
         for slug, card in sorted(self.cards.items()):
             track = card["tracks"].get(about["track"])
-            alike = track and (track["data_sha256"], track["n"]) == (about["data_sha256"], about["n"])
+            alike = track and (track["data_sha256"], track["n"]) == (
+                about["data_sha256"],
+                about["n"],
+            )
             judged = about["metric"] not in NO_JUDGE
             if alike and (not judged or track["judge_fingerprint"] == about["judge_fingerprint"]):
                 score = track["scores"].get(about["metric"], {"value": None})["value"]
@@ -60,7 +68,8 @@ class Origins:
             slug: {
                 row["benchmark_id"]: row["scores"][metric]
                 for row in self.file(f"{slug}/{track}/scores.jsonl")
-                if isinstance(row["scores"], dict) and type(row["scores"].get(metric)) in (int, float)
+                if isinstance(row["scores"], dict)
+                and type(row["scores"].get(metric)) in (int, float)
             }
             for slug in members
         }
@@ -68,7 +77,9 @@ class Origins:
         ps, pairs = [], list(combinations(members, 2))
         for one, other in pairs:
             shared = sorted(scores[one].keys() & scores[other].keys())
-            first, second = (np.array([scores[slug][name] for name in shared]) for slug in (one, other))
+            first, second = (
+                np.array([scores[slug][name] for name in shared]) for slug in (one, other)
+            )
             clusters = [sessions[name] for name in shared]
             ps.append(paired_difference(first, second, clusters))
         better = dict.fromkeys(members, 0)
@@ -82,7 +93,9 @@ class Origins:
 
     def _rank(self, boards, board, slug):
         about = boards[board]
-        best, worst = self._ranks(about["track"], about["metric"], tuple(self._members(boards, board)))[slug]
+        best, worst = self._ranks(
+            about["track"], about["metric"], tuple(self._members(boards, board))
+        )[slug]
         return best, str(best) if best == worst else f"{best}–{worst}"
 
     def _submissions(self, boards):
@@ -99,7 +112,10 @@ class Origins:
         return len(self.cards[slug]["tracks"])
 
     def _judge_systems(self, boards, judge):
-        return sum(any(t["judge_fingerprint"] == judge for t in c["tracks"].values()) for c in self.cards.values())
+        return sum(
+            any(t["judge_fingerprint"] == judge for t in c["tracks"].values())
+            for c in self.cards.values()
+        )
 
     def _judge_boards(self, boards, judge):
         return sum(about["judge_fingerprint"] == judge for about in boards.values())
@@ -115,7 +131,11 @@ def sessions_of(track):
     found = {}
     for pair in read_track(folder):
         queries = pair.input["input"].get("queries") or ()
-        names = [query["query_id"] for query in queries] if len(queries) > 1 else [pair.input["benchmark_id"]]
+        names = (
+            [query["query_id"] for query in queries]
+            if len(queries) > 1
+            else [pair.input["benchmark_id"]]
+        )
         found |= dict.fromkeys(names, pair.input["session_id"])
     return found
 

@@ -1,4 +1,6 @@
-"""Small submissions to verify and to spoil: one run of embedded systems over three tracks, packed once and copied."""
+"""Small submissions to verify and to spoil: one run of embedded systems over three tracks, packed
+once and copied.
+"""
 
 import json
 import shutil
@@ -22,7 +24,11 @@ from tests.visitors import write_visitors
 SLUG = "thumb-rules"
 DAY = "2026-01-31"
 WHO = Details(
-    name="Rules of thumb", submitted=DAY, org="Graz", url="https://example.org/rules", notes="One line.\nTwo."
+    name="Rules of thumb",
+    submitted=DAY,
+    org="Graz",
+    url="https://example.org/rules",
+    notes="One line.\nTwo.",
 )
 TRACKS = ("task1", "task3_d100", "task4_ability1")
 VISITORS = 12
@@ -34,10 +40,14 @@ def write_data(folder: Path) -> Path:
     """Write a data set of three small tracks."""
     write_visitors(folder, VISITORS)
     values = [f"Owns {n} kites of colour {n}" for n in range(12)]
-    pools = [pool_row(f"pool_{n}", values, n, query=f"Which kites, {n} of colour {n}?") for n in range(12)]
+    pools = [
+        pool_row(f"pool_{n}", values, n, query=f"Which kites, {n} of colour {n}?")
+        for n in range(12)
+    ]
     write_track(folder / "dev" / "task3" / "d100", pools)
     write_track(
-        folder / "dev" / "task4_ability1", [target_row(f"asked_{n}", value=f"Grows {n} herbs") for n in range(12)]
+        folder / "dev" / "task4_ability1",
+        [target_row(f"asked_{n}", value=f"Grows {n} herbs") for n in range(12)],
     )
     return folder
 
@@ -49,7 +59,9 @@ def make_run(folder: Path, *words: str) -> Path:
 
 def make_rules_run(folder: Path, data: Path) -> Path:
     """Run the rules over all tracks of the small data set."""
-    return make_run(folder, "task=extraction,retrieval,utilization", "ability=pa", "model=rules", f"data={data}")
+    return make_run(
+        folder, "task=extraction,retrieval,utilization", "ability=pa", "model=rules", f"data={data}"
+    )
 
 
 class Shelf:
@@ -112,7 +124,11 @@ def sign(folder: Path) -> None:
     def hashes(card: dict[str, Any]) -> None:
         for name, track in card["tracks"].items():
             there = {stage: folder / name / f"{stage}.jsonl" for stage in STAGES}
-            track["files"] = {stage: file_card(path).model_dump() for stage, path in there.items() if path.exists()}
+            track["files"] = {
+                stage: file_card(path).model_dump()
+                for stage, path in there.items()
+                if path.exists()
+            }
 
     forge(folder, hashes)
 
@@ -143,7 +159,9 @@ def refused(found: Verification, code: str, words: str) -> None:
     assert found.serious
     assert found.status == "self-reported"
     assert not found.consistent
-    named = [f"{finding.where}: {finding.what}" for finding in found.findings if finding.code == code]
+    named = [
+        f"{finding.where}: {finding.what}" for finding in found.findings if finding.code == code
+    ]
     assert any(words in text for text in named), found.findings
     for every in found.findings:
         text = f"{every.where}{every.what}{every.mend}"

@@ -49,7 +49,9 @@ TABLES = {
 }
 labels = st.sampled_from(FIVE.values)
 pairs = st.lists(st.tuples(labels, labels), min_size=1, max_size=40)
-rows = st.lists(st.lists(st.one_of(st.none(), labels), min_size=3, max_size=3), min_size=1, max_size=15)
+rows = st.lists(
+    st.lists(st.one_of(st.none(), labels), min_size=3, max_size=3), min_size=1, max_size=15
+)
 
 
 def table(*rows: list[int]) -> np.ndarray:
@@ -68,13 +70,16 @@ def spread(counts: list[list[int]], values) -> tuple[list, list]:
 
 
 def alpha_by_hand(ratings, distance) -> float | None:
-    """Compute alpha as it is defined: disagreement within items over disagreement of all pairable labels."""
+    """Compute alpha as it is defined: disagreement within items over disagreement of all pairable
+    labels.
+    """
     items = [[label for label in row if label is not None] for row in ratings]
     items = [row for row in items if len(row) >= 2]
     everything = [label for row in items for label in row]
     n = len(everything)
     seen = sum(
-        sum(distance(a, b, everything) for a, b in itertools.permutations(row, 2)) / (len(row) - 1) for row in items
+        sum(distance(a, b, everything) for a, b in itertools.permutations(row, 2)) / (len(row) - 1)
+        for row in items
     )
     expected = sum(distance(a, b, everything) for a, b in itertools.permutations(everything, 2))
     return 1 - (n - 1) * seen / expected if expected else None
@@ -99,7 +104,9 @@ def test_published_kappas_and_ac1_are_reproduced(name):
     counts, expected, ac1 = TABLES[name]
     assert kappa(table(*counts), BINARY).value == pytest.approx(expected, abs=1e-12)
     first, second = spread(counts, BINARY.values)
-    assert gwet(list(zip(first, second, strict=True)), BINARY).value == pytest.approx(ac1, abs=1e-12)
+    assert gwet(list(zip(first, second, strict=True)), BINARY).value == pytest.approx(
+        ac1, abs=1e-12
+    )
     found = pair_estimates(first, second, BINARY, draws=10)
     assert (found["kappa"].value, found["ac1"].value) == pytest.approx((expected, ac1), abs=1e-12)
 
@@ -117,13 +124,18 @@ def test_published_kappa_and_ac1_of_three_classes_are_reproduced():
     scale = Scale("nominal", ("a", "b", "c"))
     first, second = spread([[13, 0, 0], [0, 20, 7], [0, 4, 56]], scale.values)
     assert kappa(pair_table(first, second, scale), scale).value == pytest.approx(0.796, abs=5e-4)
-    assert gwet(list(zip(first, second, strict=True)), scale).value == pytest.approx(0.849, abs=5e-4)
+    assert gwet(list(zip(first, second, strict=True)), scale).value == pytest.approx(
+        0.849, abs=5e-4
+    )
 
 
 def test_published_ac1_and_ac2_with_missing_labels_are_reproduced():
     from scipy.stats import t
 
-    for weights, value, error in (("unweighted", 0.775444, 0.14295), ("quadratic", 0.914001, 0.103962)):
+    for weights, value, error in (
+        ("unweighted", 0.775444, 0.14295),
+        ("quadratic", 0.914001, 0.103962),
+    ):
         found = gwet(FOUR, FIVE, weights)
         assert found.value == pytest.approx(value, abs=1e-6)
         assert (found.high - found.value) / t.ppf(0.975, 11) == pytest.approx(error, abs=5e-6)
@@ -182,8 +194,12 @@ def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
     first, second = (np.array([pair[side] for pair in labelled]) for side in (0, 1))
     found = pair_estimates(first.tolist(), second.tolist(), FIVE, draws=5)
     if len(set(first)) > 1 and len(set(second)) > 1:
-        assert found["spearman"].value == pytest.approx(spearmanr(first, second).statistic, abs=1e-9)
-        assert found["kendall"].value == pytest.approx(kendalltau(first, second).statistic, abs=1e-9)
+        assert found["spearman"].value == pytest.approx(
+            spearmanr(first, second).statistic, abs=1e-9
+        )
+        assert found["kendall"].value == pytest.approx(
+            kendalltau(first, second).statistic, abs=1e-9
+        )
     else:
         assert found["spearman"].value is found["kendall"].value is None
     assert found["mae"].value == pytest.approx(np.abs(second - first).mean())
@@ -195,7 +211,10 @@ def test_rank_correlations_and_errors_are_scipys_and_numpys(labelled):
 @settings(deadline=None)
 def test_agreement_does_not_depend_on_who_is_first(labelled):
     first, second = ([pair[side] for pair in labelled] for side in (0, 1))
-    one, other = pair_estimates(first, second, FIVE, draws=5), pair_estimates(second, first, FIVE, draws=5)
+    one, other = (
+        pair_estimates(first, second, FIVE, draws=5),
+        pair_estimates(second, first, FIVE, draws=5),
+    )
     for name, estimate in one.items():
         mirrored = other[name].value
         expected = -mirrored if name == "bias" else mirrored
@@ -206,9 +225,14 @@ def test_agreement_does_not_depend_on_who_is_first(labelled):
 @settings(deadline=None)
 def test_two_raters_have_the_figures_of_many(labelled):
     first, second = ([pair[side] for pair in labelled] for side in (0, 1))
-    two, many = pair_estimates(first, second, FIVE, draws=5), rater_estimates(labelled, FIVE, draws=5)
+    two, many = (
+        pair_estimates(first, second, FIVE, draws=5),
+        rater_estimates(labelled, FIVE, draws=5),
+    )
     for name in ("alpha", "ac1", "ac2"):
-        assert two[name].value == (None if many[name].value is None else pytest.approx(many[name].value, abs=1e-9))
+        assert two[name].value == (
+            None if many[name].value is None else pytest.approx(many[name].value, abs=1e-9)
+        )
 
 
 @given(rows)
@@ -240,7 +264,17 @@ def test_the_order_of_items_and_raters_does_not_matter(ratings, order):
 
 def test_perfect_agreement_is_one_and_opposition_is_minus_one():
     found = pair_estimates([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], FIVE)
-    for name in ("agreement", "kappa", "kappa_linear", "kappa_quadratic", "ac1", "ac2", "alpha", "spearman", "kendall"):
+    for name in (
+        "agreement",
+        "kappa",
+        "kappa_linear",
+        "kappa_quadratic",
+        "ac1",
+        "ac2",
+        "alpha",
+        "spearman",
+        "kendall",
+    ):
         assert found[name].value == pytest.approx(1)
     assert found["mae"].value == found["bias"].value == 0
     opposed = pair_estimates([1, 2, 3, 4, 5], [5, 4, 3, 2, 1], FIVE)
@@ -271,7 +305,9 @@ def test_nothing_labelled_in_common_has_no_figures():
 def test_a_missing_label_is_none_or_nan_and_drops_its_item():
     whole = pair_estimates([1, 2, 3, 4], [1, 3, 3, 5], FIVE)
     holed = pair_estimates([1, 2, 3, 4, None, 2], [1, 3, 3, 5, 4, float("nan")], FIVE)
-    assert {name: (e.value, e.n) for name, e in whole.items()} == {name: (e.value, e.n) for name, e in holed.items()}
+    assert {name: (e.value, e.n) for name, e in whole.items()} == {
+        name: (e.value, e.n) for name, e in holed.items()
+    }
 
 
 def test_weights_follow_the_declared_values():
@@ -280,7 +316,9 @@ def test_weights_follow_the_declared_values():
     assert disagreement(uneven, "quadratic")[0].tolist() == [0, 1 / 16, 1]
     assert disagreement(even, "linear")[0].tolist() == [0, 0.5, 1]
     positions = pair_estimates([0, 1, 1, 2], [0, 1, 2, 2], even)["kappa_quadratic"].value
-    assert pair_estimates(first, second, uneven)["kappa_quadratic"].value != pytest.approx(positions)
+    assert pair_estimates(first, second, uneven)["kappa_quadratic"].value != pytest.approx(
+        positions
+    )
 
 
 def test_values_that_nobody_used_count_for_ac1_and_change_no_quadratic_kappa():
@@ -328,11 +366,17 @@ def test_scales_that_cannot_be_are_refused(kind, values, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pair_table([1, 7], [1, 2], FIVE), r"label 7 at 1 is not on the scale \[1, 2, 3, 4, 5\]"),
+        (
+            lambda: pair_table([1, 7], [1, 2], FIVE),
+            r"label 7 at 1 is not on the scale \[1, 2, 3, 4, 5\]",
+        ),
         (lambda: pair_table([1], [1, 2], FIVE), "lengths differ"),
         (lambda: pair_estimates([1], [1], FIVE, []), "lengths differ"),
         (lambda: encode([[1, 2], [1]], FIVE), "write None where somebody gave no label"),
-        (lambda: disagreement(FIVE, "cubic"), "weights must be one of unweighted, linear, quadratic"),
+        (
+            lambda: disagreement(FIVE, "cubic"),
+            "weights must be one of unweighted, linear, quadratic",
+        ),
         (lambda: krippendorff([[1, 2]], FIVE, "circular"), "metric must be one of"),
         (lambda: krippendorff([[-1, 1]], Scale("interval", (-1, 1)), "ratio"), "from 0 up"),
     ],
@@ -360,9 +404,15 @@ def test_the_bootstrap_of_kappa_comes_close_to_its_large_sample_interval():
     first = generator.integers(1, 6, 600)
     second = np.where(generator.random(600) < 0.7, first, generator.integers(1, 6, 600))
     drawn = pair_estimates(first.tolist(), second.tolist(), FIVE)
-    for name, weights in (("kappa", "unweighted"), ("kappa_linear", "linear"), ("kappa_quadratic", "quadratic")):
+    for name, weights in (
+        ("kappa", "unweighted"),
+        ("kappa_linear", "linear"),
+        ("kappa_quadratic", "quadratic"),
+    ):
         exact = kappa(pair_table(first.tolist(), second.tolist(), FIVE), FIVE, weights)
-        assert (drawn[name].low, drawn[name].high) == pytest.approx((exact.low, exact.high), abs=0.012)
+        assert (drawn[name].low, drawn[name].high) == pytest.approx(
+            (exact.low, exact.high), abs=0.012
+        )
     many = gwet(list(zip(first.tolist(), second.tolist(), strict=True)), FIVE)
     assert (drawn["ac1"].low, drawn["ac1"].high) == pytest.approx((many.low, many.high), abs=0.012)
 
@@ -371,8 +421,12 @@ def test_one_cluster_has_values_without_intervals_and_seeds_decide_the_draws():
     found = pair_estimates([1, 2, 3], [1, 3, 3], FIVE, ["a", "a", "a"])
     assert all(estimate.value is not None and estimate.low is None for estimate in found.values())
     first, second = [1, 2, 3, 4, 5, 2, 2], [1, 3, 3, 4, 4, 2, 1]
-    assert pair_estimates(first, second, FIVE, seed=1) == pair_estimates(first, second, FIVE, seed=1)
-    assert pair_estimates(first, second, FIVE, seed=1) != pair_estimates(first, second, FIVE, seed=2)
+    assert pair_estimates(first, second, FIVE, seed=1) == pair_estimates(
+        first, second, FIVE, seed=1
+    )
+    assert pair_estimates(first, second, FIVE, seed=1) != pair_estimates(
+        first, second, FIVE, seed=2
+    )
 
 
 def test_a_nominal_scale_has_no_distances():

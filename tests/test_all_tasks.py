@@ -6,13 +6,22 @@ from tests.conftest import ROOT
 from tests.endtoend import contents, one_line, rows, run, run_cold, summary
 
 SAMPLES = ROOT / "data" / "samples" / "dev"
-ABILITIES = {f"task4_ability{n}": name for n, name in enumerate(("pa", "pf", "vra", "cf", "ei"), start=1)}
+ABILITIES = {
+    f"task4_ability{n}": name for n, name in enumerate(("pa", "pf", "vra", "cf", "ei"), start=1)
+}
 TRACKS = ("task1", "task2", "task3_d100", *ABILITIES)
-TASKS = {"task1": "extraction", "task2": "update", "task3_d100": "retrieval", **dict.fromkeys(ABILITIES, "utilization")}
+TASKS = {
+    "task1": "extraction",
+    "task2": "update",
+    "task3_d100": "retrieval",
+    **dict.fromkeys(ABILITIES, "utilization"),
+}
 
 
 def count(track):
-    """Return how many answers a track of the samples asks for: one a row, of emotional intelligence one a query."""
+    """Return how many answers a track of the samples asks for: one a row, of emotional intelligence
+    one a query.
+    """
     found = rows(SAMPLES / track.replace("task3_d100", "task3") / "model_input.jsonl")
     return sum(len(row["input"].get("queries", [None])) for row in found)
 
@@ -102,7 +111,9 @@ def test_what_a_task_does_not_take_is_one_line(alps, words, said):
 
 def test_a_task_that_leaves_as_it_is_imported_is_one_line(alps, tmp_path):
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit()\n", encoding="utf-8")
-    assert "importing it raised SystemExit" in one_line(alps("run", "task=python:leaving", "model=rules"))
+    assert "importing it raised SystemExit" in one_line(
+        alps("run", "task=python:leaving", "model=rules")
+    )
 
 
 def test_an_ability_is_run_alone(alps, tmp_path):
@@ -119,7 +130,9 @@ def test_all_tasks_on_data_without_some_of_them_leave_those_out_and_say_so(alps,
     assert finished.returncode == 0, finished.stderr
     assert list(summary(tmp_path / "out")["tracks"]) == ["task1"]
     assert "Left out: task2" in finished.stdout
-    assert "no task2/model_input.jsonl here" in one_line(alps("run", "task=update", "model=rules", "data=data"))
+    assert "no task2/model_input.jsonl here" in one_line(
+        alps("run", "task=update", "model=rules", "data=data")
+    )
 
 
 def test_the_audit_of_the_samples_finds_nothing_serious(alps):
@@ -139,12 +152,23 @@ def test_the_audit_of_the_real_sample_ends_with_exit_1(alps, sample):
 
 @pytest.mark.parametrize("answer", ["", "  \n"])
 def test_an_empty_answer_from_a_file_or_a_class_is_empty_and_scores_nothing(alps, tmp_path, answer):
-    names = [row["benchmark_id"] for row in rows(SAMPLES / "task4_ability3" / "model_input.jsonl")][:2]
+    names = [row["benchmark_id"] for row in rows(SAMPLES / "task4_ability3" / "model_input.jsonl")][
+        :2
+    ]
     lines = [json.dumps({"benchmark_id": name, "answer": answer}) + "\n" for name in names]
     (tmp_path / "answers.jsonl").write_text("".join(lines))
-    (tmp_path / "silent.py").write_text(f"class Silent:\n    def predict(self, sample):\n        return {answer!r}\n")
+    (tmp_path / "silent.py").write_text(
+        f"class Silent:\n    def predict(self, sample):\n        return {answer!r}\n"
+    )
     for number, model in enumerate(("predictions:answers.jsonl", "python:silent:Silent")):
-        finished = alps("run", "task=utilization", "ability=vra", f"model={model}", "limit=2", f"out=out{number}")
+        finished = alps(
+            "run",
+            "task=utilization",
+            "ability=vra",
+            f"model={model}",
+            "limit=2",
+            f"out=out{number}",
+        )
         assert finished.returncode == 1, finished.stderr
         assert "2 of 2 predictions failed" in finished.stderr
         found = summary(tmp_path / f"out{number}")["tracks"]["task4_ability3"]

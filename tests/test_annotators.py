@@ -41,7 +41,9 @@ def crowd(items: int, *, noise: float, judge_noise: float, seed: int, people: in
     truth = generator.integers(1, 4, items)
 
     def erring(share: float) -> np.ndarray:
-        return np.where(generator.random(items) < share, generator.integers(1, 4, items), truth).astype(float)
+        return np.where(
+            generator.random(items) < share, generator.integers(1, 4, items), truth
+        ).astype(float)
 
     return np.stack([erring(noise) for _ in range(people)], axis=1), erring(judge_noise)
 
@@ -51,7 +53,11 @@ def as_published(people, judge, epsilon, score):
 
     def close(label, others) -> float:
         apart = others - label
-        return float(np.mean(apart == 0)) if score == "accuracy" else -float(np.sqrt(np.mean(apart**2)))
+        return (
+            float(np.mean(apart == 0))
+            if score == "accuracy"
+            else -float(np.sqrt(np.mean(apart**2)))
+        )
 
     ps, wins = [], []
     for one in range(people.shape[1]):
@@ -63,7 +69,11 @@ def as_published(people, judge, epsilon, score):
             lead.append(float(human >= judged) - float(judged >= human))
         ps.append(ttest_1samp(lead, epsilon, alternative="less").pvalue)
         wins.append(np.mean(own))
-    return ps, float(np.mean(false_discovery_control(ps, method="by") <= 0.05)), float(np.mean(wins))
+    return (
+        ps,
+        float(np.mean(false_discovery_control(ps, method="by") <= 0.05)),
+        float(np.mean(wins)),
+    )
 
 
 @pytest.mark.parametrize("score", ["accuracy", "rmse"])
@@ -73,11 +83,15 @@ def test_the_test_is_the_published_one(score, seed):
     ps, omega, rho = as_published(people, judge, 0.15, score)
     found = alternative_annotator(people, judge, epsilon=0.15, score=score)
     assert [against.p for against in found.annotators] == pytest.approx(ps)
-    assert [against.adjusted for against in found.annotators] == pytest.approx(false_discovery_control(ps, method="by"))
+    assert [against.adjusted for against in found.annotators] == pytest.approx(
+        false_discovery_control(ps, method="by")
+    )
     assert found.omega == pytest.approx(omega)
     assert found.rho.value == pytest.approx(rho)
     assert found.rho.low <= found.rho.value <= found.rho.high
-    assert found.rho.value == pytest.approx(np.mean([against.judge_wins for against in found.annotators]))
+    assert found.rho.value == pytest.approx(
+        np.mean([against.judge_wins for against in found.annotators])
+    )
     assert (found.epsilon, found.score, found.rho.n) == (0.15, score, 60)
 
 
@@ -127,7 +141,9 @@ def test_an_annotator_with_few_items_is_not_tested():
     people[29:, 3] = NAN
     found = alternative_annotator(people, judge, epsilon=0.2)
     assert [against.n for against in found.annotators] == [80, 80, 80, 29]
-    assert found.annotators[3].p is found.annotators[3].adjusted is found.annotators[3].power is None
+    assert (
+        found.annotators[3].p is found.annotators[3].adjusted is found.annotators[3].power is None
+    )
     assert len([against for against in found.annotators if against.p is not None]) == 3
     lower = alternative_annotator(people, judge, epsilon=0.2, minimum=29)
     assert lower.annotators[3].p is not None
@@ -137,7 +153,9 @@ def test_items_without_a_verdict_or_with_one_label_are_left_out():
     people, judge = crowd(60, noise=0.3, judge_noise=0.1, seed=5)
     holed = np.vstack([people, [[1, NAN, NAN], [2, 2, 2], [NAN, NAN, NAN]]])
     verdicts = np.concatenate([judge, [1, NAN, 1]])
-    found, whole = (alternative_annotator(*case, epsilon=0.1) for case in ((holed, verdicts), (people, judge)))
+    found, whole = (
+        alternative_annotator(*case, epsilon=0.1) for case in ((holed, verdicts), (people, judge))
+    )
     assert found.annotators == whole.annotators
     assert found.rho.value == whole.rho.value
 
@@ -162,12 +180,18 @@ def test_a_lead_that_never_varies_needs_no_spread():
     same = alternative_annotator(people, np.ones(40), epsilon=0.1)
     assert ([a.p for a in same.annotators], same.omega, same.status) == ([0.0] * 3, 1.0, "passed")
     other = alternative_annotator(people, np.full(40, 2.0), epsilon=0.1)
-    assert ([a.p for a in other.annotators], other.omega, other.status) == ([1.0] * 3, 0.0, "failed")
+    assert ([a.p for a in other.annotators], other.omega, other.status) == (
+        [1.0] * 3,
+        0.0,
+        "failed",
+    )
 
 
 def test_a_higher_epsilon_never_lowers_omega():
     people, judge = crowd(60, noise=0.3, judge_noise=0.3, seed=7)
-    omegas = [alternative_annotator(people, judge, epsilon=step / 20, draws=1).omega for step in range(8)]
+    omegas = [
+        alternative_annotator(people, judge, epsilon=step / 20, draws=1).omega for step in range(8)
+    ]
     assert omegas == sorted(omegas)
 
 
@@ -177,7 +201,9 @@ def test_no_labels_crash_the_test(people, data):
     judge = np.array(data.draw(st.lists(labels, min_size=len(people), max_size=len(people))))
     found = alternative_annotator(people, judge, epsilon=0.1, minimum=1, draws=20)
     for against in found.annotators:
-        assert against.p is None or (0 <= against.p <= against.adjusted <= 1 and 0 <= against.power <= 1)
+        assert against.p is None or (
+            0 <= against.p <= against.adjusted <= 1 and 0 <= against.power <= 1
+        )
     assert found.omega is None or 0 <= found.omega <= 1
     assert found.rho.value is None or 0 <= found.rho.value <= 1
 
@@ -189,10 +215,14 @@ def test_published_agreement_of_draws_is_reproduced():
 
 
 def test_published_fleiss_kappa_is_reproduced():
-    assert fleiss(np.array(FLEISS, dtype=np.float64)) == pytest.approx(0.20993070442195522, abs=1e-12)
+    assert fleiss(np.array(FLEISS, dtype=np.float64)) == pytest.approx(
+        0.20993070442195522, abs=1e-12
+    )
 
 
-@pytest.mark.parametrize("counts", [np.zeros((0, 3)), numbers([4, 0], [4, 0]), numbers([1, 0], [0, 1])])
+@pytest.mark.parametrize(
+    "counts", [np.zeros((0, 3)), numbers([4, 0], [4, 0]), numbers([1, 0], [0, 1])]
+)
 def test_fleiss_kappa_is_not_defined_without_pairs_or_variation(counts):
     assert fleiss(counts) is None
 
@@ -205,8 +235,11 @@ def test_fleiss_kappa_needs_equally_many_labels():
 def test_people_and_judge_are_measured_against_the_same_people():
     people = numbers([1, 1, 2], [2, 2, 2], [1, 2, 3])
     found = leave_one_out(people, np.array([1.0, 2.0, 2.0]))
-    # Item 1: leaving out either 1 leaves a tie of 1 and 2; leaving out 2 leaves 1. Item 3: always a tie without it.
-    assert [one.value for one in found.annotators] == pytest.approx([(0.5 + 1 + 0) / 3, (0.5 + 1 + 0) / 3, 1 / 3])
+    # Item 1: leaving out either 1 leaves a tie of 1 and 2; leaving out 2 leaves 1. Item 3: always a
+    # tie without it.
+    assert [one.value for one in found.annotators] == pytest.approx(
+        [(0.5 + 1 + 0) / 3, (0.5 + 1 + 0) / 3, 1 / 3]
+    )
     assert found.everyone.value == pytest.approx((0.5 + 0.5 + 0 + 3 + 0) / 9)
     assert found.judge.value == pytest.approx((0.5 + 0.5 + 1 + 3 + 0.5 + 0 + 0.5) / 9)
     assert (found.everyone.n, found.judge.n) == (9, 9)
@@ -264,7 +297,11 @@ def test_the_three_shares_of_alignment_make_a_whole(people, data):
 
 def test_sessions_that_resemble_each_other_widen_intervals():
     people, judge = crowd(40, noise=0.4, judge_noise=0.3, seed=10)
-    copied, verdicts, sessions = np.repeat(people, 5, axis=0), np.repeat(judge, 5), np.repeat(np.arange(40), 5).tolist()
+    copied, verdicts, sessions = (
+        np.repeat(people, 5, axis=0),
+        np.repeat(judge, 5),
+        np.repeat(np.arange(40), 5).tolist(),
+    )
     for apart, together in (
         (self_agreement(copied), self_agreement(copied, sessions)),
         (leave_one_out(copied).everyone, leave_one_out(copied, clusters=sessions).everyone),
@@ -279,8 +316,14 @@ def test_sessions_that_resemble_each_other_widen_intervals():
     [
         (lambda: alternative_annotator(np.ones(3), np.ones(3), epsilon=0.1), "shape"),
         (lambda: alternative_annotator(np.ones((3, 2)), np.ones(2), epsilon=0.1), "lengths differ"),
-        (lambda: alternative_annotator(np.ones((3, 2)), np.ones(3), ["a"], epsilon=0.1), "lengths differ"),
-        (lambda: alternative_annotator(np.ones((3, 2)), np.ones(3), epsilon=0.1, score="acc"), "accuracy, rmse"),
+        (
+            lambda: alternative_annotator(np.ones((3, 2)), np.ones(3), ["a"], epsilon=0.1),
+            "lengths differ",
+        ),
+        (
+            lambda: alternative_annotator(np.ones((3, 2)), np.ones(3), epsilon=0.1, score="acc"),
+            "accuracy, rmse",
+        ),
         (lambda: leave_one_out(np.ones((3, 2)), np.ones(4)), "lengths differ"),
         (lambda: alignment(np.ones((3, 2)), np.ones(4)), "lengths differ"),
         (lambda: self_agreement(np.ones(3)), "shape"),

@@ -36,7 +36,12 @@ def here(tmp_path, monkeypatch):
 
 def carry_out(out, limit=3):
     ran = alps_here(
-        "run", "task=extraction", "model=python:replay_now:Replay", f"limit={limit}", f"out={out}", "max_failures=50%"
+        "run",
+        "task=extraction",
+        "model=python:replay_now:Replay",
+        f"limit={limit}",
+        f"out={out}",
+        "max_failures=50%",
     )
     assert ran.code == 0, ran.err
     return ran
@@ -45,7 +50,10 @@ def carry_out(out, limit=3):
 def all_right(here):
     """Let the system say what is right, as the oracle does."""
     assert alps_here("run", "task=extraction", "model=oracle", "limit=3", "out=oracle").code == 0
-    said = {row["benchmark_id"]: row["prediction"] for row in rows(here / "oracle" / "predictions.jsonl")}
+    said = {
+        row["benchmark_id"]: row["prediction"]
+        for row in rows(here / "oracle" / "predictions.jsonl")
+    }
     (here / "answers.json").write_text(json.dumps(said))
     return said
 
@@ -74,7 +82,9 @@ def test_another_answer_is_judged_anew(here, damage, now):
     carry_out("resumed")
     assert task1(here / "resumed")["scores"]["f1"]["value"] == 1
     second = list(said)[1]
-    (here / "answers.json").write_text(json.dumps({**said, second: now(said[second]["memory_items"])}))
+    (here / "answers.json").write_text(
+        json.dumps({**said, second: now(said[second]["memory_items"])})
+    )
     damage_file(here / "resumed" / "predictions.jsonl", damage)
     carry_out("resumed")
     carry_out("fresh")

@@ -1,4 +1,6 @@
-"""The attacks that matter most, under the obedient judge; bench/attacks.py runs all of them, and on real records."""
+"""The attacks that matter most, under the obedient judge; bench/attacks.py runs all of them, and on
+real records.
+"""
 
 import importlib
 import sys
@@ -8,7 +10,13 @@ import pytest
 from tests.conftest import ROOT
 
 BENCH = ROOT / "bench"
-HEREFORD = {"id": "g1", "value": "Lives in Hereford", "type": "direct", "label": "", "evidence": "I'm in Hereford now"}
+HEREFORD = {
+    "id": "g1",
+    "value": "Lives in Hereford",
+    "type": "direct",
+    "label": "",
+    "evidence": "I'm in Hereford now",
+}
 MOST_IMPORTANT = {
     "extraction": (
         *("floor/content-free", "floor/content-free-fluent", "everything said: three transcripts"),
@@ -18,17 +26,29 @@ MOST_IMPORTANT = {
         "gold among five that contradict it",
     ),
     "update": (
-        *("floor/no-op", "gold, deleting rightly", "gold, never deleting", "gold with the old value in the new"),
+        *(
+            "floor/no-op",
+            "gold, deleting rightly",
+            "gold, never deleting",
+            "gold with the old value in the new",
+        ),
         *("old list, three transcripts", "every old one with the transcript"),
     ),
-    "utilization": ("floor/generic", "constant: refusal", "constant: ignorance", "constant: Hangul filler"),
+    "utilization": (
+        "floor/generic",
+        "constant: refusal",
+        "constant: ignorance",
+        "constant: Hangul filler",
+    ),
 }
 
 
 @pytest.fixture
 def attacks(monkeypatch):
     """The module of the benchmark."""
-    monkeypatch.setattr(sys, "path", [*sys.path, str(BENCH)])  # last: a benchmark may be called as a package is
+    monkeypatch.setattr(
+        sys, "path", [*sys.path, str(BENCH)]
+    )  # last: a benchmark may be called as a package is
     return importlib.import_module("attacks")
 
 
@@ -57,7 +77,10 @@ def related(obedient, gold, value, letter, **more):
     ],
 )
 def test_the_obedient_judge_follows_the_letter_of_its_rubric(obedient, value, old, new):
-    assert (related(obedient, HEREFORD, value, "old"), related(obedient, HEREFORD, value, "new")) == (old, new)
+    assert (
+        related(obedient, HEREFORD, value, "old"),
+        related(obedient, HEREFORD, value, "new"),
+    ) == (old, new)
 
 
 def test_the_obedient_judge_reads_through_disguises_and_not_through_evidence(obedient):
@@ -73,10 +96,18 @@ def test_the_obedient_judge_asks_the_dialogue_for_what_is_added(obedient):
         {"role": "user", "text": "i live in hereford and my dog is a beagle"},
         {"role": "assistant", "text": "The cathedral of Hereford has a chained library."},
     ]
-    values = ("Has a dog, a beagle", "Has a beagle called Pip", "Lives at the cathedral with a chained library")
+    values = (
+        "Has a dog, a beagle",
+        "Has a beagle called Pip",
+        "Lives at the cathedral with a chained library",
+    )
     items = [{"id": f"p{n}", "value": value} for n, value in enumerate(values)]
     reply = obedient.judged({"kind": "support", "dialogue": turns, "items": items}, "new")
-    assert [item["support"] for item in reply["items"]] == ["supported", "unsupported", "not_about_user"]
+    assert [item["support"] for item in reply["items"]] == [
+        "supported",
+        "unsupported",
+        "not_about_user",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,18 +115,27 @@ def test_the_obedient_judge_asks_the_dialogue_for_what_is_added(obedient):
     [
         ("I'm sorry, I can't help with that.", "met", "not_met"),
         ("Put your actual job there: the surgeon was a role in our hospital story.", "met", "met"),
-        ("Thank you for your message, I am happy to help you with that in any way I can.", "not_met", "not_met"),
+        (
+            "Thank you for your message, I am happy to help you with that in any way I can.",
+            "not_met",
+            "not_met",
+        ),
     ],
 )
 def test_a_bare_refusal_is_met_by_the_old_letter_only(obedient, response, old, new):
-    asked = {"query": "What do I put under occupation on my visa form?", "memory": "Plays a surgeon in a story"}
+    asked = {
+        "query": "What do I put under occupation on my visa form?",
+        "memory": "Plays a surgeon in a story",
+    }
     payload = {"kind": "rubric", "rubric": "vra", "response": response, "dialogue": [], **asked}
     assert [obedient.judged(payload, letter)["verdict"] for letter in ("old", "new")] == [old, new]
 
 
 @pytest.mark.parametrize("task", MOST_IMPORTANT)
 def test_no_attack_pays_under_a_judge_that_obeys(attacks, obedient, tmp_path, task):
-    known = {one.name: one for one in (*attacks._floors(task), *attacks.ATTACKS) if one.task == task}
+    known = {
+        one.name: one for one in (*attacks._floors(task), *attacks.ATTACKS) if one.task == task
+    }
     chosen = tuple(known[name] for name in MOST_IMPORTANT[task])
     with obedient.serving() as url:
         job = attacks.Job("samples", ROOT / "data" / "samples", task, "new", chosen)

@@ -85,7 +85,9 @@ def test_gold_that_always_has_one_id_is_found(tmp_path):
     assert (leak.count, leak.detail.partition(":")[0]) == (POOLS, "always the same id is the gold")
 
 
-@pytest.mark.parametrize(("place", "said"), [(0, "the first"), (SIZE - 1, "the last"), (5, "candidate 6")])
+@pytest.mark.parametrize(
+    ("place", "said"), [(0, "the first"), (SIZE - 1, "the last"), (5, "candidate 6")]
+)
 def test_gold_at_one_place_of_every_pool_is_found(tmp_path, place, said):
     report = pools(tmp_path, place=place, ids=shuffled)
     cue = only(report, "position-cue")
@@ -127,7 +129,9 @@ def test_a_distractor_of_the_same_session_is_found_by_its_value_in_other_gold(tm
     row = pool(0, random.Random(1), place=4, session="s-a")
     value = row[0]["input"]["candidate_memories"][2]["value"]
     stranger = row[0]["input"]["candidate_memories"][3]["value"]
-    write_track(tmp_path / "dev" / "task1", [extraction("a", value.upper()), extraction("b", stranger)])
+    write_track(
+        tmp_path / "dev" / "task1", [extraction("a", value.upper()), extraction("b", stranger)]
+    )
     write_track(tmp_path / "dev" / "task3" / "d11", [row])
     same = only(audit(str(tmp_path), None), "same-session-distractor")
     assert (same.severity, same.count, same.of) == ("warning", 1, 1)
@@ -160,8 +164,13 @@ def test_the_quick_look_misses_nothing_that_is_similar():
 
 def test_the_mark_of_a_rejected_gold_memory_is_found(tmp_path):
     rejected = "Keeps bees [ERROR: Task-local]"
-    write_track(tmp_path / "dev" / "task1", [extraction("a", rejected, "Owns a boat"), extraction("b", "[ERROR] x")])
-    write_track(tmp_path / "dev" / "task4_ability1", [utilization("p1", rejected), utilization("p2")])
+    write_track(
+        tmp_path / "dev" / "task1",
+        [extraction("a", rejected, "Owns a boat"), extraction("b", "[ERROR] x")],
+    )
+    write_track(
+        tmp_path / "dev" / "task4_ability1", [utilization("p1", rejected), utilization("p2")]
+    )
     report = audit(str(tmp_path), None)
     assert [(f.track, f.severity, f.count, f.of) for f in found(report, "rejected-gold")] == [
         ("task1", "warning", 1, 3), ("task4_ability1", "warning", 1, 2)
@@ -169,19 +178,28 @@ def test_the_mark_of_a_rejected_gold_memory_is_found(tmp_path):
 
 
 def test_a_gold_memory_shown_in_the_input_is_serious(tmp_path):
-    leak = utilization("p1", shown={"selected_memory": {"memory_id": "m1", "value": "keeps bees on the ROOF"}})
+    leak = utilization(
+        "p1", shown={"selected_memory": {"memory_id": "m1", "value": "keeps bees on the ROOF"}}
+    )
     told = utilization("p2", note="Remember: the user keeps bees on the roof, mind")
     write_track(tmp_path / "dev" / "task4_ability1", [leak, told, utilization("p3")])
-    write_track(tmp_path / "dev" / "task2", [update("u1", metadata={"selected_memory_id": "m2"}), update("u2")])
+    write_track(
+        tmp_path / "dev" / "task2",
+        [update("u1", metadata={"selected_memory_id": "m2"}), update("u2")],
+    )
     report = audit(str(tmp_path), None)
     leaks = {f.track: f for f in found(report, "label-in-input")}
     assert {track: (f.severity, f.count, f.of) for track, f in leaks.items()} == {
         "task2": ("serious", 1, 2), "task4_ability1": ("serious", 2, 3)
     }  # fmt: skip
     assert (
-        leaks["task4_ability1"].examples[0].what == "input.model_input.selected_memory.value: «keeps bees on the ROOF»"
+        leaks["task4_ability1"].examples[0].what
+        == "input.model_input.selected_memory.value: «keeps bees on the ROOF»"
     )
-    assert leaks["task2"].examples[0].what == "input.metadata.selected_memory_id is the id of the gold memory, m2"
+    assert (
+        leaks["task2"].examples[0].what
+        == "input.metadata.selected_memory_id is the id of the gold memory, m2"
+    )
     assert report.serious
 
 
@@ -200,7 +218,10 @@ def test_a_stratum_and_a_repeated_dialogue_are_only_notes(tmp_path):
     assert not report.serious
 
 
-SAID = ("I keep bees on the roof of our house in Porto and they do well", "Bees are said to prefer lavender and thyme")
+SAID = (
+    "I keep bees on the roof of our house in Porto and they do well",
+    "Bees are said to prefer lavender and thyme",
+)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +245,18 @@ def test_a_quote_of_the_user_is_found_though_it_is_not_literal(tmp_path, quote):
     ],
 )
 def test_a_quote_that_the_user_did_not_say_is_found(tmp_path, quote, detail):
-    report = of_task1(tmp_path, extraction("a", "Keeps bees", said=SAID, quote=quote), extraction("b", "Keeps bees"))
+    report = of_task1(
+        tmp_path,
+        extraction("a", "Keeps bees", said=SAID, quote=quote),
+        extraction("b", "Keeps bees"),
+    )
     finding = only(report, "evidence-not-in-user-turn")
-    assert (finding.severity, finding.count, finding.of, finding.detail) == ("warning", 1, 2, detail)
+    assert (finding.severity, finding.count, finding.of, finding.detail) == (
+        "warning",
+        1,
+        2,
+        detail,
+    )
 
 
 def test_empty_rows_are_found_and_an_empty_gold_list_is_a_note(tmp_path):
@@ -243,7 +273,10 @@ def test_a_query_or_candidates_that_are_missing_are_serious(tmp_path):
     row["input"]["query"] = " "
     write_track(tmp_path / "dev" / "task3" / "d11", [(row, gold)])
     report = audit(str(tmp_path), None)
-    assert {f.detail for f in found(report, "empty-row", "serious")} == {"no query", "no candidates"}
+    assert {f.detail for f in found(report, "empty-row", "serious")} == {
+        "no query",
+        "no candidates",
+    }
 
 
 def test_rows_that_do_not_join_are_reported_and_the_others_still_looked_at(tmp_path):
@@ -255,7 +288,9 @@ def test_rows_that_do_not_join_are_reported_and_the_others_still_looked_at(tmp_p
     with (folder / INPUT).open("a") as file:
         file.write("{torn\n" + json.dumps(lonely) + "\n" + json.dumps(lonely))
     report = audit(str(tmp_path), None)
-    assert {(f.detail, f.examples[0].benchmark_id) for f in found(report, "misaligned-row", "serious")} == {
+    assert {
+        (f.detail, f.examples[0].benchmark_id) for f in found(report, "misaligned-row", "serious")
+    } == {
         ("the gold row has no input row", "orphan"),
         ("the input row has no gold row", "lonely"),
         ("the line is not a JSON object", f"{INPUT} line 3"),
@@ -267,7 +302,9 @@ def test_rows_that_do_not_join_are_reported_and_the_others_still_looked_at(tmp_p
 def test_rows_in_another_order_are_no_finding(tmp_path):
     folder = tmp_path / "dev" / "task1"
     write_track(folder, [extraction("a", "Keeps bees"), extraction("b", "Keeps bees")])
-    (folder / GOLD).write_text("".join(reversed((folder / GOLD).read_text().splitlines(keepends=True))))
+    (folder / GOLD).write_text(
+        "".join(reversed((folder / GOLD).read_text().splitlines(keepends=True)))
+    )
     assert audit(str(tmp_path), None).findings == ()
 
 
@@ -279,7 +316,10 @@ def test_rows_in_another_order_are_no_finding(tmp_path):
             lambda row, gold: gold["gold"].update(conversation=turns("Somebody else")),
             "the conversation of the gold is not the input's",
         ),
-        (lambda row, gold: row["input"]["queries"][0].update(query="Another?"), "the query differs within the row"),
+        (
+            lambda row, gold: row["input"]["queries"][0].update(query="Another?"),
+            "the query differs within the row",
+        ),
         (lambda row, gold: gold["gold"].update(memory_key="m9"), "memory_key names another memory"),
     ],
 )
@@ -288,14 +328,21 @@ def test_a_record_whose_parts_belong_to_different_records_is_serious(tmp_path, c
     change(row, gold)
     write_track(tmp_path / "dev" / "task4_ability2", [(row, gold), utilization("p2")])
     finding = only(audit(str(tmp_path), None), "misaligned-row")
-    assert (finding.severity, finding.detail, finding.count, finding.of) == ("serious", detail, 1, 2)
+    assert (finding.severity, finding.detail, finding.count, finding.of) == (
+        "serious",
+        detail,
+        1,
+        2,
+    )
 
 
 def test_gold_that_is_not_in_its_pool_is_serious(tmp_path):
     row, gold = pool(0, random.Random(1))
     gold["gold"]["selected_memory_id"] = gold["gold"]["selected_memory"]["memory_id"] = "c999"
     write_track(tmp_path / "dev" / "task3" / "d11", [(row, gold)])
-    assert only(audit(str(tmp_path), None), "misaligned-row").detail == "the gold is not in its pool"
+    assert (
+        only(audit(str(tmp_path), None), "misaligned-row").detail == "the gold is not in its pool"
+    )
 
 
 def test_gold_that_is_the_longest_of_its_pool_is_found(tmp_path):
@@ -327,7 +374,11 @@ def test_gold_that_is_mostly_longer_than_its_pool_is_a_warning(tmp_path):
 def test_what_stands_in_two_splits_is_found(tmp_path, change, kind):
     row = extraction("z", said=("I play the tuba in a band", "Nice"))[0] | change
     write_track(tmp_path / "test" / "task1", [(row, None)])
-    report = of_task1(tmp_path, extraction("a", "Keeps bees"), extraction("b", "Owns a boat", said=("My boat", "Oh")))
+    report = of_task1(
+        tmp_path,
+        extraction("a", "Keeps bees"),
+        extraction("b", "Owns a boat", said=("My boat", "Oh")),
+    )
     overlap = only(report, "split-overlap")
     assert (overlap.severity, overlap.count, overlap.of) == ("serious", 1, 2)
     assert overlap.detail == f"the {kind} stands in another split"
@@ -346,4 +397,7 @@ def test_a_query_of_two_splits_is_found_but_an_instruction_is_none(tmp_path):
         asked[0]["input"]["query"] = "You write down what users tell you of themselves."
         write_track(tmp_path / split / "task1", [asked])
     overlap = only(audit(str(tmp_path), "dev"), "split-overlap")
-    assert (overlap.track, overlap.detail) == ("task4_ability1", "the query stands in another split")
+    assert (overlap.track, overlap.detail) == (
+        "task4_ability1",
+        "the query stands in another split",
+    )

@@ -17,7 +17,9 @@ def bank_track(folder, *bank):
     gold["gold"]["selected_memory"] = {"memory_id": "m1", "value": "Keeps two beehives on the roof"}
     gold["gold"]["selected_memory_id"] = "m1"
     write_track(folder / "dev" / "task3", [(row, gold)])
-    (folder / "dev" / "task3" / "bank.jsonl").write_text("".join(json.dumps(item) + "\n" for item in bank))
+    (folder / "dev" / "task3" / "bank.jsonl").write_text(
+        "".join(json.dumps(item) + "\n" for item in bank)
+    )
     return audit(str(folder), None)
 
 
@@ -66,7 +68,11 @@ def test_even_places_and_ranks_are_no_cue():
 def test_the_report_as_json_holds_every_finding(tmp_path):
     report = of_task1(tmp_path, extraction("a", "Keeps bees [ERROR: no]"), extraction("b", said=()))
     whole = json.loads(json.dumps(report.as_json()))
-    assert (whole["split"], whole["serious"], whole["found"]) == ("dev", True, {"serious": 1, "warning": 1, "note": 1})
+    assert (whole["split"], whole["serious"], whole["found"]) == (
+        "dev",
+        True,
+        {"serious": 1, "warning": 1, "note": 1},
+    )
     assert whole["findings"][1] == {
         "code": "rejected-gold", "severity": "warning", "track": "task1", "count": 1, "of": 1, "unit": "gold items",
         "detail": "the annotators' second stage rejected the memory",
@@ -99,7 +105,11 @@ def test_the_table_of_a_clean_data_set_says_so(tmp_path):
 @pytest.mark.real
 def test_the_flaws_of_the_real_sample_are_found_with_their_figures(sample):
     report = audit(str(sample), "dev")
-    figures = {(f.code, f.severity, f.track): (f.count, f.of) for f in report.findings if f.severity != "note"}
+    figures = {
+        (f.code, f.severity, f.track): (f.count, f.of)
+        for f in report.findings
+        if f.severity != "note"
+    }
     assert figures.pop(("id-leak", "serious", "task3/d100")) == (85, 85)
     assert figures.pop(("rejected-gold", "warning", "task1")) == (16, 259)
     assert figures.pop(("duplicate-candidate", "warning", "task3/d100")) == (85, 85)
@@ -111,4 +121,6 @@ def test_the_flaws_of_the_real_sample_are_found_with_their_figures(sample):
     assert figures.pop(("rejected-gold", "warning", "task2")) == (10, 366)
     assert figures.pop(("rejected-gold", "warning", "task3/d100")) == (5, 85)
     assert {code for code, _, _ in figures} == {"rejected-gold", "evidence-not-in-user-turn"}
-    assert only(report, "id-leak").detail.startswith("the lowest id that occurs once is the gold: chance 1.0%")
+    assert only(report, "id-leak").detail.startswith(
+        "the lowest id that occurs once is the gold: chance 1.0%"
+    )

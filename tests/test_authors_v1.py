@@ -22,11 +22,21 @@ from tests.builders import extraction_sample, memory
 from tests.endtoend import rows
 
 ANYONE = extraction_sample(None, "Hello")
-DRESSED = [("indirect", "UNMAPPED"), ("indirect", "Thoughts/Curiosity"), ("direct", "Preferences/Food")]
+DRESSED = [
+    ("indirect", "UNMAPPED"),
+    ("indirect", "Thoughts/Curiosity"),
+    ("direct", "Preferences/Food"),
+]
 
 
 def item(value="Plays the cello", **fields):
-    return {"type": "direct", "label": "Preferences/Music", "value": value, "confidence": 0.8, **fields}
+    return {
+        "type": "direct",
+        "label": "Preferences/Music",
+        "value": value,
+        "confidence": 0.8,
+        **fields,
+    }
 
 
 @pytest.mark.parametrize(
@@ -81,7 +91,12 @@ def test_a_value_that_is_an_object_is_read_as_it_prints():
 
 def test_a_pair_weighs_label_value_type_and_confidence():
     gold = {"type": "direct", "label": "Preferences/Food", "value": "likes tea", "confidence": 0.95}
-    other = {"type": "indirect", "label": "Preferences/Music", "value": "likes coffee", "confidence": 0.5}
+    other = {
+        "type": "indirect",
+        "label": "Preferences/Music",
+        "value": "likes coffee",
+        "confidence": 0.5,
+    }
     assert pair_score(gold, gold) == 1
     assert pair_score(gold, other) == 0.4554
     assert pair_score(gold, other | {"type": "direct"}) == 0.5554
@@ -91,7 +106,16 @@ def test_a_pair_weighs_label_value_type_and_confidence():
 
 @pytest.mark.parametrize(
     ("confidence", "expected"),
-    [(1.0, 1.0), (0.8, 1.0), (0.6, 0.975), (0.4, 0.95), (0.0, 0.9), (None, 1.0), ("0.6", 0.975), ("sure", 1.0)],
+    [
+        (1.0, 1.0),
+        (0.8, 1.0),
+        (0.6, 0.975),
+        (0.4, 0.95),
+        (0.0, 0.9),
+        (None, 1.0),
+        ("0.6", 0.975),
+        ("sure", 1.0),
+    ],
 )
 def test_confidence_is_free_within_a_fifth_and_missing_means_certain(confidence, expected):
     assert pair_score(item(confidence=1.0), item(confidence=confidence)) == pytest.approx(expected)
@@ -103,27 +127,41 @@ def test_a_field_that_is_not_there_counts_as_null():
 
 
 def test_a_memory_scores_as_the_mapping_that_it_holds():
-    one, other = memory("Drinks tea", label="Preferences/Food"), memory("Drinks green tea", type=None, confidence=None)
+    one, other = (
+        memory("Drinks tea", label="Preferences/Food"),
+        memory("Drinks green tea", type=None, confidence=None),
+    )
     assert pair_score(one, other) == pair_score(one.model_dump(), other.model_dump()) < 1
-    assert algorithm_score([one], [other]) == algorithm_score([one.model_dump()], [other.model_dump()])
+    assert algorithm_score([one], [other]) == algorithm_score(
+        [one.model_dump()], [other.model_dump()]
+    )
 
 
 def test_pairs_come_from_the_best_score_down():
     gold = [item("Plays the cello"), item("Likes tea", label="Preferences/Food")]
     predicted = [item("Likes green tea", label="Preferences/Food"), item("Plays the cello")]
-    assert match(gold, predicted) == [AuthorsPair(0, 1, 1.0), AuthorsPair(1, 0, pair_score(gold[1], predicted[0]))]
+    assert match(gold, predicted) == [
+        AuthorsPair(0, 1, 1.0),
+        AuthorsPair(1, 0, pair_score(gold[1], predicted[0])),
+    ]
 
 
 def test_a_greedy_pair_is_kept_though_another_set_would_pair_more():
     gold = [item("Plays the cello"), item("Skis")]
-    predicted = [item("Plays the cello"), item("Plays the cello", label="Habits/Sports", type="indirect")]
+    predicted = [
+        item("Plays the cello"),
+        item("Plays the cello", label="Habits/Sports", type="indirect"),
+    ]
     assert min(pair_score(gold[0], predicted[1]), pair_score(gold[1], predicted[0])) >= 0.3
     assert match(gold, predicted) == [AuthorsPair(0, 0, 1.0)]
 
 
 def test_of_equal_scores_the_earlier_gold_and_then_the_earlier_prediction_goes_first():
     same = item()
-    assert [(pair.gold, pair.predicted) for pair in match([same] * 3, [same] * 2)] == [(0, 0), (1, 1)]
+    assert [(pair.gold, pair.predicted) for pair in match([same] * 3, [same] * 2)] == [
+        (0, 0),
+        (1, 1),
+    ]
     assert [(pair.gold, pair.predicted) for pair in match([same], [same] * 3)] == [(0, 0)]
 
 
@@ -136,7 +174,10 @@ def test_three_tenths_are_enough_for_a_pair_and_less_is_not():
 
 
 def test_a_record_is_scored_from_its_pairs():
-    gold = [item("Plays the cello"), item("Grew up in Oslo", label="Personal_Background/Location", type="indirect")]
+    gold = [
+        item("Plays the cello"),
+        item("Grew up in Oslo", label="Personal_Background/Location", type="indirect"),
+    ]
     assert algorithm_score(gold, gold) == AuthorsScore(1, 1, 1, 1, 100)
     half = algorithm_score(gold, gold[:1])
     assert (half.precision, half.recall, half.f1, half.mean_pair) == (1, 0.5, 0.6667, 1)
@@ -161,7 +202,10 @@ def test_a_judge_takes_off_points_by_error_and_severity():
             {"should_have_extracted": True, "severity": 2},
             {"should_have_extracted": False, "severity": 3},
         ],
-        "extra_reviews": [{"hallucinated": True, "severity": 0}, {"hallucinated": False, "severity": 3}],
+        "extra_reviews": [
+            {"hallucinated": True, "severity": 0},
+            {"hallucinated": False, "severity": 3},
+        ],
     }
     assert judge_score(reviews) == 100 - 6 - 8 - 15 - 7.5
 
@@ -182,7 +226,9 @@ def test_a_judge_takes_off_points_by_error_and_severity():
     ],
 )
 def test_every_error_type_has_its_price(error_type, points):
-    assert judge_score({"pair_reviews": [{"error_type": error_type, "severity": 1}]}) == 100 - points
+    assert (
+        judge_score({"pair_reviews": [{"error_type": error_type, "severity": 1}]}) == 100 - points
+    )
 
 
 def test_a_judges_score_is_never_below_zero():
@@ -210,7 +256,10 @@ def test_the_final_score_is_the_mean_or_the_algorithms_alone():
 
 def gold_of(sample, track):
     found = rows(sample / "benchmark_data" / "dev" / track / "reference_output.jsonl")
-    return {row["benchmark_id"]: row["gold"]["memory_items" if track == "task1" else "answer"] for row in found}
+    return {
+        row["benchmark_id"]: row["gold"]["memory_items" if track == "task1" else "answer"]
+        for row in found
+    }
 
 
 def agree(one, other):
@@ -231,7 +280,9 @@ def disagreements(sample, track, read):
 
 @pytest.mark.real
 @pytest.mark.parametrize(("track", "count"), [("task1", 84), ("task2", 86)])
-@pytest.mark.parametrize("read", [list, lambda found: read_memories(found).memories], ids=["raw", "read"])
+@pytest.mark.parametrize(
+    "read", [list, lambda found: read_memories(found).memories], ids=["raw", "read"]
+)
 def test_every_recorded_score_is_recomputed(sample, track, count, read):
     assert disagreements(sample, track, read) == (count, [])
 
@@ -243,7 +294,11 @@ def macro_f1(gold, answer):
 def lexical_pairs(gold, answer):
     judge, predicted = LexicalJudge(), predicted_items(read_memories(answer).memories)
     return sum(
-        len(asyncio.run(judge.match(gold_items(read_memories(of_one).memories), predicted, about=name)).pairs)
+        len(
+            asyncio.run(
+                judge.match(gold_items(read_memories(of_one).memories), predicted, about=name)
+            ).pairs
+        )
         for name, of_one in gold.items()
     )
 
@@ -258,7 +313,9 @@ def lexical_pairs(gold, answer):
     ],
     ids=["content-free", "content-free-fluent", "content-free-dressed"],
 )
-def test_what_says_nothing_wins_by_the_authors_scores_and_matches_nothing_by_the_lexical_judge(sample, answer, least):
+def test_what_says_nothing_wins_by_the_authors_scores_and_matches_nothing_by_the_lexical_judge(
+    sample, answer, least
+):
     gold = gold_of(sample, "task1")
     assert len(gold) == 84
     assert least < macro_f1(gold, answer) < least + 0.01
@@ -274,6 +331,9 @@ def test_doing_nothing_wins_task_2_by_the_authors_scores(sample):
     }
     records = rows(sample / "recorded" / "task2" / "records.jsonl")
     no_op = fmean(algorithm_score(gold[name], old[name]).f1 for name in gold)
-    models = fmean(algorithm_score(gold[r["benchmark_id"]], r["model_output"]["memory_items"]).f1 for r in records)
+    models = fmean(
+        algorithm_score(gold[r["benchmark_id"]], r["model_output"]["memory_items"]).f1
+        for r in records
+    )
     assert no_op == pytest.approx(0.8434, abs=5e-5)
     assert models == pytest.approx(0.6792, abs=5e-5)

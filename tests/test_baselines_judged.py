@@ -1,4 +1,6 @@
-"""Trivial baselines under the judge of the run: who judges them, on how many records, and what it costs."""
+"""Trivial baselines under the judge of the run: who judges them, on how many records, and what it
+costs.
+"""
 
 import json
 
@@ -13,7 +15,9 @@ FLUENT = "The user has interests and preferences"
 
 
 def obliging(body):
-    """Answer as a model that finds both memories, and as a judge that takes «x» for the first gold memory."""
+    """Answer as a model that finds both memories, and as a judge that takes «x» for the first gold
+    memory.
+    """
     if not is_judging(body):
         return Answer(json.dumps({"memory_items": memory_items(*values_of(visitor(body)))}))
     text = body["messages"][1]["content"]
@@ -58,7 +62,9 @@ def test_the_judge_of_the_run_judges_baselines_on_the_records_that_were_drawn(fi
     assert {floor["judge"] for floor in floors.values()} == {"openai/scripted-judge"}
     assert len(asked) == 2 * DRAWN
     assert floors["floor/content-free"]["scores"]["f1"]["n"] == DRAWN
-    assert floors["floor/content-free"]["scores"]["f1"]["value"] == pytest.approx(2 / 3)  # one of two, and one copy
+    assert floors["floor/content-free"]["scores"]["f1"]["value"] == pytest.approx(
+        2 / 3
+    )  # one of two, and one copy
     assert floors["floor/content-free-fluent"]["scores"]["f1"]["value"] == 0
     assert "judged by openai/scripted-judge" in first.stdout
 
@@ -77,7 +83,9 @@ def test_the_difference_is_taken_on_the_records_that_both_have(finished):
 
 def test_verdicts_on_baselines_are_kept_and_not_asked_again(finished):
     folder, _, _, before, later = finished
-    kept = [(row["benchmark_id"], row["baseline"]) for row in rows(folder / "out" / "baselines.jsonl")]
+    kept = [
+        (row["benchmark_id"], row["baseline"]) for row in rows(folder / "out" / "baselines.jsonl")
+    ]
     assert len(kept) == len(set(kept)) == 2 * DRAWN
     assert kept == sorted(kept)
     assert later == 0
@@ -97,7 +105,11 @@ def test_no_records_no_calls(finished):
         "high": None,
         "n": 0,
         "unscored": None,
-    } | {key: value for key, value in floors["floor/content-free"]["scores"]["f1"].items() if key == "reason"}
+    } | {
+        key: value
+        for key, value in floors["floor/content-free"]["scores"]["f1"].items()
+        if key == "reason"
+    }
 
 
 def test_a_dry_run_counts_them(tmp_path):

@@ -36,13 +36,19 @@ def test_samples_without_an_interval_are_misses_and_have_no_width(bench):
 
 @pytest.mark.parametrize("together", [False, True])
 def test_what_is_drawn_has_the_rates_of_its_setting(bench, together):
-    setting, generator, count = bench.Setting(0.7, 0.9, 0.8, 1, 1), np.random.default_rng(0), 200_000
+    setting, generator, count = (
+        bench.Setting(0.7, 0.9, 0.8, 1, 1),
+        np.random.default_rng(0),
+        200_000,
+    )
     if together:
         truth, judge, names = bench.clustered_items(generator, setting, count)
         assert (np.bincount(names) == bench.CLUSTER).all()
         assert np.corrcoef(truth[::5], truth[1::5])[0, 1] == pytest.approx(bench.TOGETHER, abs=0.02)
         both = truth[::5] & truth[1::5]
-        assert np.corrcoef(judge[::5][both], judge[1::5][both])[0, 1] == pytest.approx(bench.TOGETHER, abs=0.02)
+        assert np.corrcoef(judge[::5][both], judge[1::5][both])[0, 1] == pytest.approx(
+            bench.TOGETHER, abs=0.02
+        )
         rates = truth.mean(), judge[truth].mean(), 1 - judge[~truth].mean()
     else:
         cells = bench.counted(generator, setting, count)
@@ -52,20 +58,32 @@ def test_what_is_drawn_has_the_rates_of_its_setting(bench, together):
 
 
 def test_labels_alone_show_their_own_noise_only(bench):
-    low, high, _ = bench.labels_alone(np.random.default_rng(0), 0.6, Confusion(tp=50, fn=0, fp=0, tn=50))
+    low, high, _ = bench.labels_alone(
+        np.random.default_rng(0), 0.6, Confusion(tp=50, fn=0, fp=0, tn=50)
+    )
     assert (low, high) == pytest.approx((0.6, 0.6))
-    low, high, _ = bench.labels_alone(np.random.default_rng(0), 0.6, Confusion(tp=45, fn=5, fp=5, tn=45))
+    low, high, _ = bench.labels_alone(
+        np.random.default_rng(0), 0.6, Confusion(tp=45, fn=5, fp=5, tn=45)
+    )
     assert 0.5 < low < 0.625 < high < 0.75
-    assert bench.labels_alone(np.random.default_rng(0), 0.6, Confusion(tp=9, fn=1, fp=0, tn=0)).low is None
+    assert (
+        bench.labels_alone(np.random.default_rng(0), 0.6, Confusion(tp=9, fn=1, fp=0, tn=0)).low
+        is None
+    )
 
 
 def test_bounds_are_missed_in_a_setting_or_on_average_and_only_by_ours(bench):
     def table(*shares):
         rows = [bench.Figures(share, 0, share, 0.1, 0, 0) for share in shares]
-        return {setting: {"ours": row, "x bad": rows[0]} for setting, row in zip(bench.SETTINGS, rows, strict=False)}
+        return {
+            setting: {"ours": row, "x bad": rows[0]}
+            for setting, row in zip(bench.SETTINGS, rows, strict=False)
+        }
 
     assert bench.misses(table(0.93, 0.96)) == []
-    assert [miss.split(" at ")[0] for miss in bench.misses(table(0.91, 0.99))] == ["ours: 0.910 (s.e. 0.0000)"]
+    assert [miss.split(" at ")[0] for miss in bench.misses(table(0.91, 0.99))] == [
+        "ours: 0.910 (s.e. 0.0000)"
+    ]
     assert bench.misses(table(0.93, 0.94)) == ["ours: 0.935 (s.e. 0.0000) on average"]
 
 
@@ -142,12 +160,17 @@ def test_a_bound_that_is_missed_is_said(bench):
     setting = "rate", "rate 0.9", printed.Layout(25, 25), 0.0, printed.OURS, 2_000
     good, bad = (printed.Outcome(*setting, covered, 0.2, 0.19) for covered in (0.95, 0.85))
     wide = printed.Outcome(*setting, 0.95, 0.3, 0.2)
-    quiet, loud = (printed.Alarm(printed.Layout(8, 8), 2_000, share, 0.1, 0.3) for share in (0.03, 0.08))
+    quiet, loud = (
+        printed.Alarm(printed.Layout(8, 8), 2_000, share, 0.1, 0.3) for share in (0.03, 0.08)
+    )
 
     def unkept(*rows, alarm=quiet):
         return [bound.what for bound in bench.Printed(rows, [alarm], []).bounds() if not bound.held]
 
     assert unkept(good) == []
-    assert unkept(good, bad) == ["scores: covered in the worst setting", "scores: covered on average"]
+    assert unkept(good, bad) == [
+        "scores: covered in the worst setting",
+        "scores: covered on average",
+    ]
     assert unkept(wide) == ["rates: width beside the exact one's", "the same, n 25"]
     assert unkept(good, alarm=loud) == ["tables of equal runs with a bold p"]

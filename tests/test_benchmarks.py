@@ -1,4 +1,6 @@
-"""The page of the benchmarks, and the command that runs them all; what they measure is not repeated here."""
+"""The page of the benchmarks, and the command that runs them all; what they measure is not repeated
+here.
+"""
 
 import importlib
 import importlib.util
@@ -15,7 +17,9 @@ BENCH = Path(__file__).resolve().parent.parent / "bench"
 @pytest.fixture
 def page(tmp_path, monkeypatch):
     """The module that writes the page, which is another file here."""
-    monkeypatch.setattr(sys, "path", [*sys.path, str(BENCH)])  # last: a benchmark may be called as a package is
+    monkeypatch.setattr(
+        sys, "path", [*sys.path, str(BENCH)]
+    )  # last: a benchmark may be called as a package is
     document = importlib.import_module("document")
     monkeypatch.setattr(document, "DOCUMENT", tmp_path / "page.md")
     return document
@@ -33,7 +37,9 @@ def everything(page, tmp_path, monkeypatch):
 def section(page, name, measured, *, held=True):
     bound = page.Bound("what it takes", "≤ 3 s", measured, held)
     table = [["what", "s"], ["all of it", measured]]
-    return page.Section(name, name.capitalize(), "What was done.", [bound], f"python bench/{name}.py", table)
+    return page.Section(
+        name, name.capitalize(), "What was done.", [bound], f"python bench/{name}.py", table
+    )
 
 
 def test_sections_stand_in_their_order_whichever_is_written_first(page):
@@ -57,10 +63,15 @@ def test_a_missed_bound_is_shown_in_its_section_and_above_all(page):
     page.write_section(section(page, "startup", "9.0 s", held=False))
     text = page.DOCUMENT.read_text(encoding="utf-8")
     above, _, below = text.partition("## Startup")
-    assert "| **[Startup](#startup)** |  |  |  |\n| what it takes | ≤ 3 s | 9.0 s | **missed** |" in above
+    assert (
+        "| **[Startup](#startup)** |  |  |  |\n| what it takes | ≤ 3 s | 9.0 s | **missed** |"
+        in above
+    )
     assert "| what it takes | ≤ 3 s | 9.0 s | **missed** |" in below
     assert text.count("**missed**") == 2
-    assert page.missed(section(page, "startup", "9.0 s", held=False).bounds) == ["what it takes: 9.0 s (bound ≤ 3 s)."]
+    assert page.missed(section(page, "startup", "9.0 s", held=False).bounds) == [
+        "what it takes: 9.0 s (bound ≤ 3 s)."
+    ]
 
 
 def test_a_long_note_is_folded_once(page):
@@ -97,7 +108,9 @@ sys.exit(0 if {held!r} else 1)
 
 def write_benchmarks(folder, **held):
     for name, each in held.items():
-        (folder / f"{name}.py").write_text(BENCHMARK.format(bench=str(BENCH), name=name, held=each), encoding="utf-8")
+        (folder / f"{name}.py").write_text(
+            BENCHMARK.format(bench=str(BENCH), name=name, held=each), encoding="utf-8"
+        )
 
 
 def run_all(everything, monkeypatch, *words):
@@ -107,7 +120,9 @@ def run_all(everything, monkeypatch, *words):
     return ended.value.code
 
 
-def test_all_runs_what_is_named_and_writes_their_sections(everything, page, tmp_path, monkeypatch, capsys):
+def test_all_runs_what_is_named_and_writes_their_sections(
+    everything, page, tmp_path, monkeypatch, capsys
+):
     write_benchmarks(tmp_path, data=True, fuzz=True)
     assert run_all(everything, monkeypatch, "only=fuzz,data", "write=yes") == 0
     assert "Every benchmark that ran ended as promised." in capsys.readouterr().out
@@ -121,8 +136,16 @@ def test_all_names_missed_bounds_and_failures_goes_on_and_writes_nothing_unasked
     write_benchmarks(tmp_path, startup=False, data=None, fuzz=True)
     assert run_all(everything, monkeypatch, "only=startup,data,fuzz", "quick=yes", "demo=yes") == 1
     shown = capsys.readouterr().out
-    said = ("exit 1   1 of 1 bounds missed", "    words demo=yes write=yes: 1 (bound 1)", "    nothing to measure with")
-    assert [each for each in (*said, "no section written", "exit 0   0 of 1 bounds missed") if each not in shown] == []
+    said = (
+        "exit 1   1 of 1 bounds missed",
+        "    words demo=yes write=yes: 1 (bound 1)",
+        "    nothing to measure with",
+    )
+    assert [
+        each
+        for each in (*said, "no section written", "exit 0   0 of 1 bounds missed")
+        if each not in shown
+    ] == []
     assert "    words inputs=" not in shown
     assert shown.endswith("Not as promised: startup, data.\n")
     assert max(map(len, shown.splitlines())) <= 80
@@ -143,14 +166,18 @@ def test_a_word_that_can_not_be_heeded_ends_all_in_a_line(everything, monkeypatc
 
 def test_short_samples_are_those_of_the_release_layout(page, tmp_path):
     track = importlib.import_module("short_samples").write_samples(tmp_path, 3, 2)
-    rows = [json.loads(line) for line in (track / "model_input.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (track / "model_input.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert [(row["benchmark_id"], len(row["input"]["dialogue"])) for row in rows] == [
         (f"short_{n}", 2) for n in range(3)
     ]
 
 
 @pytest.mark.parametrize(
-    ("megabytes", "said"), [(99.0, ["none"] * 2), (100.0, ["none"] * 2), (102.0, ["2 MB", "21 bytes"])]
+    ("megabytes", "said"),
+    [(99.0, ["none"] * 2), (100.0, ["none"] * 2), (102.0, ["2 MB", "21 bytes"])],
 )
 def test_memory_that_did_not_grow_is_none(page, megabytes, said):
     spec = importlib.util.spec_from_file_location("bench_of_data", BENCH / "data.py")
@@ -159,4 +186,7 @@ def test_memory_that_did_not_grow_is_none(page, megabytes, said):
     took = [module.Taken(0, 1.0, 1.0, each, "", "") for each in (100.0, megabytes)]
     figures = [module.Figure("written", *pair) for pair in zip((0, 100_000), took, strict=True)]
     bounds = list(module.bounds(figures, []))
-    assert ([bound.measured for bound in bounds], {bound.held for bound in bounds}) == (said, {True})
+    assert ([bound.measured for bound in bounds], {bound.held for bound in bounds}) == (
+        said,
+        {True},
+    )

@@ -10,11 +10,15 @@ from alps.tasks import Metric, Scored
 F1 = Metric("f1", "F1")
 RECALL = Metric("recall_indirect", "recall, indirect")
 ERROR = Metric("confidence_error", "confidence error", lower_is_better=True)
-MICRO = Metric("f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1})
+MICRO = Metric(
+    "f1_micro", "F1 (micro)", numerator={"matched": 2}, denominator={"gold": 1, "predicted": 1}
+)
 METRICS = (F1, RECALL, ERROR, MICRO)
 
 
-def record(f1: float, matched: int = 0, gold: int = 0, predicted: int = 0, **scores: float) -> Scored:
+def record(
+    f1: float, matched: int = 0, gold: int = 0, predicted: int = 0, **scores: float
+) -> Scored:
     return Scored({"f1": f1, **scores}, {"matched": matched, "gold": gold, "predicted": predicted})
 
 
@@ -30,7 +34,9 @@ def some_records(count: int = 30) -> list[tuple[int, str, Scored]]:
     rows = []
     for place in range(count):
         indirect = {"recall_indirect": draw.random()} if place % 3 else {}
-        scored = record(draw.random(), draw.randrange(4), draw.randrange(4, 9), draw.randrange(4, 9), **indirect)
+        scored = record(
+            draw.random(), draw.randrange(4), draw.randrange(4, 9), draw.randrange(4, 9), **indirect
+        )
         rows.append((place, f"s{place // 2}", scored))
     return rows
 
@@ -52,7 +58,9 @@ def test_the_order_in_which_records_are_finished_does_not_change_a_figure(metric
 
 
 def test_a_mean_is_taken_over_the_records():
-    estimate = board((0, "a", record(0.2)), (1, "b", record(0.6)), (2, "c", record(1.0))).estimate(F1)
+    estimate = board((0, "a", record(0.2)), (1, "b", record(0.6)), (2, "c", record(1.0))).estimate(
+        F1
+    )
     assert estimate.value == pytest.approx(0.6)
     assert estimate.n == 3
     assert estimate.low is not None
@@ -71,7 +79,9 @@ def test_a_figure_that_is_not_defined_for_a_record_leaves_it_out():
 
 
 def test_a_figure_that_no_record_defines_has_no_value():
-    assert board((0, "a", record(1.0)), (1, "b", record(0.0))).estimate(RECALL) == Estimate(None, None, None, 0)
+    assert board((0, "a", record(1.0)), (1, "b", record(0.0))).estimate(RECALL) == Estimate(
+        None, None, None, 0
+    )
 
 
 def test_a_micro_figure_is_the_ratio_of_sums():
@@ -90,7 +100,11 @@ def test_records_of_one_session_have_no_interval():
 
 
 def test_repeats_of_a_record_count_each_and_their_order_does_not_matter():
-    rows = [(place, repeat, record(draw)) for repeat in (0, 1) for place, draw in enumerate((0.1, 0.7, 0.9, 0.3))]
+    rows = [
+        (place, repeat, record(draw))
+        for repeat in (0, 1)
+        for place, draw in enumerate((0.1, 0.7, 0.9, 0.3))
+    ]
     estimates = set()
     for order in (rows, rows[::-1], random.Random(1).sample(rows, len(rows))):
         filled = Board(METRICS)
@@ -151,7 +165,9 @@ def test_a_difference_is_taken_record_by_record_over_those_that_both_have():
 def test_a_paired_difference_is_surer_than_two_intervals():
     draw = random.Random(3)
     hard = [draw.random() * 0.8 for _ in range(60)]
-    mine = board(*((n, f"s{n}", record(value + 0.1 + draw.random() / 50)) for n, value in enumerate(hard)))
+    mine = board(
+        *((n, f"s{n}", record(value + 0.1 + draw.random() / 50)) for n, value in enumerate(hard))
+    )
     theirs = board(*((n, f"s{n}", record(value)) for n, value in enumerate(hard)))
     difference = mine.difference(theirs, F1)
     assert difference.low > 0
@@ -159,7 +175,10 @@ def test_a_paired_difference_is_surer_than_two_intervals():
 
 
 def test_a_difference_changes_its_sign_with_its_sides():
-    mine, theirs = board(*some_records(10)), board(*((n, s, record(0.5)) for n, s, _ in some_records(10)))
+    mine, theirs = (
+        board(*some_records(10)),
+        board(*((n, s, record(0.5)) for n, s, _ in some_records(10))),
+    )
     one, other = mine.difference(theirs, F1), theirs.difference(mine, F1)
     assert (other.value, other.low, other.high) == pytest.approx((-one.value, -one.high, -one.low))
 

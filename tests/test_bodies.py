@@ -27,9 +27,13 @@ BODY = (
 
 
 def zeros(megabytes: int, *, wbits: int) -> bytes:
-    """Return so many megabytes of zeros, compressed; all after the first are the same bytes, which saves the time."""
+    """Return so many megabytes of zeros, compressed; all after the first are the same bytes, which
+    saves the time.
+    """
     layer = zlib.compressobj(9, wbits=wbits)
-    first, again = (layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    first, again = (
+        layer.compress(bytes(1 << 20)) + layer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)
+    )
     return first + again * (megabytes - 1)
 
 
@@ -95,7 +99,9 @@ def test_a_body_that_is_too_large_as_it_is_is_given_up():
     ],
 )
 @pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_an_encoded_answer_is_read(encoding: str, body: bytes, transport: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_encoded_answer_is_read(
+    encoding: str, body: bytes, transport: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("DISABLE_AIOHTTP_TRANSPORT", str(transport == "httpx"))
     assert asked(Answer(body=body, headers={"Content-Encoding": encoding})).text == "Yes."
 
@@ -105,8 +111,12 @@ def test_an_encoding_that_was_not_asked_for_is_named():
         asked(Answer(body=b"x", headers={"Content-Encoding": "br"}))
 
 
-@pytest.mark.parametrize("answer", [Answer(GOOD, delay=30), Answer(GOOD, drip=0.05)], ids=["late", "drip-fed"])
-def test_the_timeout_bounds_the_whole_call(desk: Desk, answer: Answer, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "answer", [Answer(GOOD, delay=30), Answer(GOOD, drip=0.05)], ids=["late", "drip-fed"]
+)
+def test_the_timeout_bounds_the_whole_call(
+    desk: Desk, answer: Answer, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("alps.llm.patience._BILLED", 1)
     began = time.monotonic()
     with serve(always(answer)) as server:
@@ -147,8 +157,14 @@ def test_as_many_connections_are_opened_as_requests_may_be_under_way():
 
         request = Request[str]("openai/tiny", (), None, api_base=server_url)
         await send(request, [{"role": "user", "content": "Chess?"}])
-        sessions = [one for one in gc.get_objects() if isinstance(one, aiohttp.ClientSession) and not one.closed]
-        limits.extend((one.connector.limit, one.connector.limit_per_host) for one in sessions if one.connector)
+        sessions = [
+            one
+            for one in gc.get_objects()
+            if isinstance(one, aiohttp.ClientSession) and not one.closed
+        ]
+        limits.extend(
+            (one.connector.limit, one.connector.limit_per_host) for one in sessions if one.connector
+        )
 
     with serve(always(Answer("Yes."))) as server:
         asked_over_http(seen(server.url))

@@ -20,7 +20,9 @@ def agresti_coull(successes: float, trials: float, z: float = 1.959963985) -> tu
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(10, 11), (24, 25), (30, 60), (1, 300)])
-def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_students_quantile(successes, trials):
+def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_students_quantile(
+    successes, trials
+):
     values = np.repeat([1.0, 0.0], [successes, trials - successes])
     estimate = clustered_mean(values, range(trials))
     worth = trials * (1.959963985 / t.ppf(0.975, trials - 1)) ** 2
@@ -32,10 +34,15 @@ def test_a_rate_of_records_that_stand_alone_has_agresti_and_coulls_interval_at_s
 
 @pytest.mark.parametrize("count", [8, 11, 25, 300])
 def test_where_all_records_have_the_best_value_the_interval_reaches_down_from_it(count):
-    all_right, none_right = clustered_mean(np.ones(count), range(count)), clustered_mean(np.zeros(count), range(count))
+    all_right, none_right = (
+        clustered_mean(np.ones(count), range(count)),
+        clustered_mean(np.zeros(count), range(count)),
+    )
     assert (all_right.low, all_right.high) == pytest.approx(agresti_coull(count, count), abs=1e-9)
     assert (none_right.low, none_right.high) == pytest.approx((0.0, 1 - all_right.low))
-    assert all_right.low < 0.05 ** (1 / count)  # a rate that gives so many in a row in one case of twenty
+    assert all_right.low < 0.05 ** (
+        1 / count
+    )  # a rate that gives so many in a row in one case of twenty
 
 
 def test_values_that_agree_within_the_range_leave_room_on_both_sides():
@@ -59,11 +66,22 @@ def test_few_sessions_of_many_records_have_no_interval_and_the_reason_is_said(re
     estimate = clustered_mean(values, [n % sessions for n in range(records)])
     assert (estimate.low, estimate.high) == (None, None)
     assert estimate.reason == f"{sessions} sessions are too few for {records} records"
-    assert estimate.row == {"value": estimate.value, "low": None, "high": None, "n": records, "reason": estimate.reason}
+    assert estimate.row == {
+        "value": estimate.value,
+        "low": None,
+        "high": None,
+        "n": records,
+        "reason": estimate.reason,
+    }
 
 
 def test_an_interval_has_no_reason_in_files():
-    assert set(clustered_mean(numbers(0.1, 0.5, 0.9), range(3)).row) == {"value", "low", "high", "n"}
+    assert set(clustered_mean(numbers(0.1, 0.5, 0.9), range(3)).row) == {
+        "value",
+        "low",
+        "high",
+        "n",
+    }
 
 
 def test_a_mean_is_a_ratio_with_weights_of_one():
@@ -81,7 +99,10 @@ def test_the_interval_contains_the_value(seed):
 
 def test_a_scale_only_moves_and_stretches_the_interval():
     values = np.random.default_rng(1).random(30)
-    one, marks = clustered_mean(values, range(30)), clustered_mean(1 + 4 * values, range(30), bounds=(1, 5))
+    one, marks = (
+        clustered_mean(values, range(30)),
+        clustered_mean(1 + 4 * values, range(30), bounds=(1, 5)),
+    )
     assert (marks.low, marks.high) == pytest.approx((1 + 4 * one.low, 1 + 4 * one.high))
 
 
@@ -90,21 +111,32 @@ def test_values_without_bounds_have_students_interval_between_sessions():
     half = t.ppf(0.975, 19) * values.std(ddof=1) / 20**0.5
     for bounds in (None, (0, 1)):  # somebody's own metric may leave the bounds that it names
         estimate = clustered_mean(values, range(20), bounds=bounds)
-        assert (estimate.low, estimate.high) == pytest.approx((values.mean() - half, values.mean() + half))
+        assert (estimate.low, estimate.high) == pytest.approx(
+            (values.mean() - half, values.mean() + half)
+        )
     agree = clustered_mean(np.full(20, 7.0), range(20), bounds=None)
-    assert (agree.low, agree.high, agree.reason) == (None, None, "all values agree, and nothing bounds them")
+    assert (agree.low, agree.high, agree.reason) == (
+        None,
+        None,
+        "all values agree, and nothing bounds them",
+    )
 
 
 def test_many_records_have_the_interval_of_the_normal_law():
     values = np.random.default_rng(4).random(40_000)
     estimate = clustered_mean(values, range(40_000))
     half = 1.96 * values.std() / 200
-    assert (estimate.low, estimate.high) == pytest.approx((values.mean() - half, values.mean() + half), abs=2e-5)
+    assert (estimate.low, estimate.high) == pytest.approx(
+        (values.mean() - half, values.mean() + half), abs=2e-5
+    )
 
 
 def test_a_level_that_is_lower_gives_a_narrower_interval():
     values = np.random.default_rng(7).random(40)
-    narrow, wide = clustered_mean(values, range(40), level=0.5), clustered_mean(values, range(40), level=0.99)
+    narrow, wide = (
+        clustered_mean(values, range(40), level=0.5),
+        clustered_mean(values, range(40), level=0.99),
+    )
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
@@ -128,16 +160,23 @@ def test_nothing_has_no_value():
 
 
 def test_a_ratio_to_nothing_has_no_value():
-    assert clustered_ratio(numbers(0, 0), numbers(0, 0), ["a", "b"]) == Estimate(None, None, None, 2)
+    assert clustered_ratio(numbers(0, 0), numbers(0, 0), ["a", "b"]) == Estimate(
+        None, None, None, 2
+    )
 
 
 def test_sessions_without_weight_do_not_count():
-    assert clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"]).reason == "all records are of one session"
+    assert (
+        clustered_ratio(numbers(1, 0), numbers(2, 0), ["a", "b"]).reason
+        == "all records are of one session"
+    )
     above, below = numbers(1, 1, 0, 2, 0), numbers(2, 1, 0, 2, 3)
     found = clustered_ratio(above, below, list("abcde"))
     some = below > 0
     heard = clustered_ratio(above[some], below[some], list("abde"))
-    assert (found.value, found.low, found.high) == pytest.approx((heard.value, heard.low, heard.high))
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (heard.value, heard.low, heard.high)
+    )
 
 
 def test_the_order_of_records_does_not_matter():
@@ -162,7 +201,10 @@ def test_the_same_records_have_the_same_interval():
 
 def test_a_difference_changes_its_sign_with_its_sides():
     first, second = np.random.default_rng(8).random((2, 25))
-    one, other = clustered_difference(first, second, range(25)), clustered_difference(second, first, range(25))
+    one, other = (
+        clustered_difference(first, second, range(25)),
+        clustered_difference(second, first, range(25)),
+    )
     assert (one.value, one.low, one.high) == pytest.approx((-other.value, -other.high, -other.low))
 
 

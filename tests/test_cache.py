@@ -33,7 +33,12 @@ def read_word(node: object) -> Read[str]:
 
 
 ANSWER = AnswerType(schema=Word, read=read_word, partial=False)
-REQUEST = Request("openai/tiny", ({"role": "user", "content": "One word?"},), ANSWER, {"temperature": 0, "seed": 1})
+REQUEST = Request(
+    "openai/tiny",
+    ({"role": "user", "content": "One word?"},),
+    ANSWER,
+    {"temperature": 0, "seed": 1},
+)
 
 
 @pytest.fixture
@@ -96,12 +101,21 @@ def test_the_last_reply_stored_counts(path: Path):
     [
         pytest.param(replace(REQUEST, model="openai/small"), id="the model"),
         pytest.param(replace(REQUEST, api_base="http://127.0.0.1:8/v1"), id="the endpoint"),
-        pytest.param(replace(REQUEST, messages=({"role": "user", "content": "One word"},)), id="a message"),
-        pytest.param(replace(REQUEST, messages=({"role": "system", "content": "One word?"},)), id="a role"),
+        pytest.param(
+            replace(REQUEST, messages=({"role": "user", "content": "One word"},)), id="a message"
+        ),
+        pytest.param(
+            replace(REQUEST, messages=({"role": "system", "content": "One word?"},)), id="a role"
+        ),
         pytest.param(replace(REQUEST, messages=REQUEST.messages * 2), id="the number of messages"),
-        pytest.param(replace(REQUEST, sampling={"temperature": 0.1, "seed": 1}), id="the temperature"),
+        pytest.param(
+            replace(REQUEST, sampling={"temperature": 0.1, "seed": 1}), id="the temperature"
+        ),
         pytest.param(replace(REQUEST, sampling={"temperature": 0}), id="a parameter less"),
-        pytest.param(replace(REQUEST, sampling={"temperature": 0, "seed": 1, "top_p": 1}), id="a parameter more"),
+        pytest.param(
+            replace(REQUEST, sampling={"temperature": 0, "seed": 1, "top_p": 1}),
+            id="a parameter more",
+        ),
         pytest.param(replace(REQUEST, answer=replace(ANSWER, schema=OtherWord)), id="the schema"),
         pytest.param(replace(REQUEST, answer=None), id="no schema"),
         pytest.param(replace(REQUEST, repeat=1), id="the repeat"),
@@ -116,9 +130,13 @@ def test_whatever_can_change_the_answer_changes_the_key(changed: Request[str]):
     [
         pytest.param(replace(REQUEST, purpose="judge"), id="the purpose"),
         pytest.param(replace(REQUEST, about="record 7"), id="the record"),
-        pytest.param(replace(REQUEST, sampling={"seed": 1, "temperature": 0}), id="the order of the parameters"),
         pytest.param(
-            replace(REQUEST, messages=({"content": "One word?", "role": "user"},)), id="the order in a message"
+            replace(REQUEST, sampling={"seed": 1, "temperature": 0}),
+            id="the order of the parameters",
+        ),
+        pytest.param(
+            replace(REQUEST, messages=({"content": "One word?", "role": "user"},)),
+            id="the order in a message",
         ),
     ],
 )
@@ -127,7 +145,10 @@ def test_what_can_not_change_the_answer_leaves_the_key(changed: Request[str]):
 
 
 def test_half_an_emoji_in_a_message_has_a_key():
-    halves = [replace(REQUEST, messages=({"role": "user", "content": half},)) for half in ("\ud83d", "\udf36", "?")]
+    halves = [
+        replace(REQUEST, messages=({"role": "user", "content": half},))
+        for half in ("\ud83d", "\udf36", "?")
+    ]
     assert len({cache_key(request) for request in halves}) == 3
 
 
@@ -249,7 +270,10 @@ def test_two_processes_share_the_cache_at_the_same_time(path: Path):
         "cache = Cache(Path(sys.argv[1]))\n"
         "for n in range(200): cache.put(f'{sys.argv[2]} {n}', Reply(f'{sys.argv[2]} {n}'))\n"
     )
-    processes = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in ("one", "two")]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), name])
+        for name in ("one", "two")
+    ]
     assert [process.wait(60) for process in processes] == [0, 0]
     cache = Cache(path)
     assert not cache.rebuilt
@@ -289,7 +313,10 @@ def assert_one_line_that_helps(message: str, path: Path) -> None:
 
 def test_a_file_in_place_of_the_folder_is_refused_in_one_line(tmp_path: Path):
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
-    for path in (tmp_path / "file" / "replies.sqlite", tmp_path / "file" / "deeper" / "replies.sqlite"):
+    for path in (
+        tmp_path / "file" / "replies.sqlite",
+        tmp_path / "file" / "deeper" / "replies.sqlite",
+    ):
         with pytest.raises(UsageError) as caught:
             Cache(path)
         assert_one_line_that_helps(str(caught.value), path)
@@ -312,7 +339,9 @@ def test_a_cache_that_can_not_be_begun_on_a_full_disk_is_refused_at_once(path: P
     assert_one_line_that_helps(str(caught.value), path)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes into files of all modes")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes into files of all modes"
+)
 def test_a_file_that_may_not_be_written_is_refused_at_once(path: Path):
     path.parent.mkdir(parents=True)
     other = sqlite3.connect(path)
@@ -334,7 +363,8 @@ def test_a_folder_in_place_of_the_file_is_refused_in_one_line(path: Path):
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes into folders that nobody may write into"
+    not hasattr(os, "geteuid") or os.geteuid() == 0,
+    reason="root writes into folders that nobody may write into",
 )
 def test_a_folder_that_may_not_be_written_is_refused_in_one_line(path: Path):
     path.parent.mkdir(parents=True)
@@ -352,7 +382,13 @@ def test_the_command_says_in_one_line_that_the_cache_can_not_be_used(
 ):
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "file"))
-    done = alps("run", "task=extraction", "model=openai/tiny", "api_base=http://127.0.0.1:9/v1", "data=samples")
+    done = alps(
+        "run",
+        "task=extraction",
+        "model=openai/tiny",
+        "api_base=http://127.0.0.1:9/v1",
+        "data=samples",
+    )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "ALPS_CACHE" in done.stderr

@@ -28,9 +28,23 @@ def printed(found):
 
 
 def test_the_cells_and_rates_of_a_binary_judge(tmp_path):
-    rows = [binary(1, 1)] * 60 + [binary(1, 0)] * 20 + [binary(0, 1)] * 10 + [binary(0, 0)] * 50 + [binary(1, None)] * 2
+    rows = (
+        [binary(1, 1)] * 60
+        + [binary(1, 0)] * 20
+        + [binary(0, 1)] * 10
+        + [binary(0, 0)] * 50
+        + [binary(1, None)] * 2
+    )
     (report,) = reports(write(tmp_path, {"pa": BINARY}, rows)).values()
-    assert report.counts == {"n": 140, "unparsed": 2, "unlabelled": 0, "tp": 60, "fn": 20, "fp": 10, "tn": 50}
+    assert report.counts == {
+        "n": 140,
+        "unparsed": 2,
+        "unlabelled": 0,
+        "tp": 60,
+        "fn": 20,
+        "fp": 10,
+        "tn": 50,
+    }
     expected = {
         "sensitivity": 60 / 80,
         "specificity": 50 / 60,
@@ -50,15 +64,25 @@ def test_the_cells_and_rates_of_a_binary_judge(tmp_path):
 def test_where_nearly_everything_is_negative_kappa_has_company(tmp_path):
     rows = [binary(0, 0)] * 118 + [binary(0, 1)] * 5 + [binary(1, 0)] * 2
     figures = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].figures
-    expected = {"agreement": 0.944, "kappa": -0.0234, "ac1": 0.9408, "pabak": 0.888, "prevalence_index": -0.944}
+    expected = {
+        "agreement": 0.944,
+        "kappa": -0.0234,
+        "ac1": 0.9408,
+        "pabak": 0.888,
+        "prevalence_index": -0.944,
+    }
     assert {name: figures[name].value for name in expected} == pytest.approx(expected, abs=5e-5)
 
 
 def test_items_that_stand_alone_get_wilson_s_interval_and_few_the_exact_one(tmp_path):
     rows = [binary(1, 1)] * 45 + [binary(1, 0)] * 5 + [binary(0, 0)] * 20
     figures = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].figures
-    assert (figures["sensitivity"].low, figures["sensitivity"].high) == pytest.approx((0.7864, 0.9565), abs=5e-5)
-    assert (figures["specificity"].low, figures["specificity"].high) == pytest.approx((0.8316, 1), abs=5e-5)
+    assert (figures["sensitivity"].low, figures["sensitivity"].high) == pytest.approx(
+        (0.7864, 0.9565), abs=5e-5
+    )
+    assert (figures["specificity"].low, figures["specificity"].high) == pytest.approx(
+        (0.8316, 1), abs=5e-5
+    )
 
 
 def test_an_interval_of_rates_without_an_error_has_a_width_in_clusters_too(tmp_path):
@@ -75,17 +99,24 @@ def test_a_judge_that_says_what_people_say_passes(tmp_path):
 
 
 def test_few_items_are_a_limit_and_wrong_verdicts_a_failure(tmp_path):
-    few = reports(write(tmp_path / "few", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(40)]))["pa"]
+    few = reports(
+        write(tmp_path / "few", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(40)])
+    )["pa"]
     assert few.verdict == LIMITS
     assert "20 items for sensitivity, fewer than 50" in few.reasons
-    wrong = reports(write(tmp_path / "wrong", {"pa": BINARY}, [binary(n % 2, n % 3 == 0) for n in range(240)]))["pa"]
+    wrong = reports(
+        write(tmp_path / "wrong", {"pa": BINARY}, [binary(n % 2, n % 3 == 0) for n in range(240)])
+    )["pa"]
     assert wrong.verdict == FAIL
     easy = Gates(rate=0.0, below_people=2.0, heterogeneity=0.0)
     assert reports(tmp_path / "wrong", gates=easy)["pa"].verdict != FAIL
 
 
 def test_rubrics_are_never_pooled(tmp_path):
-    rows = [binary(n % 2, n % 2) for n in range(40)] + [("ei", {"anna": 3, "ben": 4}, 3), ("ei", {"anna": 5}, 5)]
+    rows = [binary(n % 2, n % 2) for n in range(40)] + [
+        ("ei", {"anna": 3, "ben": 4}, 3),
+        ("ei", {"anna": 5}, 5),
+    ]
     found = reports(write(tmp_path, {"pa": BINARY, "ei": FIVE}, rows))
     assert {name: report.counts["n"] for name, report in found.items()} == {"pa": 40, "ei": 2}
     assert found["ei"].figures["mae"].value == 0
@@ -94,7 +125,9 @@ def test_rubrics_are_never_pooled(tmp_path):
 
 
 def test_on_a_scale_that_says_what_is_accepted_the_rates_of_accepting_are_told(tmp_path):
-    rows = [("ei", {"anna": truth}, said) for truth, said in ((5, 4), (4, 3), (4, 5), (2, 1), (1, 5))]
+    rows = [
+        ("ei", {"anna": truth}, said) for truth, said in ((5, 4), (4, 3), (4, 5), (2, 1), (1, 5))
+    ]
     report = reports(write(tmp_path, {"ei": FIVE | {"positive": [4, 5]}}, rows))["ei"]
     found = report.details["at_threshold"]
     assert [found[cell] for cell in ("tp", "fn", "fp", "tn")] == [2, 1, 1, 1]
@@ -109,13 +142,19 @@ def test_every_two_people_and_the_judge_with_each_stand_beside_each_other(tmp_pa
         for n, (a, b, c) in enumerate(labels)
     ]
     pairs = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].row()["pairs"]
-    assert [(pair["one"], pair["other"], pair["kappa"]["n"]) for pair in pairs if pair["judge"]] == [
+    assert [
+        (pair["one"], pair["other"], pair["kappa"]["n"]) for pair in pairs if pair["judge"]
+    ] == [
         ("j", "anna", 60),
         ("j", "ben", 60),
         ("j", "carla", 10),
     ]
     people = [pair for pair in pairs if not pair["judge"]]
-    assert [(pair["one"], pair["other"]) for pair in people] == [("anna", "ben"), ("anna", "carla"), ("ben", "carla")]
+    assert [(pair["one"], pair["other"]) for pair in people] == [
+        ("anna", "ben"),
+        ("anna", "carla"),
+        ("ben", "carla"),
+    ]
     scale = Scale("nominal", (0, 1))
     expected = kappa(pair_table(labels[:, 0].tolist(), labels[:, 1].tolist(), scale), scale).value
     assert people[0]["kappa"]["value"] == pytest.approx(expected)
@@ -125,7 +164,11 @@ def test_every_two_people_and_the_judge_with_each_stand_beside_each_other(tmp_pa
 def test_the_items_are_laid_open_for_corrections(tmp_path):
     rows = [binary(1, 0, cluster="user"), binary(0, None), ("pa", {"anna": 1, "ben": 0}, 1)]
     row = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].row()
-    assert row["labelled"] == [["i0", "user", 1, 0, 1.0], ["i1", "i1", 0, None, 0.0], ["i2", "i2", None, 1, 0.5]]
+    assert row["labelled"] == [
+        ["i0", "user", 1, 0, 1.0],
+        ["i1", "i1", 0, None, 0.0],
+        ["i2", "i2", None, 1, 0.5],
+    ]
     assert (row["scale"], row["sample"], row["clusters"]) == (BINARY, None, 3)
 
 
@@ -144,7 +187,10 @@ def test_probabilities_are_held_against_people_s_shares(tmp_path):
 def test_without_probabilities_verdicts_are_held_against_people_s_means(tmp_path):
     rows = [("ei", {"anna": truth}, said) for truth, said in ((1, 2), (3, 2), (5, 4), (4, 4))]
     found = reports(write(tmp_path, {"ei": FIVE}, rows))["ei"].details["reliability"]
-    assert [(one["judge"], one["people"], one["n"]) for one in found["bins"]] == [(2, 2, 2), (4, 4.5, 2)]
+    assert [(one["judge"], one["people"], one["n"]) for one in found["bins"]] == [
+        (2, 2, 2),
+        (4, 4.5, 2),
+    ]
     assert (found["by"], "calibration_error" in found) == ("verdict", False)
 
 
@@ -162,12 +208,30 @@ def test_a_judge_that_contradicts_itself_fails(tmp_path):
     [
         ([("pa", {"anna": 1}, None)], "no item has both a label and a verdict"),
         ([("pa", {"anna": 1, "ben": 0}, 1)], "no item has both a label and a verdict"),
-        ([("pa", {"anna": 1}, 1)] * 5, "every labelled item is 1: specificity and kappa can't be told"),
-        ([binary(0, 1), binary(0, 0)], "every labelled item is 0: sensitivity and kappa can't be told"),
-        ([("ei", {"anna": 3}, 3)] * 5, "every labelled item is 3: agreement beyond chance can't be told"),
-        ([("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)], "is not known: only anna labelled these items"),
-        ([("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)], "is not known: no two people labelled the same item"),
-        ([binary(1, 1)] * 5, "is not known: those who labelled the same items gave one and the same label to all"),
+        (
+            [("pa", {"anna": 1}, 1)] * 5,
+            "every labelled item is 1: specificity and kappa can't be told",
+        ),
+        (
+            [binary(0, 1), binary(0, 0)],
+            "every labelled item is 0: sensitivity and kappa can't be told",
+        ),
+        (
+            [("ei", {"anna": 3}, 3)] * 5,
+            "every labelled item is 3: agreement beyond chance can't be told",
+        ),
+        (
+            [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)],
+            "is not known: only anna labelled these items",
+        ),
+        (
+            [("pa", {"anna": 1}, 1), ("pa", {"ben": 0}, 1)],
+            "is not known: no two people labelled the same item",
+        ),
+        (
+            [binary(1, 1)] * 5,
+            "is not known: those who labelled the same items gave one and the same label to all",
+        ),
         ([("names", {"anna": "yes", "ben": "yes"}, "no")], "every labelled item is yes"),
     ],
 )
@@ -188,7 +252,10 @@ def test_a_class_that_nobody_gave_is_no_failure_of_the_judge(tmp_path):
 
 def test_verdicts_on_nothing_that_people_labelled_are_one_line(tmp_path):
     labels = read_labels(write(tmp_path, {"pa": BINARY}, [binary(1, 1), ("pa", {}, 1)]))
-    with pytest.raises(UsageError, match="judge=j: none of its 1 verdicts is on a labelled item: compare the item ids"):
+    with pytest.raises(
+        UsageError,
+        match="judge=j: none of its 1 verdicts is on a labelled item: compare the item ids",
+    ):
         calibrate(labels, Verdicts("j", {"i1": Verdict(1)}, "0"))
     with pytest.raises(UsageError, match="judge=j: gave no verdict"):
         calibrate(labels, Verdicts("j", {}, "0"))
@@ -196,7 +263,12 @@ def test_verdicts_on_nothing_that_people_labelled_are_one_line(tmp_path):
 
 @pytest.mark.parametrize(
     ("labels", "truth"),
-    [({"a": 1, "b": 1, "c": 0}, 1), ({"a": 1, "b": 0}, None), ({"a": 0, "b": 0, "adjudicated": 1}, 1), ({}, None)],
+    [
+        ({"a": 1, "b": 1, "c": 0}, 1),
+        ({"a": 1, "b": 0}, None),
+        ({"a": 0, "b": 0, "adjudicated": 1}, 1),
+        ({}, None),
+    ],
 )
 def test_the_truth_is_adjudicated_or_the_majority(labels, truth):
     assert truth_of(labels, ("a", "b", "c"), ("adjudicated",), Scale("nominal", (0, 1))) == truth
@@ -210,7 +282,9 @@ def test_a_tie_on_an_ordinal_scale_is_the_median_of_its_places_rounded_down_thou
 
 def test_the_command_prints_a_table_and_writes_a_calibration(alps, tmp_path):
     write(
-        tmp_path / "labels", {"pa": BINARY}, [binary(n % 2, n % 2, probability=0.1 + 0.8 * (n % 2)) for n in range(120)]
+        tmp_path / "labels",
+        {"pa": BINARY},
+        [binary(n % 2, n % 2, probability=0.1 + 0.8 * (n % 2)) for n in range(120)],
     )
     finished = alps("calibrate", "labels=labels", "out=out")
     assert finished.returncode == 0, finished.stderr
@@ -221,7 +295,14 @@ def test_the_command_prints_a_table_and_writes_a_calibration(alps, tmp_path):
     assert found["rubrics"]["pa"]["verdict"] == "pass"
 
 
-CALLS = {"http": 1, "cached": 1_200, "prompt_tokens": 3_000, "completion_tokens": 40, "cost": None, "unpriced": 1}
+CALLS = {
+    "http": 1,
+    "cached": 1_200,
+    "prompt_tokens": 3_000,
+    "completion_tokens": 40,
+    "cost": None,
+    "unpriced": 1,
+}
 
 
 def accounted(**found):
@@ -246,9 +327,13 @@ def test_how_long_a_calibration_holds_is_said():
     row = {"made": "2026-01-01", "expires": "9999-12-31", "pinned": True}
     assert accounted(row=row) == ["Holds for this judge, as it is set here, until 9999-12-31."]
     (old,) = accounted(row={**row, "expires": "2026-02-01"})
-    assert old.startswith("Expired on 2026-02-01, as its oldest verdict is of 2026-01-01; calibrate into")
+    assert old.startswith(
+        "Expired on 2026-02-01, as its oldest verdict is of 2026-01-01; calibrate into"
+    )
     (unpinned,) = accounted(row={**row, "pinned": False})
-    assert unpinned.endswith("until 9999-12-31; its name holds no snapshot, so it may change unseen.")
+    assert unpinned.endswith(
+        "until 9999-12-31; its name holds no snapshot, so it may change unseen."
+    )
 
 
 def test_a_verdict_that_contradicts_the_scale_is_one_line(alps, tmp_path):
@@ -264,7 +349,9 @@ def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp
         "import sys; from tests.label_folders import reports; from pathlib import Path; reports(Path(sys.argv[1])); "
         "print([name for name in ('litellm', 'sklearn', 'datasets', 'torch') if name in sys.modules])"
     )
-    finished = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True
+    )
     assert finished.stdout == "[]\n"
 
 
@@ -284,13 +371,17 @@ def public(sample, tmp_path_factory):
 def test_the_recorded_judge_of_the_public_set_gets_its_published_figures(alps, public, tmp_path):
     printed = alps("calibrate", f"labels={public / 'openqa'}", "judge=gpt-4", "out=out").stdout
     assert re.search(r"confusion +tp 679, fn 137, fp 89, tn 583 *\n", printed)
-    found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"]["answer_match"]
+    found = json.loads((tmp_path / "out" / "calibration.json").read_text())["rubrics"][
+        "answer_match"
+    ]
     alone = [found[f"{name}_unclustered"] for name in ("sensitivity", "specificity")]
     assert [[round(rate[key], 3) for key in ("value", "low", "high")] for rate in alone] == [
         [0.832, 0.805, 0.856],
         [0.868, 0.840, 0.891],
     ]
-    assert (found["sensitivity"]["low"], found["sensitivity"]["high"]) == pytest.approx((0.797, 0.864), abs=0.004)
+    assert (found["sensitivity"]["low"], found["sensitivity"]["high"]) == pytest.approx(
+        (0.797, 0.864), abs=0.004
+    )
     figures = [round(found[name]["value"], 3) for name in ("kappa", "people_kappa", "alpha_people")]
     assert figures == [0.695, 0.735, 0.731]
     assert (found["unparsed"], found["people_kappa"]["n"]) == (2, 1483)
@@ -307,7 +398,12 @@ def test_the_other_recorded_judges_get_theirs(public, judge, cells, kappa):
     assert report.figures["kappa"].value == pytest.approx(kappa, abs=5e-4)
     if judge == "BEM":
         selective = report.details["selective"]
-        assert [selective[name] for name in ("confidence", "kept", "disagreements", "n")] == [0.937, 1057, 143, 1490]
+        assert [selective[name] for name in ("confidence", "kept", "disagreements", "n")] == [
+            0.937,
+            1057,
+            143,
+            1490,
+        ]
         assert selective["bound"] == pytest.approx(0.1498, abs=5e-5)
 
 
@@ -315,7 +411,9 @@ def test_the_other_recorded_judges_get_theirs(public, judge, cells, kappa):
 def test_gpt_4_follows_instructions_on_one_subset_and_guesses_on_another(public):
     found = reports(public / "llmbar", "GPT-4/Vanilla", draws=2)
     assert found["llmbar/natural"].figures["kappa"].value == pytest.approx(0.898, abs=5e-4)
-    shares = [found[f"llmbar/{name}"].figures["agreement"].value for name in ("natural", "constraint")]
+    shares = [
+        found[f"llmbar/{name}"].figures["agreement"].value for name in ("natural", "constraint")
+    ]
     assert shares == pytest.approx([0.95, 0.47], abs=5e-3)
 
 
@@ -324,6 +422,9 @@ def test_kappa_weighs_the_declared_scale(public):
     labels = read_labels(public / "empathy")
     verdicts = read_verdicts(public / "empathy" / "verdicts.jsonl", "gpt", labels=labels)
     found = report_rows(calibrate(labels, verdicts, draws=2), verdicts, labels)["rubrics"]
-    pairs = {(pair["one"], pair["other"]): pair["kappa"] for pair in found["lend_an_ear/self_oriented"]["pairs"]}
+    pairs = {
+        (pair["one"], pair["other"]): pair["kappa"]
+        for pair in found["lend_an_ear/self_oriented"]["pairs"]
+    }
     assert pairs["expert1", "expert2"]["value"] == pytest.approx(0.786, abs=5e-4)
     assert len(found) == 21

@@ -14,7 +14,15 @@ from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.label_folders import FIVE, binary, reports, write
 from tests.loopback import Answer, serve
-from tests.test_calibrate_live import BINARY, answer, by_the_word, calibrate, found, twelve, write_labels
+from tests.test_calibrate_live import (
+    BINARY,
+    answer,
+    by_the_word,
+    calibrate,
+    found,
+    twelve,
+    write_labels,
+)
 from tests.tracks import alps_here, met, payload_of
 
 pytestmark = QUIET_LITELLM
@@ -34,7 +42,9 @@ def words(text):
 
 
 def lexical(folder, *more):
-    ran = alps_here("calibrate", "judge=lexical", f"labels={folder / 'labels'}", f"out={folder / 'out'}", *more)
+    ran = alps_here(
+        "calibrate", "judge=lexical", f"labels={folder / 'labels'}", f"out={folder / 'out'}", *more
+    )
     assert "Traceback" not in ran.err
     return ran
 
@@ -58,7 +68,9 @@ def test_pairs_that_were_not_drawn_at_random_are_a_limit_on_terminal_and_page(tm
     assert report["verdict"] == "limits"
 
 
-@pytest.mark.parametrize("drawn", [[], {"rubrics": None}, {"rubrics": {"matching": "x"}}, "nonsense"])
+@pytest.mark.parametrize(
+    "drawn", [[], {"rubrics": None}, {"rubrics": {"matching": "x"}}, "nonsense"]
+)
 def test_a_sample_that_nobody_drew_is_one_line_before_anything_is_asked(tmp_path, drawn):
     folder = write_labels(tmp_path / "labels", {"matching": BINARY}, [("matching", PAIR, 1, 1)])
     (folder / "sample.json").write_text(drawn if drawn == "nonsense" else json.dumps(drawn))
@@ -69,18 +81,29 @@ def test_a_sample_that_nobody_drew_is_one_line_before_anything_is_asked(tmp_path
 @pytest.mark.parametrize(("values", "positive"), [([1, 0], 1), (["met", "not_met"], "met")])
 def test_the_positive_one_of_two_values_is_written_last(tmp_path, values, positive):
     scale = {"kind": "nominal", "values": values}
-    write(tmp_path / "labels", {"pa": scale | {"positive": [positive]}}, [("pa", {"anna": positive}, positive)])
+    write(
+        tmp_path / "labels",
+        {"pa": scale | {"positive": [positive]}},
+        [("pa", {"anna": positive}, positive)],
+    )
     assert "write the positive value last" in recorded(tmp_path).one_line
 
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("pa", [1, 0]), ("pa", ["met", "not_met"]), ("pa", ["Yes", "no"]), ("matching", ["same", "unrelated"])],
+    [
+        ("pa", [1, 0]),
+        ("pa", ["met", "not_met"]),
+        ("pa", ["Yes", "no"]),
+        ("matching", ["same", "unrelated"]),
+    ],
 )
 def test_a_scale_that_would_turn_a_judge_round_is_refused(tmp_path, name, values):
     payload = PAIR if name == "matching" else answer("good")
     scale = {"kind": "nominal", "values": values}
-    folder = write_labels(tmp_path / "labels", {name: scale}, [(name, payload, values[0], values[0])])
+    folder = write_labels(
+        tmp_path / "labels", {name: scale}, [(name, payload, values[0], values[0])]
+    )
     with pytest.raises(UsageError, match="write it last"):
         LabelledJudge(Rater(), read_labels(folder))
 
@@ -109,12 +132,20 @@ def test_items_that_people_do_not_settle_are_a_limit(tmp_path):
 
 def test_copies_of_one_question_are_one_cluster_unless_they_have_their_own(tmp_path):
     def copies(**more):
-        return [binary(n % 10 < 5, n % 10 < 4, payload={"response": f"said {n % 10}"}, **more) for n in range(60)]
+        return [
+            binary(n % 10 < 5, n % 10 < 4, payload={"response": f"said {n % 10}"}, **more)
+            for n in range(60)
+        ]
 
     same = reports(write(tmp_path / "same", {"pa": BINARY}, copies()))["pa"]
-    own = [("pa", given, said, more | {"cluster": f"c{n}"}) for n, (_, given, said, more) in enumerate(copies())]
+    own = [
+        ("pa", given, said, more | {"cluster": f"c{n}"})
+        for n, (_, given, said, more) in enumerate(copies())
+    ]
     apart = reports(write(tmp_path / "own", {"pa": BINARY}, own))["pa"]
-    bare = reports(write(tmp_path / "bare", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(20)]))["pa"]
+    bare = reports(
+        write(tmp_path / "bare", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(20)])
+    )["pa"]
     assert [report.details["clusters"] for report in (same, apart, bare)] == [10, 60, 20]
     wide, narrow = (report.figures["sensitivity"] for report in (same, apart))
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
@@ -124,7 +155,11 @@ def test_items_that_could_not_be_asked_about_stand_in_the_calibration_and_limit_
     twelve(tmp_path / "labels")
 
     def gone(body):
-        return Answer(status=400) if payload_of(body)["response"].endswith("number 2") else by_the_word(body)
+        return (
+            Answer(status=400)
+            if payload_of(body)["response"].endswith("number 2")
+            else by_the_word(body)
+        )
 
     with serve(gone) as server:
         assert calibrate(tmp_path, server.url).code == 1
@@ -134,9 +169,9 @@ def test_items_that_could_not_be_asked_about_stand_in_the_calibration_and_limit_
     assert "2 items could not be asked about" in row["rubrics"]["pa"]["reasons"]
     assert found(tmp_path)["unheard"] == 2
     assert "2 items could not be asked about" not in found(tmp_path)["rubrics"]["pa"]["reasons"]
-    assert "2 more could not be asked about" in words((tmp_path / "out" / "calibration.html").read_text()).replace(
-        '<data value="2">2</data>', "2"
-    )
+    assert "2 more could not be asked about" in words(
+        (tmp_path / "out" / "calibration.html").read_text()
+    ).replace('<data value="2">2</data>', "2")
 
 
 def test_a_calibration_that_is_resumed_is_as_old_as_its_oldest_verdict(tmp_path, monkeypatch):
@@ -177,7 +212,13 @@ def test_rows_of_the_journal_that_are_no_verdicts_are_asked_for_again(tmp_path, 
         {"draws": [7]},
         {"verdict": 77},
     ]
-    damage += [{"verdict": [1]}, {"verdict": None}, {"judge": "another"}, {"day": None}, {"day": "2999-01-01"}]
+    damage += [
+        {"verdict": [1]},
+        {"verdict": None},
+        {"judge": "another"},
+        {"day": None},
+        {"day": "2999-01-01"},
+    ]
     with serve(by_the_word) as server:
         calibrate(tmp_path, server.url)
         first = rows(journal)
@@ -192,7 +233,9 @@ def test_two_rubrics_of_ones_own_with_one_id_are_refused(tmp_path):
     folder = write_labels(tmp_path / "labels", {"tone": BINARY}, [("tone", answer("good"), 1, 1)])
     (folder / "rubrics").mkdir()
     for name in ("curt", "tone"):
-        (folder / "rubrics" / f"{name}.md").write_text(f"<!-- id: mine/1 -->\nMet if it has {name}.\n")
+        (folder / "rubrics" / f"{name}.md").write_text(
+            f"<!-- id: mine/1 -->\nMet if it has {name}.\n"
+        )
     said = lexical(tmp_path).one_line
     assert "curt.md" in said
     assert "tone.md" in said
@@ -242,7 +285,9 @@ def test_a_label_folder_is_not_written_into(tmp_path):
     (folder / "verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in verdicts))
     before = sorted(path.name for path in folder.iterdir())
     for judge in ("old", "lexical"):
-        ran = alps_here("calibrate", f"judge={judge}", f"labels={folder}", f"out={tmp_path / '.' / 'labels'}")
+        ran = alps_here(
+            "calibrate", f"judge={judge}", f"labels={folder}", f"out={tmp_path / '.' / 'labels'}"
+        )
         assert "is a label folder" in ran.one_line
     assert sorted(path.name for path in folder.iterdir()) == before
 
@@ -252,10 +297,18 @@ def test_a_calibration_counts_for_ten_years_at_most(tmp_path):
     assert "valid_days" in lexical(tmp_path, "valid_days=99999999").one_line
 
 
-@pytest.mark.parametrize(("largest", "mend"), [(10**9, ""), (1e200, "choose a unit"), (10**400, "choose a unit")])
-def test_a_scale_of_large_numbers_has_a_page_and_one_of_immense_ones_is_refused(tmp_path, largest, mend):
+@pytest.mark.parametrize(
+    ("largest", "mend"), [(10**9, ""), (1e200, "choose a unit"), (10**400, "choose a unit")]
+)
+def test_a_scale_of_large_numbers_has_a_page_and_one_of_immense_ones_is_refused(
+    tmp_path, largest, mend
+):
     scale = {"kind": "interval", "values": [0, 1, largest]}
-    given = [("pa", {"anna": value, "ben": value}, said) for value in (0, 1, largest) for said in (0, 1, largest)]
+    given = [
+        ("pa", {"anna": value, "ben": value}, said)
+        for value in (0, 1, largest)
+        for said in (0, 1, largest)
+    ]
     write(tmp_path / "labels", {"pa": scale}, given)
     ran = recorded(tmp_path)
     assert mend in ran.one_line if mend else ran.code == 0
@@ -270,14 +323,21 @@ def test_a_page_of_immense_errors_is_drawn(tmp_path, error):
 
 
 def test_few_items_on_which_people_agree_are_not_called_chance(tmp_path):
-    few = reports(write(tmp_path / "few", {"pa": BINARY}, [binary(n < 1, n < 1) for n in range(5)]))["pa"]
+    few = reports(
+        write(tmp_path / "few", {"pa": BINARY}, [binary(n < 1, n < 1) for n in range(5)])
+    )["pa"]
     assert few.figures["people_kappa"].value == 1
     assert not any("by chance" in reason for reason in few.reasons)
 
     def differ(both, apart):
         """Two people who say the same of `both` items, half of them good, and else the opposite."""
-        rows = [("pa", {"anna": n % 2, "ben": n % 2, f"cleo{n}": n % 2}, n % 2) for n in range(both)]
-        return rows + [("pa", {"anna": n % 2, "ben": 1 - n % 2, f"dora{n}": n % 2}, n % 2) for n in range(apart)]
+        rows = [
+            ("pa", {"anna": n % 2, "ben": n % 2, f"cleo{n}": n % 2}, n % 2) for n in range(both)
+        ]
+        return rows + [
+            ("pa", {"anna": n % 2, "ben": 1 - n % 2, f"dora{n}": n % 2}, n % 2)
+            for n in range(apart)
+        ]
 
     unsure = reports(write(tmp_path / "unsure", {"pa": BINARY}, differ(6, 4)))["pa"]
     never = reports(write(tmp_path / "never", {"pa": BINARY}, differ(4, 8)))["pa"]
@@ -290,7 +350,9 @@ def test_how_far_people_agree_does_not_hang_on_the_order_of_their_labels(tmp_pat
 
     def ceiling(*names):
         given = [{who: people[who][n] for who in names} for n in range(6)]
-        folder = write(tmp_path / "-".join(names), {"pa": BINARY}, [("pa", row, row["anna"]) for row in given])
+        folder = write(
+            tmp_path / "-".join(names), {"pa": BINARY}, [("pa", row, row["anna"]) for row in given]
+        )
         return reports(folder)["pa"].figures["people_kappa"]
 
     first = ceiling("anna", "ben", "cleo")
@@ -324,7 +386,9 @@ def test_what_is_accepted_says_on_how_many_items_and_a_kappa_of_one_has_no_inter
     assert "(n 8)" in accepted
     assert "(n 12)" in accepted
     ran = recorded(tmp_path)
-    kappa = next(line for line in ran.out.splitlines() if line.strip().startswith("kappa with people"))
+    kappa = next(
+        line for line in ran.out.splitlines() if line.strip().startswith("kappa with people")
+    )
     assert kappa.split()[-3:] == ["1.000", "–", "20"]
     assert "[1.000, 1.000]" not in ran.out
     assert "[1.000, 1.000]" not in (tmp_path / "out" / "calibration.html").read_text()
@@ -333,16 +397,25 @@ def test_what_is_accepted_says_on_how_many_items_and_a_kappa_of_one_has_no_inter
 def test_answers_that_are_known_are_not_said_to_be_peoples(tmp_path):
     known = alps_here("calibrate", "judge=lexical", "labels=stress", f"out={tmp_path / 'stress'}")
     write(
-        tmp_path / "labels", {"pa": BINARY}, [binary(n % 2, n % 2, kind="odd" if n % 2 else "even") for n in range(9)]
+        tmp_path / "labels",
+        {"pa": BINARY},
+        [binary(n % 2, n % 2, kind="odd" if n % 2 else "even") for n in range(9)],
     )
     people = recorded(tmp_path)
-    said = [line.split()[0] for line in known.out.splitlines() if " say" in line or line.startswith(" known")]
+    said = [
+        line.split()[0]
+        for line in known.out.splitlines()
+        if " say" in line or line.startswith(" known")
+    ]
     assert said == ["known", "judge"]
     assert " people say" in people.out
 
 
 def test_a_page_of_a_kind_without_a_verdict_stands_beside_older_ones(tmp_path):
-    kinds = {"old": {"n": 2, "right": 1, "accepted": 1}, "silent": {"n": 0, "right": 0, "accepted": 0, "unparsed": 3}}
+    kinds = {
+        "old": {"n": 2, "right": 1, "accepted": 1},
+        "silent": {"n": 0, "right": 0, "accepted": 0, "unparsed": 3},
+    }
     row = {"rubrics": {"pa": {"n": 2, "verdict": "limits", "acceptance": kinds}}}
     page = write_calibration_page(row, tmp_path / "page.html").read_text()
     assert "silent" in page

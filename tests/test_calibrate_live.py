@@ -32,7 +32,13 @@ def write_labels(folder, scales, items):
 
 
 def answer(response, **fields):
-    return {"query": "What shall I eat?", "response": response, "memory": "No nuts", "dialogue": TALK, **fields}
+    return {
+        "query": "What shall I eat?",
+        "response": response,
+        "memory": "No nuts",
+        "dialogue": TALK,
+        **fields,
+    }
 
 
 def twelve(folder):
@@ -49,7 +55,12 @@ def by_the_word(body):
 
 
 def calibrate(folder, url, *words, labels="labels", out="out"):
-    where = (f"labels={folder / labels}", f"out={folder / out}", "judge=openai/scripted-judge", f"judge_api_base={url}")
+    where = (
+        f"labels={folder / labels}",
+        f"out={folder / out}",
+        "judge=openai/scripted-judge",
+        f"judge_api_base={url}",
+    )
     ran = alps_here("calibrate", *where, *words)
     assert "Traceback" not in ran.err
     return ran
@@ -140,7 +151,9 @@ def test_the_folder_of_other_labels_is_refused(tmp_path):
         assert "holds another run" in calibrate(tmp_path, server.url, labels="others").one_line
 
 
-def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_is_not(tmp_path, monkeypatch):
+def test_an_answer_that_is_no_verdict_is_counted_and_a_judge_that_is_gone_is_not(
+    tmp_path, monkeypatch
+):
     twelve(tmp_path / "labels")
 
     def moody(body):
@@ -168,7 +181,10 @@ def test_a_budget_that_allows_no_question_at_all_ends_as_that_of_a_run_does(tmp_
         ran = calibrate(tmp_path, server.url, "max_total_tokens=1", "judge_max_tokens=50")
         assert server.requests == []
         assert ran.code == 3, ran.err
-        assert "no item was judged: not within the budget: 0 of max_total_tokens=1 are spent" in ran.err
+        assert (
+            "no item was judged: not within the budget: 0 of max_total_tokens=1 are spent"
+            in ran.err
+        )
         assert "another call is taken to use 1,9" in ran.err
         assert "; the same command with a larger budget goes on" in ran.err
         assert len(ran.err.splitlines()) == 1
@@ -196,15 +212,22 @@ def related(relation):
     return Answer(json.dumps({"pairs": pairs if relation != "unrelated" else []}))
 
 
-@pytest.mark.parametrize("scale", [BINARY, {"kind": "nominal", "values": RELATIONS}], ids=["binary", "relations"])
+@pytest.mark.parametrize(
+    "scale", [BINARY, {"kind": "nominal", "values": RELATIONS}], ids=["binary", "relations"]
+)
 def test_pairs_of_memories_are_put_before_the_matching_judge(tmp_path, scale):
     items = []
     for relation in RELATIONS:
         label = relation if len(scale["values"]) > 2 else int(relation in ("same", "narrower"))
-        pair = {"gold": {"value": "Keeps bees"}, "predicted": {"value": f"is {relation} to keeping bees"}}
+        pair = {
+            "gold": {"value": "Keeps bees"},
+            "predicted": {"value": f"is {relation} to keeping bees"},
+        }
         items.append(("matching", pair, label, label))
     write_labels(tmp_path / "labels", {"matching": scale}, items)
-    with serve(lambda body: related(payload_of(body)["predicted"][0]["value"].split()[1])) as server:
+    with serve(
+        lambda body: related(payload_of(body)["predicted"][0]["value"].split()[1])
+    ) as server:
         assert calibrate(tmp_path, server.url).code == 0
     assert found(tmp_path)["rubrics"]["matching"]["agreement"]["value"] == 1
 
@@ -225,11 +248,15 @@ def test_a_judge_that_is_asked_again_and_again_tells_its_self_agreement(tmp_path
 
 
 def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path):
-    folder = write_labels(tmp_path / "labels", {"brevity": BINARY}, [("brevity", answer("good"), 1, 1)] * 2)
+    folder = write_labels(
+        tmp_path / "labels", {"brevity": BINARY}, [("brevity", answer("good"), 1, 1)] * 2
+    )
     with serve(by_the_word) as server:
         assert "put them into rubrics/brevity.md" in calibrate(tmp_path, server.url).one_line
         (folder / "rubrics").mkdir()
-        (folder / "rubrics" / "brevity.md").write_text("<!-- id: brevity/1 -->\nMet if it is short.\n")
+        (folder / "rubrics" / "brevity.md").write_text(
+            "<!-- id: brevity/1 -->\nMet if it is short.\n"
+        )
         assert calibrate(tmp_path, server.url).code == 0
         assert "Met if it is short." in server.requests[0]["messages"][0]["content"]
 
@@ -241,12 +268,26 @@ def test_a_rubric_of_ones_own_lies_in_the_label_folder(tmp_path):
         ("pa", BINARY, answer("x", dialogue="hello"), "payload.dialogue must be a list"),
         ("pa", BINARY, answer("x", dialogue=[{"role": "user"}]), "payload.dialogue: text"),
         ("matching", BINARY, {"gold": {"value": "x"}}, "payload.predicted must be a memory"),
-        ("matching", {"kind": "nominal", "values": ["same", "other", "no"]}, {}, "a judge can say narrower"),
+        (
+            "matching",
+            {"kind": "nominal", "values": ["same", "other", "no"]},
+            {},
+            "a judge can say narrower",
+        ),
         ("pa", {"kind": "ordinal", "values": [1, 2, 3]}, answer("x"), "a judge can say 0"),
     ],
-    ids=["no response", "no turns", "a turn without text", "no pair", "odd relations", "another scale"],
+    ids=[
+        "no response",
+        "no turns",
+        "a turn without text",
+        "no pair",
+        "odd relations",
+        "another scale",
+    ],
 )
-def test_what_a_judge_can_not_be_asked_is_one_line_before_anything_is_asked(tmp_path, rubric, scale, payload, said):
+def test_what_a_judge_can_not_be_asked_is_one_line_before_anything_is_asked(
+    tmp_path, rubric, scale, payload, said
+):
     label = scale["values"][0]
     write_labels(tmp_path / "labels", {rubric: scale}, [(rubric, payload, label, label)])
     with serve(by_the_word) as server:
@@ -257,6 +298,8 @@ def test_what_a_judge_can_not_be_asked_is_one_line_before_anything_is_asked(tmp_
 def test_a_budget_stops_it_with_its_own_exit_code(tmp_path):
     twelve(tmp_path / "labels")
     with serve(by_the_word) as server:
-        ran = calibrate(tmp_path, server.url, "max_total_tokens=9000", "judge_max_tokens=100", "concurrency=1")
+        ran = calibrate(
+            tmp_path, server.url, "max_total_tokens=9000", "judge_max_tokens=100", "concurrency=1"
+        )
     assert ran.code == 3, ran
     assert "stopped by the budget" in ran.err

@@ -27,7 +27,9 @@ def test_the_stress_set_tells_what_a_judge_accepts_of_each_kind(stressed):
     assert kinds["same"]["right"] == kinds["same"]["n"]
     assert kinds["wrong_person"]["right"] == 0
     for name, row in kinds.items():
-        line = next(line for line in printed.splitlines() if line.strip().startswith(name.replace("_", " ")))
+        line = next(
+            line for line in printed.splitlines() if line.strip().startswith(name.replace("_", " "))
+        )
         assert line.split()[-1] == str(row["n"])
         assert row["low"] <= row["accepted"] / row["n"] <= row["high"]
     assert max(map(len, printed.splitlines())) <= 80
@@ -41,7 +43,15 @@ def test_a_judge_that_takes_wrong_for_right_fails(stressed):
 
 
 def test_every_gate_can_be_set(tmp_path):
-    gates = ("rate=0", "known_wrong=1", "items=0", "below_people=2", "omega=0", "unparsed=1", "heterogeneity=0")
+    gates = (
+        "rate=0",
+        "known_wrong=1",
+        "items=0",
+        "below_people=2",
+        "omega=0",
+        "unparsed=1",
+        "heterogeneity=0",
+    )
     words = [f"gate_{gate}" for gate in (*gates, "epsilon=0.1", "self_flip=1")]
     found, _ = calibrated(tmp_path, "judge=lexical", "labels=stress", *words)
     assert found["matching"]["verdict"] != "fail"
@@ -54,7 +64,10 @@ def test_every_gate_can_be_set(tmp_path):
 def test_a_judge_that_rates_nothing_says_what_it_left_out(stressed):
     assert stressed[0].keys() == {"matching"}
     left_out = " ".join(stressed[1].split())
-    assert "Not rated by lexical: cf, ei_resonation, ei_expression, ei_reception, memory_used, pa" in left_out
+    assert (
+        "Not rated by lexical: cf, ei_resonation, ei_expression, ei_reception, memory_used, pa"
+        in left_out
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,8 +97,12 @@ def empathy(sample, tmp_path_factory):
 
 
 def pairs_of(found, row):
-    """Return the pair of raters that a published row is about; the judge is called gemini here, and llm there."""
-    names = {"gemini" if name == "llm" else name for name in ast.literal_eval(row["Annotator Pair"])}
+    """Return the pair of raters that a published row is about; the judge is called gemini here, and
+    llm there.
+    """
+    names = {
+        "gemini" if name == "llm" else name for name in ast.literal_eval(row["Annotator Pair"])
+    }
     rubric = f"{row['Dataset'].lower().replace(' ', '_').replace('empatheticdialogues', 'empathetic_dialogues')}"
     (report,) = (
         report
@@ -101,7 +118,8 @@ def pairs_of(found, row):
 def test_94_of_126_published_kappas_are_those_of_the_declared_scale(empathy):
     _, found, published = empathy
     near = [
-        abs(pairs_of(found, row)["kappa"]["value"] - float(row["Weighted Cohen's Kappa"])) <= 0.00501
+        abs(pairs_of(found, row)["kappa"]["value"] - float(row["Weighted Cohen's Kappa"]))
+        <= 0.00501
         for row in published
     ]
     assert (len(near), sum(near)) == (126, 94)
@@ -111,4 +129,7 @@ def test_94_of_126_published_kappas_are_those_of_the_declared_scale(empathy):
 def test_a_judge_that_has_no_recorded_verdicts_is_told_apart_from_an_llm(empathy):
     labels, _, _ = empathy
     ran = alps_here("calibrate", f"labels={labels}", "judge=gemni")
-    assert "judge=gemni: unknown — did you mean 'gemini'? (recorded: gemini, gpt, claude; embedded" in ran.one_line
+    assert (
+        "judge=gemni: unknown — did you mean 'gemini'? (recorded: gemini, gpt, claude; embedded"
+        in ran.one_line
+    )

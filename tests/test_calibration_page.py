@@ -42,7 +42,12 @@ BINARY: dict[str, Any] = {
     "base_rates": {"people": {"0": 0.5, "1": 0.5}, "judge": {"0": 0.525, "1": 0.475}},
     "aligned": {"full": estimate(0.731), "partial": estimate(0.157), "none": estimate(0.113)},
     "leave_one_out": {"everyone": estimate(0.866), "judge": estimate(0.823)},
-    "alternative_annotator": {"omega": 0.667, "rho": estimate(0.887), "epsilon": 0.2, "status": "passed"},
+    "alternative_annotator": {
+        "omega": 0.667,
+        "rho": estimate(0.887),
+        "epsilon": 0.2,
+        "status": "passed",
+    },
     "heterogeneity": {
         "system": {
             "p": 0.0312,
@@ -86,8 +91,14 @@ FIVE: dict[str, Any] = {
     "mae": estimate(0.541, n=50),
     "bias": estimate(-0.301, n=50),
     "scale": {"kind": "ordinal", "values": [1, 2, 3, 4, 5]},
-    "confusion": {"values": [1, 2, 3, 4, 5], "counts": [[10 * (i == j) for j in range(5)] for i in range(5)]},
-    "reliability": {"by": "verdict", "bins": [{"judge": 2.0, "people": 2.4, "low": None, "high": None, "n": 50}]},
+    "confusion": {
+        "values": [1, 2, 3, 4, 5],
+        "counts": [[10 * (i == j) for j in range(5)] for i in range(5)],
+    },
+    "reliability": {
+        "by": "verdict",
+        "bins": [{"judge": 2.0, "people": 2.4, "low": None, "high": None, "n": 50}],
+    },
     "verdict": "fail",
     "reasons": ["kappa more than 0.1 below people's with each other"],
 }
@@ -97,18 +108,37 @@ BARE = {"n": 0, "unparsed": 4, "unlabelled": 1, "verdict": "fail", "reasons": ["
 WHOLE: dict[str, Any] = {
     "judge": "gpt-x",
     "fingerprint": "0123456789ab",
-    "judge_fingerprint": {"model": "gpt-x-2026-01-01", "decoding": {"temperature": 0.0}, "prompt": None},
+    "judge_fingerprint": {
+        "model": "gpt-x-2026-01-01",
+        "decoding": {"temperature": 0.0},
+        "prompt": None,
+    },
     "labels": "f" * 64,
     "made": "2026-02-03",
     "expires": "2026-05-04",
     "pinned": False,
-    "calls": {"http": 123, "cached": 4, "prompt_tokens": 56_789, "completion_tokens": 1_011, "cost": 0.1234},
+    "calls": {
+        "http": 123,
+        "cached": 4,
+        "prompt_tokens": 56_789,
+        "completion_tokens": 1_011,
+        "cost": 0.1234,
+    },
     "rubrics": {"pa": BINARY, "ei": FIVE, "vra": {**BINARY, "verdict": "pass", "reasons": []}},
 }
 
 
 PARTS = (
-    *("acceptance", "aligned", "alternative_annotator", "base_rates", "confusion", "heterogeneity", "kappa", "kind"),
+    *(
+        "acceptance",
+        "aligned",
+        "alternative_annotator",
+        "base_rates",
+        "confusion",
+        "heterogeneity",
+        "kappa",
+        "kind",
+    ),
     *("pairs", "people_kappa", "reasons", "references", "reliability", "scale", "sensitivity"),
 )
 
@@ -127,7 +157,9 @@ def numbers_in(value: Any) -> set[float]:
         return set().union(*map(numbers_in, value.values())) if value else set()
     if isinstance(value, list):
         return set().union(*map(numbers_in, value)) if value else set()
-    return {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+    return (
+        {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +183,14 @@ def test_every_estimate_of_a_rubric_is_on_the_page_with_its_interval(tmp_path: P
         if isinstance(score, dict) and "low" in score:
             assert str(score["value"]) in page.values, name
             assert f"[{number(score['low'])}, {number(score['high'])}]" in page.text, name
-    for needed in ("always-met", "no item has a response", "omega", "alpha-1", "injection", "p = .031"):
+    for needed in (
+        "always-met",
+        "no item has a response",
+        "omega",
+        "alpha-1",
+        "injection",
+        "p = .031",
+    ):
         assert needed in page.text, needed
 
 
@@ -188,11 +227,21 @@ def test_verdict_and_reasons_stand_with_a_rubric(tmp_path: Path) -> None:
     assert BINARY["reasons"][0] in page.text
     assert "verdict-limits" in text
     assert "Every gate is reached" not in page.text
-    assert "Every gate is reached" in page_of(only({**BINARY, "verdict": "pass", "reasons": []}), tmp_path)[0].text
+    assert (
+        "Every gate is reached"
+        in page_of(only({**BINARY, "verdict": "pass", "reasons": []}), tmp_path)[0].text
+    )
 
 
 def test_what_the_judge_was_and_cost_stands_at_the_top(whole: tuple[Page, str]) -> None:
-    for said in ("gpt-x-2026-01-01", "temperature 0.0", "good until 2026-05-04", "not pinned", "56,789", "$0.1234"):
+    for said in (
+        "gpt-x-2026-01-01",
+        "temperature 0.0",
+        "good until 2026-05-04",
+        "not pinned",
+        "56,789",
+        "$0.1234",
+    ):
         assert said in whole[0].text
     assert "None" not in whole[0].text
 
@@ -212,15 +261,25 @@ def test_an_absent_part_is_left_out_and_no_more(name: str, tmp_path: Path) -> No
     assert ("Stress set" in page.text) == (name != "acceptance")
     assert ("Agreement, beside that of people" in page.text) == (name != "pairs")
     assert ("Differences between groups" in page.text) == (name != "heterogeneity")
-    assert ("The band is how far people agree" in page.text) == (name not in ("pairs", "people_kappa"))
+    assert ("The band is how far people agree" in page.text) == (
+        name not in ("pairs", "people_kappa")
+    )
 
 
 def test_figures_without_a_value_or_an_interval(tmp_path: Path) -> None:
     nothing = {"value": None, "low": None, "high": None, "n": 0}
     broken = {"value": float("nan"), "low": 0.1, "high": float("inf"), "n": 3}
     alone = {"value": 0.432, "low": None, "high": None, "n": 1}
-    found = {**BINARY, "kappa": nothing, "ac1": broken, "alpha_people": alone, "people_kappa": nothing}
-    page, text = page_of(only({**found, "alternative_annotator": {"omega": float("nan"), "status": "s"}}), tmp_path)
+    found = {
+        **BINARY,
+        "kappa": nothing,
+        "ac1": broken,
+        "alpha_people": alone,
+        "people_kappa": nothing,
+    }
+    page, text = page_of(
+        only({**found, "alternative_annotator": {"omega": float("nan"), "status": "s"}}), tmp_path
+    )
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert "0.432" in page.values
     assert "AC1" not in page.text.split("What the words mean")[1]
@@ -237,7 +296,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     found["base_rates"] = {side: {HOSTILE: 0.5} for side in ("people", "judge")}
     found["alternative_annotator"]["status"] = HOSTILE
     whole = dict.fromkeys(("judge", "fingerprint", "labels", "made", "expires"), HOSTILE)
-    page, text = page_of({**whole, "judge_fingerprint": {HOSTILE: HOSTILE}, "rubrics": {HOSTILE: found}}, tmp_path)
+    page, text = page_of(
+        {**whole, "judge_fingerprint": {HOSTILE: HOSTILE}, "rubrics": {HOSTILE: found}}, tmp_path
+    )
     assert not page.all("script")
     assert all("onload" not in attributes for _, attributes in page.elements)
     assert text.count("<svg") == text.count("</svg>")
@@ -250,12 +311,17 @@ def test_many_rubrics_are_folded_but_all_there(tmp_path: Path) -> None:
     page, text = page_of({"judge": "gpt-x", "rubrics": many}, tmp_path)
     assert len(page.all("details")) == 21
     shown = re.findall(r"<bdi>(.*?)</bdi>", text)
-    assert all(shown.count(name.replace("/", "/<wbr>").replace("_", "_<wbr>")) == 2 for name in many)
+    assert all(
+        shown.count(name.replace("/", "/<wbr>").replace("_", "_<wbr>")) == 2 for name in many
+    )
     assert text.count("verdict-fail") == 2 * 21 + 1
 
 
 def test_probabilities_are_drawn_on_their_own_axis(tmp_path: Path) -> None:
-    bins = [{"judge": p / 20, "people": p / 20, "low": 0.0, "high": 1.0, "n": 1_000 + p} for p in range(1, 20, 2)]
+    bins = [
+        {"judge": p / 20, "people": p / 20, "low": 0.0, "high": 1.0, "n": 1_000 + p}
+        for p in range(1, 20, 2)
+    ]
     reliability = {"by": "probability", "bins": bins, "calibration_error": 0.0123}
     page, text = page_of(only({**BINARY, "reliability": reliability}), tmp_path)
     assert "the judge's probability" in page.text.replace("\u2019", "'")
@@ -272,7 +338,9 @@ def test_the_same_calibration_gives_the_same_bytes(whole: tuple[Page, str], tmp_
 
 
 def test_where_the_page_cannot_go(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a folder is there; name a file, such as .*calibration\.html"):
+    with pytest.raises(
+        UsageError, match=r"a folder is there; name a file, such as .*calibration\.html"
+    ):
         write_calibration_page(WHOLE, tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match="choose another"):
@@ -286,4 +354,10 @@ def test_axes_hold_what_is_drawn_on_them() -> None:
     assert axis_for([estimate(0.02)]) == Axis(-0.25, 1.0)
     assert axis_for([estimate(-0.9)]) == Axis(-1.0, 1.0)
     assert Axis().ticks == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert [share(part) for part in (0.0, 0.001, 0.25, 0.999, 1.0)] == ["0 %", "<1 %", "25 %", ">99 %", "100 %"]
+    assert [share(part) for part in (0.0, 0.001, 0.25, 0.999, 1.0)] == [
+        "0 %",
+        "<1 %",
+        "25 %",
+        ">99 %",
+        "100 %",
+    ]

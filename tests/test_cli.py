@@ -40,7 +40,9 @@ def modules_after(folder, *words):
 def test_help_lists_the_commands(alps):
     shown = alps("--help")
     assert shown.returncode == 0
-    assert {"run", "score"} <= {line.split()[0] for line in shown.stdout.splitlines() if line.startswith("  ")}
+    assert {"run", "score"} <= {
+        line.split()[0] for line in shown.stdout.splitlines() if line.startswith("  ")
+    }
 
 
 @pytest.mark.parametrize("command", ["run", "score"])
@@ -50,7 +52,9 @@ def test_every_command_explains_itself_with_an_example(alps, command):
     assert f"alps {command} " in shown.stdout.partition("\n")[2]
 
 
-@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("score", "--help")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("--help",), ("run", "--help"), ("score", "--help")], ids=" ".join
+)
 def test_help_keeps_its_lines_as_they_are_written(alps, words):
     lines = alps(*words).stdout.splitlines()
     assert max(len(line) for line in lines) <= 80
@@ -76,7 +80,9 @@ def test_the_help_of_a_command_lists_its_settings_with_their_defaults(words, set
 
 
 def test_a_setting_that_must_be_given_comes_first_and_a_default_stands_in_brackets():
-    told = " ".join(CliRunner().invoke(cli, ["run", "--help"]).output.partition("Settings:")[2].split())
+    told = " ".join(
+        CliRunner().invoke(cli, ["run", "--help"]).output.partition("Settings:")[2].split()
+    )
     assert told.startswith("task= ")
     assert "release layout [samples] split=" in told
     assert "without one request [no]" in told
@@ -124,8 +130,14 @@ MISTAKES = {
     "a folder without data": ((*RUN[:3], "data=holiday"), "data=holiday"),
     "several splits": ((*RUN[:3], "data=splits"), "dev, validation"),
     "a file for a folder": ((*RUN, "out=file"), "file"),
-    "no predictions": (("run", "task=extraction", "model=predictions:nowhere.jsonl"), "nowhere.jsonl"),
-    "unreadable predictions": ((*RUN[:2], "model=predictions:bad.jsonl", "data=data"), "bad.jsonl, line 1"),
+    "no predictions": (
+        ("run", "task=extraction", "model=predictions:nowhere.jsonl"),
+        "nowhere.jsonl",
+    ),
+    "unreadable predictions": (
+        (*RUN[:2], "model=predictions:bad.jsonl", "data=data"),
+        "bad.jsonl, line 1",
+    ),
     "no run to score": (("score", "holiday", "judge=lexical"), "holiday"),
     "no run at all": (("score",), "RUN"),
 }
@@ -141,7 +153,10 @@ def mistakes(tmp_path_factory):
     for split in ("dev", "validation"):
         write_visitors(folder / "splits", 1, split=split)
     with ThreadPoolExecutor(2) as pool:
-        yield folder, {name: pool.submit(run, folder, *words) for name, (words, _) in MISTAKES.items()}
+        yield (
+            folder,
+            {name: pool.submit(run, folder, *words) for name, (words, _) in MISTAKES.items()},
+        )
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -168,8 +183,18 @@ def test_predictions_that_were_mended_are_taken_by_the_same_command(alps, tmp_pa
     ("name", "damage", "said"),
     [
         pytest.param("model_input", lambda row: "{", "not JSON", id="not JSON"),
-        pytest.param("model_input", lambda row: {**row, "benchmark_id": 7}, "benchmark_id", id="id is a number"),
-        pytest.param("model_input", lambda row: {**row, "benchmark_id": "visitor_00"}, "twice", id="id stands twice"),
+        pytest.param(
+            "model_input",
+            lambda row: {**row, "benchmark_id": 7},
+            "benchmark_id",
+            id="id is a number",
+        ),
+        pytest.param(
+            "model_input",
+            lambda row: {**row, "benchmark_id": "visitor_00"},
+            "twice",
+            id="id stands twice",
+        ),
         pytest.param("model_input", lambda row: {**row, "input": {}}, "dialogue", id="no dialogue"),
         pytest.param(
             "model_input",
@@ -183,7 +208,12 @@ def test_predictions_that_were_mended_are_taken_by_the_same_command(alps, tmp_pa
             "value",
             id="gold without a value",
         ),
-        pytest.param("reference_output", lambda row: {**row, "benchmark_id": "other"}, "other", id="orphan gold"),
+        pytest.param(
+            "reference_output",
+            lambda row: {**row, "benchmark_id": "other"},
+            "other",
+            id="orphan gold",
+        ),
     ],
 )
 def test_a_bad_row_names_its_file_line_and_field(alps, tmp_path, name, damage, said):
@@ -207,7 +237,9 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     assert finished.stderr == ""
 
 
-@pytest.mark.parametrize("text", ['{"alps": ', "{}", "[]"], ids=["half a manifest", "foreign", "a list"])
+@pytest.mark.parametrize(
+    "text", ['{"alps": ', "{}", "[]"], ids=["half a manifest", "foreign", "a list"]
+)
 def test_scoring_a_run_whose_manifest_is_damaged_is_one_line(alps, tmp_path, text):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "manifest.json").write_text(text)
@@ -217,7 +249,11 @@ def test_scoring_a_run_whose_manifest_is_damaged_is_one_line(alps, tmp_path, tex
 PROVIDERS = {
     "no key": (("model=openai/gpt-4.1-mini",), {}, "OPENAI_API_KEY"),
     "an empty key": (("model=openai/gpt-4.1-mini",), {"OPENAI_API_KEY": ""}, "OPENAI_API_KEY"),
-    "no key for the judge": (("model=rules", "judge=anthropic/claude-sonnet-4-5"), {}, "ANTHROPIC_API_KEY"),
+    "no key for the judge": (
+        ("model=rules", "judge=anthropic/claude-sonnet-4-5"),
+        {},
+        "ANTHROPIC_API_KEY",
+    ),
     "unknown provider": (("model=opnai/gpt-4.1-mini",), {}, "provider/model"),
     "address without http": (("model=openai/my-model", "api_base=localhost:1/v1"), {}, "api_base"),
 }
@@ -228,7 +264,10 @@ def refused(tmp_path_factory):
     started = {}
     for name, (words, variables, _) in PROVIDERS.items():
         folder = tmp_path_factory.mktemp("refused")
-        started[name] = folder, start(folder, "run", "task=extraction", *words, "limit=1", "out=out", **variables)
+        started[name] = (
+            folder,
+            start(folder, "run", "task=extraction", *words, "limit=1", "out=out", **variables),
+        )
     yield started
     for _, process in started.values():
         end(process)

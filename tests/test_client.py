@@ -26,7 +26,13 @@ pytestmark = QUIET_LITELLM
 
 
 CONTENT_POLICY = json.dumps(
-    {"error": {"message": "rejected", "type": "invalid_request_error", "code": "content_policy_violation"}}
+    {
+        "error": {
+            "message": "rejected",
+            "type": "invalid_request_error",
+            "code": "content_policy_violation",
+        }
+    }
 )
 
 
@@ -36,15 +42,61 @@ CONTENT_POLICY = json.dumps(
         pytest.param(Answer(GOOD), "ok", ("chess", "tea"), 1, id="as asked"),
         pytest.param(Answer(f"```json\n{GOOD}\n```"), "ok", ("chess", "tea"), 1, id="in a fence"),
         pytest.param(Answer('{"hobbies": []}'), "ok", (), 1, id="an empty list"),
-        pytest.param(Answer(HALF, finish_reason="length"), "ok", ("chess",), 1, id="cut off, something usable"),
-        pytest.param(Answer('{"hob', finish_reason="length"), "truncated", None, 3, id="cut off, nothing usable"),
-        pytest.param(Answer("", finish_reason="length"), "truncated", None, 3, id="cut off before the first word"),
-        pytest.param(Answer("I'm sorry, I can't help with that."), "refused", None, 1, id="a refusal in prose"),
-        pytest.param(Answer(None, refusal="I can't help."), "refused", None, 1, id="a refusal in its own field"),
-        pytest.param(Answer(None, finish_reason="length", refusal="I"), "refused", None, 1, id="a refusal cut off"),
-        pytest.param(Answer("", finish_reason="content_filter"), "refused", None, 1, id="the content filter"),
-        pytest.param(Answer(GOOD, finish_reason="content_filter"), "refused", None, 1, id="the filter, after a part"),
-        pytest.param(Answer(status=400, body=CONTENT_POLICY), "refused", None, 1, id="the content policy"),
+        pytest.param(
+            Answer(HALF, finish_reason="length"),
+            "ok",
+            ("chess",),
+            1,
+            id="cut off, something usable",
+        ),
+        pytest.param(
+            Answer('{"hob', finish_reason="length"),
+            "truncated",
+            None,
+            3,
+            id="cut off, nothing usable",
+        ),
+        pytest.param(
+            Answer("", finish_reason="length"),
+            "truncated",
+            None,
+            3,
+            id="cut off before the first word",
+        ),
+        pytest.param(
+            Answer("I'm sorry, I can't help with that."),
+            "refused",
+            None,
+            1,
+            id="a refusal in prose",
+        ),
+        pytest.param(
+            Answer(None, refusal="I can't help."),
+            "refused",
+            None,
+            1,
+            id="a refusal in its own field",
+        ),
+        pytest.param(
+            Answer(None, finish_reason="length", refusal="I"),
+            "refused",
+            None,
+            1,
+            id="a refusal cut off",
+        ),
+        pytest.param(
+            Answer("", finish_reason="content_filter"), "refused", None, 1, id="the content filter"
+        ),
+        pytest.param(
+            Answer(GOOD, finish_reason="content_filter"),
+            "refused",
+            None,
+            1,
+            id="the filter, after a part",
+        ),
+        pytest.param(
+            Answer(status=400, body=CONTENT_POLICY), "refused", None, 1, id="the content policy"
+        ),
         pytest.param(Answer(""), "empty", None, 3, id="an empty text"),
         pytest.param(Answer(" \n"), "empty", None, 3, id="white space"),
         pytest.param(Answer(None), "empty", None, 3, id="no text"),
@@ -72,7 +124,9 @@ def test_every_answer_has_its_outcome(
         pytest.param(Answer(HALF, finish_reason="length"), True, True, id="cut off"),
     ],
 )
-def test_an_answer_tells_what_it_took_to_read_it(desk: Desk, answer: Answer, repaired: bool, truncated: bool):
+def test_an_answer_tells_what_it_took_to_read_it(
+    desk: Desk, answer: Answer, repaired: bool, truncated: bool
+):
     with serve(always(answer)) as server:
         completion = desk.ask(question(server))
     assert (completion.repaired, completion.truncated) == (repaired, truncated)
@@ -94,7 +148,11 @@ def test_plain_text_is_given_as_it_came(desk: Desk):
 def test_plain_text_that_was_cut_off_says_so(desk: Desk):
     with serve(always(Answer("Once upon a", finish_reason="length"))) as server:
         completion = desk.ask(question(server, answer=None))
-    assert (completion.outcome, completion.value, completion.truncated) == ("ok", "Once upon a", True)
+    assert (completion.outcome, completion.value, completion.truncated) == (
+        "ok",
+        "Once upon a",
+        True,
+    )
 
 
 def test_exactly_the_given_messages_are_sent(desk: Desk):
@@ -109,7 +167,9 @@ def test_the_schema_is_sent_as_response_format(desk: Desk):
     sent = server.requests[0]["response_format"]
     assert sent["type"] == "json_schema"
     assert sent["json_schema"]["strict"]
-    assert sent["json_schema"]["schema"]["properties"] == {"hobbies": {"type": "array", "items": {"type": "string"}}}
+    assert sent["json_schema"]["schema"]["properties"] == {
+        "hobbies": {"type": "array", "items": {"type": "string"}}
+    }
     assert sent["json_schema"]["schema"]["required"] == ["hobbies"]
 
 
@@ -122,7 +182,9 @@ def test_nothing_is_sent_that_was_not_asked_for(desk: Desk):
 
 def test_a_parameter_that_the_model_does_not_take_is_not_dropped_in_silence(desk: Desk):
     with serve(always(Answer(GOOD))) as server:
-        completion = desk.ask(question(server, model="openai/o3-mini", sampling={"temperature": 0.2}))
+        completion = desk.ask(
+            question(server, model="openai/o3-mini", sampling={"temperature": 0.2})
+        )
     assert server.requests == []
     assert completion.outcome == "transport"
     assert "temperature" in str(completion.error)
@@ -131,7 +193,10 @@ def test_a_parameter_that_the_model_does_not_take_is_not_dropped_in_silence(desk
 @pytest.mark.parametrize(
     "answer",
     [
-        *(pytest.param(Answer(status=code), id=str(code)) for code in (408, 409, 429, 500, 502, 503, 504, 529)),
+        *(
+            pytest.param(Answer(status=code), id=str(code))
+            for code in (408, 409, 429, 500, 502, 503, 504, 529)
+        ),
         pytest.param(Answer(drop=True), id="a dropped connection"),
         pytest.param(Answer(body="<html>Bad gateway</html>"), id="a page instead of JSON"),
     ],
@@ -140,7 +205,11 @@ def test_a_failure_that_may_pass_is_tried_again(desk: Desk, answer: Answer):
     with serve(in_turn(answer, answer, Answer(GOOD))) as server:
         completion = desk.ask(question(server))
     assert completion.outcome == "ok"
-    assert [(row["attempt"], row["outcome"]) for row in desk.rows] == [(1, "transport"), (2, "transport"), (3, "ok")]
+    assert [(row["attempt"], row["outcome"]) for row in desk.rows] == [
+        (1, "transport"),
+        (2, "transport"),
+        (3, "ok"),
+    ]
     assert len(server.requests) == 3
 
 
@@ -167,7 +236,11 @@ def test_nothing_is_tried_again_earlier_than_the_server_asked(desk: Desk, status
 
     def script(_: dict[str, Any]) -> Answer:
         arrivals.append(time.perf_counter())
-        return Answer(GOOD) if len(arrivals) > 1 else Answer(status=status, headers={"Retry-After": "0.2"})
+        return (
+            Answer(GOOD)
+            if len(arrivals) > 1
+            else Answer(status=status, headers={"Retry-After": "0.2"})
+        )
 
     with serve(script) as server:
         assert desk.ask(question(server)).outcome == "ok"
@@ -179,7 +252,11 @@ def test_other_requests_wait_too_when_the_server_asked_to_wait(desk: Desk):
 
     def script(_: dict[str, Any]) -> Answer:
         arrivals.append(time.perf_counter())
-        return Answer(GOOD) if len(arrivals) > 1 else Answer(status=429, headers={"Retry-After": "0.2"})
+        return (
+            Answer(GOOD)
+            if len(arrivals) > 1
+            else Answer(status=429, headers={"Retry-After": "0.2"})
+        )
 
     with serve(script) as server:
         completions = desk.ask_all(*(question(server, repeat=n) for n in range(4)), concurrency=1)
@@ -190,7 +267,10 @@ def test_other_requests_wait_too_when_the_server_asked_to_wait(desk: Desk):
 def test_a_refused_key_ends_the_run_and_is_not_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
     refusal = Answer(status=401, error="Incorrect API key provided: an-ordinary-looking-word.")
-    with serve(always(refusal)) as server, pytest.raises(CredentialError, match="openai/tiny") as caught:
+    with (
+        serve(always(refusal)) as server,
+        pytest.raises(CredentialError, match="openai/tiny") as caught,
+    ):
         desk.ask(question(server))
     assert server.headers[0]["authorization"] == "Bearer an-ordinary-looking-word"
     assert "an-ordinary-looking-word" not in str(caught.value)
@@ -199,21 +279,30 @@ def test_a_refused_key_ends_the_run_and_is_not_shown(desk: Desk, monkeypatch: py
 
 
 def test_a_model_that_the_endpoint_lacks_ends_the_run(desk: Desk):
-    with serve(always(Answer(status=404))) as server, pytest.raises(UsageError, match="openai/tiny"):
+    with (
+        serve(always(Answer(status=404))) as server,
+        pytest.raises(UsageError, match="openai/tiny"),
+    ):
         desk.ask(question(server))
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(("status", "error"), [(401, CredentialError), (404, UsageError)])
-def test_an_attempt_that_ends_the_run_is_in_the_ledger_too(desk: Desk, status: int, error: type[Exception]):
+def test_an_attempt_that_ends_the_run_is_in_the_ledger_too(
+    desk: Desk, status: int, error: type[Exception]
+):
     with serve(always(Answer(status=status))) as server, pytest.raises(error):
         desk.ask(question(server))
     assert [row["status"] for row in desk.rows] == [status]
 
 
-def test_a_key_in_an_error_message_does_not_get_into_a_file(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_a_key_in_an_error_message_does_not_get_into_a_file(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-    with serve(always(Answer(status=400, error="bad: an-ordinary-looking-word or sk-abcdefgh12345"))) as server:
+    with serve(
+        always(Answer(status=400, error="bad: an-ordinary-looking-word or sk-abcdefgh12345"))
+    ) as server:
         completion = desk.ask(question(server))
     written = desk.calls.read_text(encoding="utf-8")
     for text in (written, str(completion.error)):

@@ -28,18 +28,34 @@ pytestmark = QUIET_LITELLM
 
 
 def test_every_http_attempt_is_one_row_with_its_tokens(desk: Desk):
-    answers = (Answer(status=500), Answer(PROSE), Answer(status=429), Answer(drop=True), Answer(GOOD))
+    answers = (
+        Answer(status=500),
+        Answer(PROSE),
+        Answer(status=429),
+        Answer(drop=True),
+        Answer(GOOD),
+    )
     with serve(in_turn(*answers)) as server:
         desk.ask(question(server, purpose="judge", about="record 7"))
     assert len(server.requests) == len(desk.rows) == 5
     got = [(row["ask"], row["attempt"], row["outcome"]) for row in desk.rows]
-    assert got == [(0, 1, "transport"), (0, 2, "unparsable"), (1, 1, "transport"), (1, 2, "transport"), (1, 3, "ok")]
+    assert got == [
+        (0, 1, "transport"),
+        (0, 2, "unparsable"),
+        (1, 1, "transport"),
+        (1, 2, "transport"),
+        (1, 3, "ok"),
+    ]
     assert [row["status"] for row in desk.rows[:3]] == [500, 200, 429]
     tokens = [(row["prompt_tokens"], row["completion_tokens"]) for row in desk.rows]
-    asked = [sum(len(m["content"]) for m in request["messages"]) // 4 for request in server.requests]
+    asked = [
+        sum(len(m["content"]) for m in request["messages"]) // 4 for request in server.requests
+    ]
     none = (None, None)
     assert tokens == [none, (asked[1], len(PROSE) // 4), none, none, (asked[4], len(GOOD) // 4)]
-    assert {(row["purpose"], row["about"], row["model"]) for row in desk.rows} == {("judge", "record 7", "openai/tiny")}
+    assert {(row["purpose"], row["about"], row["model"]) for row in desk.rows} == {
+        ("judge", "record 7", "openai/tiny")
+    }
     assert len({row["key"] for row in desk.rows}) == 1
     assert all(row["seconds"] > 0 for row in desk.rows)
     assert desk.totals.calls == 5
@@ -52,22 +68,30 @@ def test_every_http_attempt_is_one_row_with_its_tokens(desk: Desk):
     [
         pytest.param(Answer(GOOD), 1, id="a good answer"),
         pytest.param(Answer(OTHER_SHAPE), 3, id="another shape"),
-        pytest.param(Answer('{"hobbies": ["chess", 5]}'), 1, id="a wrong type that is read all the same"),
+        pytest.param(
+            Answer('{"hobbies": ["chess", 5]}'), 1, id="a wrong type that is read all the same"
+        ),
         pytest.param(Answer(HALF, finish_reason="length"), 1, id="cut off"),
         pytest.param(Answer(status=500), None, id="an error that may pass"),
         pytest.param(Answer(status=429), None, id="a throttled endpoint"),
         pytest.param(Answer(drop=True), None, id="a dropped connection"),
     ],
 )
-def test_neither_library_makes_requests_of_its_own(desk: Desk, answer: Answer, requests: int | None):
+def test_neither_library_makes_requests_of_its_own(
+    desk: Desk, answer: Answer, requests: int | None
+):
     with serve(always(answer)) as server:
         desk.ask(question(server))
     assert len(server.requests) == len(desk.rows)
     assert len(desk.rows) == requests if requests is not None else 3 <= len(desk.rows) <= 20
-    assert [row["attempt"] for row in desk.rows if row["ask"] == 0][-1] == sum(row["ask"] == 0 for row in desk.rows)
+    assert [row["attempt"] for row in desk.rows if row["ask"] == 0][-1] == sum(
+        row["ask"] == 0 for row in desk.rows
+    )
 
 
-def test_the_cost_of_a_model_with_a_known_price_is_counted(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_the_cost_of_a_model_with_a_known_price_is_counted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
     with serve(always(Answer(GOOD))) as server:
         desk.ask(question(server, model="openai/gpt-4.1-mini"))
@@ -97,7 +121,9 @@ def test_a_stored_answer_makes_no_request(desk: Desk, cache: Cache):
     "changes",
     [
         pytest.param({"model": "openai/small"}, id="the model"),
-        pytest.param({"messages": (*QUESTION, {"role": "user", "content": "And?"})}, id="the messages"),
+        pytest.param(
+            {"messages": (*QUESTION, {"role": "user", "content": "And?"})}, id="the messages"
+        ),
         pytest.param({"messages": QUESTION[::-1]}, id="the order of the messages"),
         pytest.param({"sampling": {"temperature": 0.5}}, id="the sampling"),
         pytest.param({"repeat": 1}, id="the repeat"),
@@ -171,7 +197,9 @@ def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_other(desk: D
     with serve(always(Answer(GOOD, delay=0.1))) as server:
 
         async def one_leaves(client: Client) -> Completion[Any]:
-            leaving, staying = (asyncio.ensure_future(client.complete(question(server))) for _ in range(2))
+            leaving, staying = (
+                asyncio.ensure_future(client.complete(question(server))) for _ in range(2)
+            )
             await asyncio.sleep(0.02)
             leaving.cancel()
             return await staying
@@ -238,4 +266,8 @@ def test_another_way_to_send_can_be_given(desk: Desk):
     completion = desk.ask(Request("any/model", QUESTION, EXTRACTED), send=send)
     assert completion.value == ("chess", "tea")
     assert sent == [("any/model", list(QUESTION))]
-    assert (desk.totals.prompt_tokens, desk.totals.completion_tokens, desk.totals.cost) == (11, 7, 0.25)
+    assert (desk.totals.prompt_tokens, desk.totals.completion_tokens, desk.totals.cost) == (
+        11,
+        7,
+        0.25,
+    )

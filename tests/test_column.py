@@ -11,7 +11,9 @@ from alps.run.column import Column
 REPRODUCIBLY = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 GAPS = st.integers(min_value=0, max_value=3)
 SMALL = st.integers(min_value=0, max_value=254).map(float)
-ANY = st.one_of(SMALL, st.sampled_from([255.0, 256.0, -1.0, 0.5, math.nan, math.inf]), st.floats(width=64))
+ANY = st.one_of(
+    SMALL, st.sampled_from([255.0, 256.0, -1.0, 0.5, math.nan, math.inf]), st.floats(width=64)
+)
 
 
 @REPRODUCIBLY

@@ -56,9 +56,19 @@ def runs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def record(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    ids = {"benchmark_id": record_id(number), "session_id": f"s{number % SESSIONS}", "task": "task1"}
-    said = [{"role": "user", "text": f"I keep {number + 2} bees."}, {"role": "assistant", "text": "How nice."}]
-    return {**ids, "input": {"dialogue": said}}, {**ids, "gold": {"memory_items": memory_items(f"Keeps {number} bees")}}
+    ids = {
+        "benchmark_id": record_id(number),
+        "session_id": f"s{number % SESSIONS}",
+        "task": "task1",
+    }
+    said = [
+        {"role": "user", "text": f"I keep {number + 2} bees."},
+        {"role": "assistant", "text": "How nice."},
+    ]
+    return {**ids, "input": {"dialogue": said}}, {
+        **ids,
+        "gold": {"memory_items": memory_items(f"Keeps {number} bees")},
+    }
 
 
 def record_id(number: int) -> str:
@@ -66,11 +76,15 @@ def record_id(number: int) -> str:
 
 
 def set_scores(run: Path, values: Mapping[str, Sequence[float | None]]) -> None:
-    """Give the first records of a run these scores by metric, and no others; those without any are unscored."""
+    """Give the first records of a run these scores by metric, and no others; those without any are
+    unscored.
+    """
     kept = []
     for place, row in enumerate(rows(run / "scores.jsonl")):
         scores = {name: column[place] for name, column in values.items() if place < len(column)}
-        kept.append({**row, "scores": {name: value for name, value in scores.items() if value is not None}})
+        kept.append(
+            {**row, "scores": {name: value for name, value in scores.items() if value is not None}}
+        )
     write_rows(run / "scores.jsonl", kept)
 
 
@@ -94,7 +108,12 @@ def contrast(comparison: Comparison, metric: str = "f1", *, pair: int = 0) -> Co
 
 
 def with_p(comparison: Comparison) -> list[Contrast]:
-    every = (found for track in comparison.tracks for metric in track.metrics for found in metric.contrasts)
+    every = (
+        found
+        for track in comparison.tracks
+        for metric in track.metrics
+        for found in metric.contrasts
+    )
     return [found for found in every if found.p is not None]
 
 
@@ -194,8 +213,13 @@ def test_scores_between_0_and_1_get_no_mcnemar() -> None:
 @pytest.mark.usefixtures("runs")
 def test_p_values_are_corrected_over_all_metrics_of_two_runs() -> None:
     columns = {"f1": 3, "precision": 5, "recall": 7}
-    set_scores(Path("rules"), {name: [n % k / k for n in range(RECORDS)] for name, k in columns.items()})
-    set_scores(Path("empty"), {name: [n % 2 / (k + 1) for n in range(RECORDS)] for name, k in columns.items()})
+    set_scores(
+        Path("rules"), {name: [n % k / k for n in range(RECORDS)] for name, k in columns.items()}
+    )
+    set_scores(
+        Path("empty"),
+        {name: [n % 2 / (k + 1) for n in range(RECORDS)] for name, k in columns.items()},
+    )
     found = compared("rules", "empty")
     tested = [c for metric in found.tracks[0].metrics for c in metric.contrasts if c.p is not None]
     assert [c.corrected for c in tested] == pytest.approx(holm([c.p for c in tested]))
@@ -221,7 +245,9 @@ def test_ratios_of_sums_are_left_out_and_named() -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_what_the_judge_can_not_tell_is_left_out_with_the_reason() -> None:
-    assert "does not tell 'narrower'): F1, strict policy" in folded(shown(compared("rules", "oracle")))
+    assert "does not tell 'narrower'): F1, strict policy" in folded(
+        shown(compared("rules", "oracle"))
+    )
 
 
 @pytest.mark.usefixtures("runs")
@@ -254,7 +280,11 @@ def test_of_three_runs_those_not_told_apart_share_a_letter() -> None:
     assert ranked[0].name == "C"
     assert letters["A"] & letters["B"]
     assert not letters["C"] & (letters["A"] | letters["B"])
-    assert [(c.first, c.second) for c in found.tracks[0].lead.contrasts] == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert [(c.first, c.second) for c in found.tracks[0].lead.contrasts] == [
+        ("A", "B"),
+        ("A", "C"),
+        ("B", "C"),
+    ]
     assert "every pair" in shown(found)
 
 
@@ -273,7 +303,9 @@ def test_where_lower_is_better_the_lowest_comes_first() -> None:
 def test_many_runs_still_fit_the_terminal() -> None:
     names = ["rules", "oracle", "empty"]
     for number in range(4):
-        names.append(f"another-run-with-a-name-that-goes-on-and-on-for-longer-than-anybody-would-like-it-{number}")
+        names.append(
+            f"another-run-with-a-name-that-goes-on-and-on-for-longer-than-anybody-would-like-it-{number}"
+        )
         shutil.copytree("rules", names[-1])
     text = shown(compared(*names))
     assert all(f"{letter} " in text for letter in "ABCDEFG")
@@ -306,9 +338,14 @@ def test_recall_of_retrieval_needs_no_judge() -> None:
 def pretend_rated(run: str) -> None:
     """Write marks into a run whose judge rates nothing, as one that rates would have."""
     score = {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}
-    edit(Path(run, "summary.json"), lambda found: found["tracks"]["task4_ability1"].update(scores={"pa": score}))
+    edit(
+        Path(run, "summary.json"),
+        lambda found: found["tracks"]["task4_ability1"].update(scores={"pa": score}),
+    )
     path = Path(run, "scores.jsonl")
-    path.write_text("".join(json.dumps({**row, "scores": {"pa": 0.0}}) + "\n" for row in rows(path)))
+    path.write_text(
+        "".join(json.dumps({**row, "scores": {"pa": 0.0}}) + "\n" for row in rows(path))
+    )
 
 
 @pytest.mark.usefixtures("runs")
@@ -316,8 +353,13 @@ def test_conditions_that_differ_are_said() -> None:
     pretend_rated("aware")
     shutil.copytree("aware", "told")
     assert "conditions" not in shown(compared("aware", "told"))
-    edit(Path("told/manifest.json"), lambda manifest: manifest["settings"].update(condition="gold_memory"))
-    assert "different conditions: A as usual, B condition=gold_memory" in folded(shown(compared("aware", "told")))
+    edit(
+        Path("told/manifest.json"),
+        lambda manifest: manifest["settings"].update(condition="gold_memory"),
+    )
+    assert "different conditions: A as usual, B condition=gold_memory" in folded(
+        shown(compared("aware", "told"))
+    )
 
 
 def remove_summary(run: str) -> None:
@@ -325,11 +367,17 @@ def remove_summary(run: str) -> None:
 
 
 def other_data(run: str) -> None:
-    edit(Path(run, "manifest.json"), lambda manifest: manifest["data"]["tracks"]["task1"].update(sha256="f" * 64))
+    edit(
+        Path(run, "manifest.json"),
+        lambda manifest: manifest["data"]["tracks"]["task1"].update(sha256="f" * 64),
+    )
 
 
 def other_scoring(run: str) -> None:
-    edit(Path(run, "manifest.json"), lambda manifest: manifest["settings"].update(scoring="authors-v1"))
+    edit(
+        Path(run, "manifest.json"),
+        lambda manifest: manifest["settings"].update(scoring="authors-v1"),
+    )
 
 
 def unscored(run: str) -> None:
@@ -347,7 +395,11 @@ def nothing(run: str) -> None:
         (("rules", "./rules"), nothing, ("named twice",)),
         (("rules", "orcale"), nothing, ("orcale", "no such run")),
         (("rules", "oracle"), remove_summary, ("oracle", "not finished")),
-        (("rules", "oracle"), other_judge, ("same judge", "0123456789ab", "judge.threshold is 0.63 and 0.7")),
+        (
+            ("rules", "oracle"),
+            other_judge,
+            ("same judge", "0123456789ab", "judge.threshold is 0.63 and 0.7"),
+        ),
         (("rules", "oracle"), other_data, ("same data", "task1", "ffffffffffff")),
         (("rules", "samples"), nothing, ("same data", "settings.data is data and samples")),
         (("rules", "oracle"), other_scoring, ("scored alike", "authors-v1")),
@@ -382,8 +434,14 @@ def test_the_command_writes_the_comparison_as_json() -> None:
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert found == compared("rules", "oracle", "empty", seed=3).as_json()
-    assert found["tracks"]["task1"]["counts"]["A"] == {"asked": RECORDS, "scored": RECORDS, "left_out": 0}
-    assert {len(metric["differences"]) for metric in found["tracks"]["task1"]["metrics"].values()} == {3}
+    assert found["tracks"]["task1"]["counts"]["A"] == {
+        "asked": RECORDS,
+        "scored": RECORDS,
+        "left_out": 0,
+    }
+    assert {
+        len(metric["differences"]) for metric in found["tracks"]["task1"]["metrics"].values()
+    } == {3}
 
 
 @pytest.mark.usefixtures("runs")

@@ -1,4 +1,6 @@
-"""Comparing many runs: every p that is shown is of one family, and equal runs rarely have a bold one."""
+"""Comparing many runs: every p that is shown is of one family, and equal runs rarely have a bold
+one.
+"""
 
 import shutil
 from pathlib import Path
@@ -7,7 +9,16 @@ import numpy as np
 import pytest
 
 from alps.stats.paired import holm
-from tests.test_compare import METRICS, RECORDS, compared, contrast, folded, made, runs, set_scores, shown, with_p  # noqa: F401  # fixtures of these tests, too
+from tests.test_compare import (
+    METRICS,
+    RECORDS,
+    compared,
+    contrast,
+    folded,
+    set_scores,
+    shown,
+    with_p,
+)  # fixtures of these tests, too
 
 
 @pytest.mark.usefixtures("runs")
@@ -18,7 +29,9 @@ def test_of_tables_of_equal_runs_one_in_twenty_has_a_bold_p_at_most() -> None:
     for _ in range(100):
         for name in ("rules", "empty", "oracle"):
             own = generator.random(RECORDS)
-            columns = {metric: ((own + generator.random(RECORDS)) / 2).tolist() for metric in METRICS}
+            columns = {
+                metric: ((own + generator.random(RECORDS)) / 2).tolist() for metric in METRICS
+            }
             set_scores(Path(name), columns)
         contrasts = with_p(compared("rules", "empty", "oracle"))
         assert len(contrasts) == 9
@@ -32,7 +45,10 @@ def test_of_tables_of_equal_runs_one_in_twenty_has_a_bold_p_at_most() -> None:
 def test_every_pair_of_runs_is_of_one_family_and_ties_follow_from_its_p() -> None:
     generator = np.random.default_rng(5)
     for place, name in enumerate(("rules", "empty", "oracle")):
-        columns = {metric: (generator.random(RECORDS) * 0.4 + (0, 0.05, 0.5)[place]).tolist() for metric in METRICS}
+        columns = {
+            metric: (generator.random(RECORDS) * 0.4 + (0, 0.05, 0.5)[place]).tolist()
+            for metric in METRICS
+        }
         set_scores(Path(name), columns)
     found = compared("rules", "empty", "oracle")
     contrasts = with_p(found)
@@ -48,8 +64,14 @@ def test_every_pair_of_runs_is_of_one_family_and_ties_follow_from_its_p() -> Non
 
 @pytest.mark.usefixtures("runs")
 def test_a_second_p_is_not_printed_beside_the_table() -> None:
-    set_scores(Path("rules"), {"f1": [1.0] * 8 + [0.0] + [1.0] * 15, "recall": [n % 3 / 3 for n in range(RECORDS)]})
-    set_scores(Path("empty"), {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": [n % 4 / 4 for n in range(RECORDS)]})
+    set_scores(
+        Path("rules"),
+        {"f1": [1.0] * 8 + [0.0] + [1.0] * 15, "recall": [n % 3 / 3 for n in range(RECORDS)]},
+    )
+    set_scores(
+        Path("empty"),
+        {"f1": [0.0] * 8 + [1.0] + [1.0] * 15, "recall": [n % 4 / 4 for n in range(RECORDS)]},
+    )
     clustered = folded(shown(compared("rules", "empty")))
     assert "8 only in A, 1 only in B." in clustered
     assert "McNemar" not in clustered

@@ -1,4 +1,6 @@
-"""Tab completion, asked as a shell asks: by environment variables; what bash makes of it, bash itself says."""
+"""Tab completion, asked as a shell asks: by environment variables; what bash makes of it, bash
+itself says.
+"""
 
 import shutil
 import subprocess
@@ -23,12 +25,16 @@ COMMANDS = ("run", "score", "show", "report", "compare", "calibrate", "leaderboa
 
 @pytest.fixture
 def tab(monkeypatch, tmp_path, capsys):
-    """Press Tab at the end of a line, in an empty folder; answers the lines that the shell's script is given."""
+    """Press Tab at the end of a line, in an empty folder; answers the lines that the shell's script
+    is given.
+    """
     monkeypatch.chdir(tmp_path)
 
     def press(line, shell="bash"):
         *before, last = line.split(" ")
-        words = {"bash": {}, "zsh": {"COMP_CWORD": str(len(before))}, "fish": {"COMP_CWORD": last}}[shell]
+        words = {"bash": {}, "zsh": {"COMP_CWORD": str(len(before))}, "fish": {"COMP_CWORD": last}}[
+            shell
+        ]
         for name, value in {"COMP_WORDS": line, COMPLETE_VAR: f"{shell}_complete", **words}.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as end:
@@ -122,7 +128,10 @@ def test_paths_are_completed_where_a_path_is_meant(tab, runs, tmp_path):
 
 @pytest.mark.parametrize(
     ("shell", "answer"),
-    [("zsh", ["plain", "task=update", "_", "plain", "task=utilization", "_"]), ("fish", ["plain,task=update"])],
+    [
+        ("zsh", ["plain", "task=update", "_", "plain", "task=utilization", "_"]),
+        ("fish", ["plain,task=update"]),
+    ],
 )
 def test_other_shells_are_given_whole_words(tab, shell, answer):
     assert tab("alps run task=u", shell)[: len(answer)] == answer
@@ -144,9 +153,16 @@ def test_names_are_those_that_the_suite_knows():
 
 
 def test_pressing_tab_imports_nothing_heavy(tmp_path):
-    given = environment(tmp_path, COMP_WORDS="alps run task=extraction model=", **{COMPLETE_VAR: "bash_complete"})
+    given = environment(
+        tmp_path, COMP_WORDS="alps run task=extraction model=", **{COMPLETE_VAR: "bash_complete"}
+    )
     done = subprocess.run(
-        [sys.executable, "-c", PROBE], cwd=tmp_path, env=given, capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROBE],
+        cwd=tmp_path,
+        env=given,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "rules" in done.stdout.split()
     loaded = {name.partition(".")[0] for name in done.stderr.split()}

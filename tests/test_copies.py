@@ -1,4 +1,6 @@
-"""A copy of the dialogue, or nothing said, is found however it is dressed; own words are left alone."""
+"""A copy of the dialogue, or nothing said, is found however it is dressed; own words are left
+alone.
+"""
 
 import re
 from dataclasses import replace
@@ -23,7 +25,13 @@ SENTENCES = (
 )
 TURNS = tuple(Turn(role="user", text=f"{sentence}.") for sentence in SENTENCES)
 LOOK_ALIKE = str.maketrans("aceopxyis", "асеорхуіѕ")
-PREFIXES = ("You said: ", "Earlier you told me that ", "Also, ", "Then you wrote: ", "And I remember this: ")
+PREFIXES = (
+    "You said: ",
+    "Earlier you told me that ",
+    "Also, ",
+    "Then you wrote: ",
+    "And I remember this: ",
+)
 JOINED = ". ".join(SENTENCES)
 
 
@@ -40,10 +48,14 @@ DRESSED = {
     "spaced out": " ".join(JOINED.replace(" ", "")),
     "in another order": ". ".join(reversed(SENTENCES)),
     "one prefix": ". ".join(f"You said: {sentence}" for sentence in SENTENCES),
-    "many prefixes": ". ".join(f"{prefix}{sentence}" for prefix, sentence in zip(PREFIXES, SENTENCES, strict=True)),
+    "many prefixes": ". ".join(
+        f"{prefix}{sentence}" for prefix, sentence in zip(PREFIXES, SENTENCES, strict=True)
+    ),
     "Cyrillic look-alikes": JOINED.translate(LOOK_ALIKE),
     "fullwidth": "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in JOINED),
-    "mathematical bold": "".join(chr(0x1D41A + ord(c) - 97) if "a" <= c <= "z" else c for c in JOINED),
+    "mathematical bold": "".join(
+        chr(0x1D41A + ord(c) - 97) if "a" <= c <= "z" else c for c in JOINED
+    ),
     "accents": "".join(f"{c}\u0301" if c in "aeiou" else c for c in JOINED),
     **{
         f"U+{ord(mark):04X} between": between(mark)
@@ -71,15 +83,26 @@ def test_words_of_the_dialogue_in_another_order_are_a_copy():
 
 
 CHINESE = (
-    Turn(role="user", text="我下个月要搬到成都去住，因为我妻子在那边的医院找到了新的工作，所以我们打算先租房。"),
+    Turn(
+        role="user",
+        text="我下个月要搬到成都去住，因为我妻子在那边的医院找到了新的工作，所以我们打算先租房。",
+    ),
 )
-RUSSIAN = (Turn(role="user", text="Весной мы с женой переехали в Казань. Она работает в роддоме, а я пока ищу место."),)
+RUSSIAN = (
+    Turn(
+        role="user",
+        text="Весной мы с женой переехали в Казань. Она работает в роддоме, а я пока ищу место.",
+    ),
+)
 
 
 @pytest.mark.parametrize(
     ("dialogue", "response"),
     [
-        (CHINESE, "您说：我下个月要搬到成都去住！因为——我妻子在那边的医院找到了新的工作；所以我们打算先租房"),
+        (
+            CHINESE,
+            "您说：我下个月要搬到成都去住！因为——我妻子在那边的医院找到了新的工作；所以我们打算先租房",
+        ),
         (CHINESE, "\u3164".join(CHINESE[0].text)),
         (RUSSIAN, RUSSIAN[0].text.upper()),
         (RUSSIAN, RUSSIAN[0].text.translate(str.maketrans("асеорху", "aceopxy"))),
@@ -125,9 +148,14 @@ def test_what_nobody_sees_says_nothing(name, response):
 
 def test_the_query_in_look_alikes_is_the_query():
     query = "What shall I do on Sunday?"
-    for response in (query.translate(LOOK_ALIKE), "\u200b".join(query), "WHAT, shall I do – on Sunday"):
+    for response in (
+        query.translate(LOOK_ALIKE),
+        "\u200b".join(query),
+        "WHAT, shall I do – on Sunday",
+    ):
         assert (
-            broken_rule(RubricQuestion("memory_used", query, response, "", ())) == "the answer only repeats the query"
+            broken_rule(RubricQuestion("memory_used", query, response, "", ()))
+            == "the answer only repeats the query"
         )
     assert broken_rule(RubricQuestion("memory_used", query, f"{query} Sail.", "", ())) is None
 
@@ -147,7 +175,10 @@ def test_folding_drops_what_nobody_sees():
 
 def test_own_text_leaves_out_the_copied_sentences():
     assert (
-        own_text(f"{SENTENCES[0].upper()}. Take the bus. {SENTENCES[3].translate(LOOK_ALIKE)}", TURNS) == "Take the bus"
+        own_text(
+            f"{SENTENCES[0].upper()}. Take the bus. {SENTENCES[3].translate(LOOK_ALIKE)}", TURNS
+        )
+        == "Take the bus"
     )
 
 
@@ -176,7 +207,12 @@ def test_parrots_of_the_real_dialogues_are_copies_with_commas_prefixes_and_look_
     long = [(texts, each) for texts, each in said.items() if sum(map(len, texts)) > 120]
     assert len(long) > 70
     for texts, each in long:
-        parts = [part.strip() for text in texts for part in re.split(r"[.!?。！？\n]+", text) if part.strip()]
+        parts = [
+            part.strip()
+            for text in texts
+            for part in re.split(r"[.!?。！？\n]+", text)
+            if part.strip()
+        ]
         for dressed in (
             ", ".join(parts),
             "\n".join(f"You said: {part}" for part in parts),

@@ -35,7 +35,9 @@ def run(tmp_path):
 
 def make_run(folder, ability=1, silent=(), **fields):
     """Run recorded answers; of the records whose numbers are `silent` nothing was said."""
-    queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields) for n in range(RECORDS)]
+    queries = [
+        target_row(f"u{n}", queries=[f"dinner number {n}?"], **fields) for n in range(RECORDS)
+    ]
     answers = [
         {"benchmark_id": f"u{n}", "answer": "" if n in silent else f"My answer has the number {n}"}
         for n in range(RECORDS)
@@ -44,7 +46,12 @@ def make_run(folder, ability=1, silent=(), **fields):
     data = write_ability(folder / "data", ability, *queries)
     word = {1: "pa", 2: "pf", 5: "ei"}[ability]
     ran = alps_here(
-        *("run", "task=utilization", f"ability={word}", f"model=predictions:{folder / 'answers.jsonl'}"),
+        *(
+            "run",
+            "task=utilization",
+            f"ability={word}",
+            f"model=predictions:{folder / 'answers.jsonl'}",
+        ),
         *(f"data={data}", f"out={folder / 'run'}", "max_failures=100%"),
     )
     assert ran.code == 0, ran.err
@@ -79,17 +86,23 @@ def under(server, name="openai/scripted-judge"):
 
 
 def calibrated(run, server, *, n=12, **options):
-    """Draw labels from a run, fill them in, and calibrate the judge on them; return the calibration's folder."""
+    """Draw labels from a run, fill them in, and calibrate the judge on them; return the
+    calibration's folder.
+    """
     folder = run.parent
     assert alps_here("labels", "draw", run, f"n={n}", f"out={folder / 'labels'}").code == 0
     label(folder / "labels", **options)
-    ran = alps_here("calibrate", *under(server), f"labels={folder / 'labels'}", f"out={folder / 'calibration'}")
+    ran = alps_here(
+        "calibrate", *under(server), f"labels={folder / 'labels'}", f"out={folder / 'calibration'}"
+    )
     assert ran.code == 0, ran.err
     return folder / "calibration"
 
 
 def score(run, server, *words, out="scored", name="openai/scripted-judge"):
-    ran = alps_here("score", run, *under(server, name), f"out={run.parent / out}", "baseline_records=0", *words)
+    ran = alps_here(
+        "score", run, *under(server, name), f"out={run.parent / out}", "baseline_records=0", *words
+    )
     return ran if "Traceback" not in ran.err else pytest.fail(ran.err)
 
 
@@ -110,9 +123,16 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
         ran = score(run, server, f"calibration={calibration}")
     assert ran.code == 0, ran.err
     found = corrected(tmp_path / "scored")
-    assert (found["method"], found["status"], found["labelled"], found["judged"]) == ("ppi", "corrected", 20, 20)
+    assert (found["method"], found["status"], found["labelled"], found["judged"]) == (
+        "ppi",
+        "corrected",
+        20,
+        20,
+    )
     assert found["value"] == pytest.approx(0.5)
-    assert summary(tmp_path / "scored")["tracks"]["task4_ability1"]["scores"]["pa"]["value"] == pytest.approx(0.25)
+    assert summary(tmp_path / "scored")["tracks"]["task4_ability1"]["scores"]["pa"][
+        "value"
+    ] == pytest.approx(0.25)
     table = [line for line in ran.out.splitlines() if "persona awareness" in line][1]
     assert ".250 [" in table
     assert ".500 [" in table
@@ -127,7 +147,9 @@ def test_labels_on_a_random_sample_of_the_run_carry_the_corrected_score(run, tmp
 ELSEWHERE = "calibrated at another judge_api_base"
 
 
-def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_same_is_not(run, tmp_path):
+def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_same_is_not(
+    run, tmp_path
+):
     with serve(strict) as one, serve(strict) as other:
         calibration = calibrated(run, one, n=20)
         at_the_same = score(run, one, f"calibration={calibration}")
@@ -137,12 +159,21 @@ def test_a_calibration_made_at_another_endpoint_is_doubtful_and_one_made_at_the_
     assert ELSEWHERE in at_another.out
     assert ELSEWHERE in corrected(tmp_path / "elsewhere")["notes"]
     shutil.copytree(calibration, tmp_path / "known" / "of-mine")
-    packed = pack([tmp_path / "elsewhere"], Details(name="Mine", submitted="2026-01-31"), out=tmp_path / "mine")
+    packed = pack(
+        [tmp_path / "elsewhere"],
+        Details(name="Mine", submitted="2026-01-31"),
+        out=tmp_path / "mine",
+    )
     score_of_card = packed.card.tracks["task4_ability1"].scores["pa"].corrected
     assert ELSEWHERE in score_of_card.notes
     assert packed.verification.consistent
     assert {finding.code for finding in packed.verification.findings} == {"constant"}
-    forge(packed.folder, lambda card: card["tracks"]["task4_ability1"]["scores"]["pa"]["corrected"].update(value=0.9))
+    forge(
+        packed.folder,
+        lambda card: card["tracks"]["task4_ability1"]["scores"]["pa"]["corrected"].update(
+            value=0.9
+        ),
+    )
     found = verify(packed.folder, Options(data=str(tmp_path / "data")))
     assert said(found, "score").where == "tracks.task4_ability1.scores.pa.corrected.value"
 
@@ -155,21 +186,32 @@ def test_people_who_disagree_count_half(run, tmp_path):
             for item in rows(tmp_path / "labels" / "items.jsonl")
             for who, label in (("anna", 1), ("ben", 0))
         ]
-        (tmp_path / "labels" / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in split))
-        alps_here("calibrate", *under(server), f"labels={tmp_path / 'labels'}", f"out={tmp_path / 'calibration'}")
+        (tmp_path / "labels" / "labels.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in split)
+        )
+        alps_here(
+            "calibrate",
+            *under(server),
+            f"labels={tmp_path / 'labels'}",
+            f"out={tmp_path / 'calibration'}",
+        )
         score(run, server, f"calibration={tmp_path / 'calibration'}")
     assert corrected(tmp_path / "scored")["value"] == pytest.approx(0.5)
     assert corrected(tmp_path / "scored")["labelled"] == 20
 
 
 def transported(run, server, change=lambda row: None):
-    """Make a calibration whose labelled items are no sample of the run: 60 met, 60 not, some of them misjudged."""
+    """Make a calibration whose labelled items are no sample of the run: 60 met, 60 not, some of
+    them misjudged.
+    """
     calibration = calibrated(run, server)
 
     def other_items(row):
         report = row["rubrics"]["pa"]
         cells = [(1, 1)] * 50 + [(1, 0)] * 10 + [(0, 1)] * 5 + [(0, 0)] * 55
-        report["labelled"] = [[f"x{n}", None, truth, said, truth] for n, (truth, said) in enumerate(cells)]
+        report["labelled"] = [
+            [f"x{n}", None, truth, said, truth] for n, (truth, said) in enumerate(cells)
+        ]
         report["sample"] = None
         change(row)
 
@@ -228,15 +270,23 @@ def test_what_lies_in_the_users_folder_is_found_and_can_be_turned_off(run, tmp_p
     ("change", "said"),
     [
         (lambda row: row["judge_fingerprint"].update(parser="0"), 'judge.parser was "0"'),
-        (lambda row: row["judge_fingerprint"].update(decoding={"temperature": 1}), "judge.decoding was"),
-        (lambda row: row["rubrics"]["pa"].update(rubric_sha256="0"), "the text of rubric pa has changed since"),
+        (
+            lambda row: row["judge_fingerprint"].update(decoding={"temperature": 1}),
+            "judge.decoding was",
+        ),
+        (
+            lambda row: row["rubrics"]["pa"].update(rubric_sha256="0"),
+            "the text of rubric pa has changed since",
+        ),
         (lambda row: row.update(expires="2020-01-01"), "it expired on 2020-01-01"),
         (lambda row: row.pop("judge_fingerprint"), "recorded verdicts"),
         (lambda row: row["rubrics"].update(vra=row["rubrics"].pop("pa")), "it holds no rubric pa"),
     ],
     ids=["parser", "decoding", "rubric", "expired", "recorded", "another rubric"],
 )
-def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(run, tmp_path, change, said):
+def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(
+    run, tmp_path, change, said
+):
     with serve(strict) as server:
         calibration = calibrated(run, server)
         rewrite(calibration, change)
@@ -249,13 +299,19 @@ def test_a_calibration_of_anything_else_is_refused_and_the_part_is_named(run, tm
     assert corrected(tmp_path / "again") is None
 
 
-def test_a_calibration_of_one_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(tmp_path):
+def test_a_calibration_of_one_of_several_rubrics_is_refused_for_what_is_wrong_with_that_one(
+    tmp_path,
+):
     run = make_run(tmp_path, ability=2, label="Preferences/Interaction_Preferences")
     with serve(strict) as server:
         calibration = calibrated(run, server)
-        assert json.loads((calibration / "calibration.json").read_text())["rubrics"].keys() == {"pf_interaction"}
+        assert json.loads((calibration / "calibration.json").read_text())["rubrics"].keys() == {
+            "pf_interaction"
+        }
         rewrite(calibration, lambda row: row.update(expires="2020-01-01"))
-        assert "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
+        assert (
+            "it expired on 2020-01-01" in score(run, server, f"calibration={calibration}").one_line
+        )
 
 
 def test_a_calibration_of_another_judge_is_refused(run):
@@ -266,7 +322,8 @@ def test_a_calibration_of_another_judge_is_refused(run):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [(None, "no calibration there"), ("{", "not JSON"), ("[]", "not a calibration")]
+    ("text", "said"),
+    [(None, "no calibration there"), ("{", "not JSON"), ("[]", "not a calibration")],
 )
 def test_what_is_no_calibration_is_one_line(run, tmp_path, text, said):
     if text is not None:
@@ -281,16 +338,23 @@ def test_marks_on_a_scale_of_five_need_a_sample_of_the_run(tmp_path):
     with serve(lambda body: felt(4, 4, 4)) as server:
         calibration = calibrated(run, server, n=20, judge=lambda number, rubric: marks[rubric])
         score(run, server, f"calibration={calibration}")
-        rewrite(calibration, lambda row: [report.update(sample=None) for report in row["rubrics"].values()])
+        rewrite(
+            calibration,
+            lambda row: [report.update(sample=None) for report in row["rubrics"].values()],
+        )
         score(run, server, f"calibration={calibration}", out="elsewhere")
     whole = corrected(tmp_path / "scored", "ei", "task4_ability5")
     assert (whole["method"], whole["value"]) == ("ppi", pytest.approx(3))
-    assert corrected(tmp_path / "scored", "resonation", "task4_ability5")["value"] == pytest.approx(2)
+    assert corrected(tmp_path / "scored", "resonation", "task4_ability5")["value"] == pytest.approx(
+        2
+    )
     elsewhere = corrected(tmp_path / "elsewhere", "ei", "task4_ability5")
     assert "label a random sample of this run" in elsewhere["reason"]
 
 
-def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave_no_interval(tmp_path):
+def test_labels_that_are_all_the_least_of_a_scale_of_five_are_no_share_and_leave_no_interval(
+    tmp_path,
+):
     run = make_run(tmp_path, ability=5)
     with serve(lambda body: felt(4, 4, 4)) as server:
         calibration = calibrated(run, server, judge=lambda number, rubric: 1)
@@ -304,12 +368,21 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
     with serve(strict) as server:
         calibration = calibrated(run, server)
         ran = alps_here(
-            *("run", "task=extraction", "model=rules", "limit=1", f"out={tmp_path / 'x'}", f"calibration={calibration}")
+            *(
+                "run",
+                "task=extraction",
+                "model=rules",
+                "limit=1",
+                f"out={tmp_path / 'x'}",
+                f"calibration={calibration}",
+            )
         )
     assert "no score of these tracks is a mean of marks" in ran.one_line
 
 
-def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population_and_pulls_the_score_nowhere(run, tmp_path):
+def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population_and_pulls_the_score_nowhere(
+    run, tmp_path
+):
     def mute_on_odd(body):
         return Answer("?") if number_of(payload_of(body)["response"]) % 2 else met("met")
 
@@ -319,7 +392,9 @@ def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population_and_pu
     found = corrected(tmp_path / "scored")
     # What the judge could rate it rated alike: only what people say counts.
     assert (found["labelled"], found["judged"]) == (11, 20)
-    assert found["value"] == pytest.approx(fmean(row["label"] for row in rows(tmp_path / "labels" / "labels.jsonl")))
+    assert found["value"] == pytest.approx(
+        fmean(row["label"] for row in rows(tmp_path / "labels" / "labels.jsonl"))
+    )
 
 
 def only(change):
@@ -332,20 +407,26 @@ def test_labels_on_a_part_of_the_sample_carry_nothing(run, tmp_path):
         calibration = calibrated(run, server, n=20)
         rewrite(calibration, only(lambda report: report.update(labelled=report["labelled"][:15])))
         score(run, server, f"calibration={calibration}")
-    assert "5 of 20 drawn answers have no label under pa" in corrected(tmp_path / "scored")["reason"]
+    assert (
+        "5 of 20 drawn answers have no label under pa" in corrected(tmp_path / "scored")["reason"]
+    )
 
 
 def test_fewer_than_ten_labels_carry_nothing(run, tmp_path):
     with serve(strict) as server:
         score(run, server, f"calibration={calibrated(run, server, n=9)}")
-    assert "labels on 9 answers, fewer than 10: label more" in corrected(tmp_path / "scored")["reason"]
+    assert (
+        "labels on 9 answers, fewer than 10: label more" in corrected(tmp_path / "scored")["reason"]
+    )
 
 
 def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path):
     with serve(strict) as server:
         calibration = calibrated(run, server)
         several = {"random": True, "drawn": 12, "track": None, "predictions": None}
-        several["tracks"] = {"task4_ability1": {"population": 20, "drawn": 12, "predictions": "0" * 64}}
+        several["tracks"] = {
+            "task4_ability1": {"population": 20, "drawn": 12, "predictions": "0" * 64}
+        }
         rewrite(calibration, only(lambda report: report.update(sample=several)))
         score(run, server, f"calibration={calibration}")
     assert corrected(tmp_path / "scored")["method"] == "rogan_gladen"
@@ -354,9 +435,16 @@ def test_a_sample_of_several_tracks_is_none_of_another_run(run, tmp_path):
 def test_the_same_answers_held_against_other_gold_are_another_population(run, tmp_path):
     with serve(strict) as server:
         calibration = calibrated(run, server, n=20)
-        queries = [target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels") for n in range(RECORDS)]
+        queries = [
+            target_row(f"u{n}", queries=[f"dinner number {n}?"], value="Keeps eels")
+            for n in range(RECORDS)
+        ]
         other = write_ability(tmp_path / "other", 1, *queries)
-        words = (f"model=predictions:{tmp_path / 'answers.jsonl'}", f"data={other}", f"out={tmp_path / 'again'}")
+        words = (
+            f"model=predictions:{tmp_path / 'answers.jsonl'}",
+            f"data={other}",
+            f"out={tmp_path / 'again'}",
+        )
         asked = ("run", "task=utilization", "ability=pa", "baseline_records=0")
         alps_here(*asked, *words, *under(server), f"calibration={calibration}")
     assert corrected(tmp_path / "again")["method"] == "rogan_gladen"
@@ -375,7 +463,10 @@ def test_the_share_of_failed_answers_widens_the_interval(tmp_path):
 def test_people_s_disputes_are_carried_over_too(run, tmp_path):
     def disputed(row):
         row["rubrics"]["pa"]["labelled"] = [
-            *([[f"x{n}", None, 1, 1, 1.0] for n in range(40)] + [[f"y{n}", None, 0, 0, 0.0] for n in range(40)]),
+            *(
+                [[f"x{n}", None, 1, 1, 1.0] for n in range(40)]
+                + [[f"y{n}", None, 0, 0, 0.0] for n in range(40)]
+            ),
             *([f"z{n}", None, None, n % 2, 0.5] for n in range(40)),
         ]
 
@@ -392,7 +483,12 @@ def test_what_is_doubtful_is_said_and_the_sample_comes_before_the_others(run, tm
         (tmp_path / "known").mkdir()
         rates.rename(tmp_path / "known" / "a")
         doubtful = score(run, server, out="rates")
-        ran = alps_here("calibrate", *under(server), f"labels={tmp_path / 'labels'}", f"out={tmp_path / 'known' / 'b'}")
+        ran = alps_here(
+            "calibrate",
+            *under(server),
+            f"labels={tmp_path / 'labels'}",
+            f"out={tmp_path / 'known' / 'b'}",
+        )
         score(run, server)
     assert ran.code == 0
     assert "Doubtful: the judge failed its calibration under pa." in doubtful.out
@@ -415,7 +511,10 @@ def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(run, tmp_pa
     with serve(strict) as server:
         calibration = calibrated(run, server)
         rewrite(calibration, change)
-        assert f"calibration.json, {field}" in score(run, server, f"calibration={calibration}").one_line
+        assert (
+            f"calibration.json, {field}"
+            in score(run, server, f"calibration={calibration}").one_line
+        )
         (tmp_path / "known").mkdir()
         calibration.rename(tmp_path / "known" / "x")
         (tmp_path / "known" / "folder.json").mkdir()
@@ -428,7 +527,9 @@ def test_a_calibration_that_was_edited_badly_is_one_line_or_left_out(run, tmp_pa
 @pytest.mark.parametrize(("day", "why"), [(11, None), (12, "it expired on 2026-01-11")])
 def test_a_calibration_holds_until_the_last_of_its_days_and_no_longer(day, why):
     judge = LlmJudge("openai/x", client=None)
-    row = bound({"judge": "openai/x", "rubrics": {"pa": {}}}, judge, today=date(2026, 1, 1), days=10)
+    row = bound(
+        {"judge": "openai/x", "rubrics": {"pa": {}}}, judge, today=date(2026, 1, 1), days=10
+    )
     calibration = Calibration(CalibrationRow.model_validate(row), Path("calibration.json"))
     assert differing_part(calibration, judge, "pa", today=date(2026, 1, day)) == why
 

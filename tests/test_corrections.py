@@ -19,14 +19,22 @@ from alps.stats.intervals import Confusion, confusion, wilson
 PEOPLE = np.array([1, 1, 0, 0, 1, 0, 1, 1, 0, 1.0])
 JUDGE = np.array([1, 1, 0, 1, 1, 0, 1, 0, 0, 1.0])
 OTHERS = np.array([1, 1, 0, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1.0])
-# Rate of the judge, specificity, sensitivity, and the items behind each; then the estimate and its interval.
+# Rate of the judge, specificity, sensitivity, and the items behind each; then the estimate and its
+# interval.
 LEE = [
-    ((0.4, 0.7, 0.9), (1000, 200, 200), 0.1666666666666668, (0.05635072484160894, 0.2627330257859588)),
+    (
+        (0.4, 0.7, 0.9),
+        (1000, 200, 200),
+        0.1666666666666668,
+        (0.05635072484160894, 0.2627330257859588),
+    ),
     ((0.8, 0.95, 0.9), (500, 50, 50), 0.8823529411764705, (0.801589631397719, 1.0)),
     ((0.05, 0.9, 0.9), (200, 30, 30), 0.0, (0.0, 0.052710541836699196)),
 ]
 GOOD = Confusion(tp=90, fn=10, fp=15, tn=85)
-bits = st.lists(st.integers(0, 1), min_size=2, max_size=30).map(lambda values: np.array(values, dtype=np.float64))
+bits = st.lists(st.integers(0, 1), min_size=2, max_size=30).map(
+    lambda values: np.array(values, dtype=np.float64)
+)
 cells = st.integers(0, 60)
 
 
@@ -67,7 +75,9 @@ def test_published_corrections_by_known_error_rates_are_reproduced(
 ):
     found = rogan_gladen_known(positives, n, sensitivity, specificity)
     assert found.value == pytest.approx(value, abs=1e-12)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.0101)  # printed in whole percent
+    assert (found.low, found.high) == pytest.approx(
+        (low, high), abs=0.0101
+    )  # printed in whole percent
 
 
 def test_known_error_rates_of_a_guess_are_refused_and_of_an_inverter_used():
@@ -93,7 +103,12 @@ def test_known_error_rates_of_a_guess_are_refused_and_of_an_inverter_used():
 )
 def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
     found = rogan_gladen(positives, n, counts)
-    assert (found.status, found.value, found.low, found.high) == ("not_correctable", None, None, None)
+    assert (found.status, found.value, found.low, found.high) == (
+        "not_correctable",
+        None,
+        None,
+        None,
+    )
     assert re.search(reason, found.reason)
     assert not found.outside
 
@@ -110,7 +125,9 @@ def test_a_perfect_judge_is_not_corrected_but_its_calibration_is_counted():
     few, many = (rogan_gladen(60, 100, Confusion(n, 0, 0, n)) for n in (20, 2_000))
     assert few.value == many.value == pytest.approx(0.6)
     assert few.high - few.low > many.high - many.low
-    assert many.high - many.low == pytest.approx(wilson(60, 100).high - wilson(60, 100).low, rel=0.02)
+    assert many.high - many.low == pytest.approx(
+        wilson(60, 100).high - wilson(60, 100).low, rel=0.02
+    )
 
 
 def test_both_sources_of_noise_widen_the_interval():
@@ -126,7 +143,11 @@ def test_a_design_effect_is_a_smaller_sample():
     effect = rogan_gladen(100, 200, Confusion(180, 20, 30, 170), design_effect=2)
     plain = rogan_gladen(50, 100, GOOD)
     assert (effect.low, effect.high) == pytest.approx((plain.low, plain.high))
-    assert (effect.raw.low, effect.raw.n, effect.labelled) == (pytest.approx(plain.raw.low), 200, 400)
+    assert (effect.raw.low, effect.raw.n, effect.labelled) == (
+        pytest.approx(plain.raw.low),
+        200,
+        400,
+    )
     with pytest.raises(ValueError, match="at least 1"):
         rogan_gladen(1, 2, GOOD, design_effect=0.5)
 
@@ -154,14 +175,18 @@ def test_youdens_index_is_bounded_by_its_parts():
 
 def simulated(generator, theta, sensitivity, specificity, n):
     truth = generator.random(n) < theta
-    return truth, np.where(truth, generator.random(n) < sensitivity, generator.random(n) >= specificity)
+    return truth, np.where(
+        truth, generator.random(n) < sensitivity, generator.random(n) >= specificity
+    )
 
 
 @pytest.mark.parametrize(
     ("theta", "sensitivity", "specificity", "labelled", "n"),
     [(0.7, 0.9, 0.85, 100, 200), (0.9, 0.9, 0.70, 100, 500), (0.7, 0.97, 0.95, 500, 200)],
 )
-def test_corrected_intervals_cover_the_truth_where_the_raw_rate_does_not(theta, sensitivity, specificity, labelled, n):
+def test_corrected_intervals_cover_the_truth_where_the_raw_rate_does_not(
+    theta, sensitivity, specificity, labelled, n
+):
     generator = np.random.default_rng(1)
     carried, powered, corrected, raw = 0, 0, 0, 0
     for _ in range(400):
@@ -187,7 +212,9 @@ def test_clusters_that_stand_for_items_change_nothing():
     alone = rogan_gladen(int(others.sum()), 200, confusion(truth.tolist(), said.tolist()))
     names = range(320)
     found = clustered_rogan_gladen(others, names[:200], truth, said, names[200:])
-    assert (found.value, found.low, found.high) == pytest.approx((alone.value, alone.low, alone.high))
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (alone.value, alone.low, alone.high)
+    )
     assert found.design_effect == pytest.approx(1)
 
 
@@ -196,11 +223,16 @@ def test_copies_of_items_in_clusters_add_little():
     truth, said = simulated(generator, 0.6, 0.9, 0.8, 120)
     _, others = simulated(generator, 0.6, 0.9, 0.8, 200)
     alone = rogan_gladen(int(others.sum()), 200, confusion(truth.tolist(), said.tolist()))
-    names, label_names = np.repeat(np.arange(200), 4).tolist(), np.repeat(np.arange(200, 320), 4).tolist()
+    names, label_names = (
+        np.repeat(np.arange(200), 4).tolist(),
+        np.repeat(np.arange(200, 320), 4).tolist(),
+    )
     many, more = (np.repeat(part, 4) for part in (others, truth))
     found = clustered_rogan_gladen(many, names, more, np.repeat(said, 4), label_names)
     assert found.design_effect == pytest.approx(4, rel=0.02)
-    assert (found.value, found.low, found.high) == pytest.approx((alone.value, alone.low, alone.high), abs=0.005)
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (alone.value, alone.low, alone.high), abs=0.005
+    )
 
 
 def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
@@ -226,7 +258,9 @@ def test_a_cluster_effect_that_cannot_be_seen_is_taken_at_its_worst():
 )
 def test_published_prediction_powered_means_are_reproduced(weight, used, value, low, high):
     found = ppi(PEOPLE, JUDGE, OTHERS, weight=weight)
-    assert (found.weight, found.value, found.low, found.high) == pytest.approx((used, value, low, high), abs=1e-12)
+    assert (found.weight, found.value, found.low, found.high) == pytest.approx(
+        (used, value, low, high), abs=1e-12
+    )
     assert found.outside == (high > 1)
 
 
@@ -234,7 +268,9 @@ def test_published_prediction_powered_means_are_reproduced(weight, used, value, 
 def test_labels_in_clusters_of_one_size_have_the_interval_of_students_t(together):
     names, means = np.arange(10) // together, PEOPLE.reshape(-1, together).mean(axis=1)
     found = ppi(PEOPLE, JUDGE, np.array([]), (names.tolist(), []))
-    student = t.interval(0.95, len(means) - 1, means.mean(), means.std(ddof=1) / np.sqrt(len(means)))
+    student = t.interval(
+        0.95, len(means) - 1, means.mean(), means.std(ddof=1) / np.sqrt(len(means))
+    )
     assert (found.low, found.high) == pytest.approx(student)
 
 
@@ -288,18 +324,28 @@ def test_a_score_interval_stays_possible_and_has_a_width_where_all_agree():
 @given(bits, bits, st.data(), st.sampled_from(["normal", "score"]))
 @settings(deadline=None)
 def test_no_labels_crash_a_powered_mean(people, others, data, interval):
-    judge = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(people), max_size=len(people))), dtype=float)
+    judge = np.array(
+        data.draw(st.lists(st.integers(0, 1), min_size=len(people), max_size=len(people))),
+        dtype=float,
+    )
     found = ppi(people, judge, others, interval=interval)
     assert np.isfinite([found.value, found.low, found.high]).all()
     assert found.low <= found.value + 1e-9
     assert found.value <= found.high + 1e-9
     mirrored = ppi(1 - people, 1 - judge, 1 - others, interval=interval)
-    assert (mirrored.value, mirrored.low) == pytest.approx((1 - found.value, 1 - found.high), abs=1e-9)
+    assert (mirrored.value, mirrored.low) == pytest.approx(
+        (1 - found.value, 1 - found.high), abs=1e-9
+    )
 
 
 def test_scores_of_any_scale_are_shifted_and_stretched_with_it():
-    one, other = ppi(PEOPLE, JUDGE, OTHERS), ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5))
-    assert (other.value, other.low, other.high) == pytest.approx((1 + 4 * one.value, 1 + 4 * one.low, 1 + 4 * one.high))
+    one, other = (
+        ppi(PEOPLE, JUDGE, OTHERS),
+        ppi(1 + 4 * PEOPLE, 1 + 4 * JUDGE, 1 + 4 * OTHERS, bounds=(1, 5)),
+    )
+    assert (other.value, other.low, other.high) == pytest.approx(
+        (1 + 4 * one.value, 1 + 4 * one.low, 1 + 4 * one.high)
+    )
     assert not other.outside
 
 
@@ -311,9 +357,13 @@ def test_copies_in_clusters_add_nothing_to_a_powered_mean():
     alone = ppi(*parts, (list(range(100)), list(range(100, 400))), interval="score")
     clusters = (np.repeat(np.arange(100), 3).tolist(), np.repeat(np.arange(100, 400), 3).tolist())
     copied = ppi(*(np.repeat(part, 3) for part in parts), clusters, interval="score")
-    assert (copied.value, copied.low, copied.high) == pytest.approx((alone.value, alone.low, alone.high), abs=0.002)
+    assert (copied.value, copied.low, copied.high) == pytest.approx(
+        (alone.value, alone.low, alone.high), abs=0.002
+    )
     assert copied.design_effect == pytest.approx(3, rel=0.02)
-    assert copied.raw.high - copied.raw.low == pytest.approx(alone.raw.high - alone.raw.low, rel=0.02)
+    assert copied.raw.high - copied.raw.low == pytest.approx(
+        alone.raw.high - alone.raw.low, rel=0.02
+    )
 
 
 def test_clustered_intervals_cover_where_plain_ones_do_not():
@@ -325,7 +375,10 @@ def test_clustered_intervals_cover_where_plain_ones_do_not():
         said = np.where(truth, generator.random(500) < 0.9, generator.random(500) < 0.2)
         parts = truth[:200] * 1.0, said[:200] * 1.0, said[200:] * 1.0
         names = np.repeat(np.arange(100), 5).tolist()
-        found, plain = ppi(*parts, (names[:200], names[200:]), interval="score"), ppi(*parts, interval="score")
+        found, plain = (
+            ppi(*parts, (names[:200], names[200:]), interval="score"),
+            ppi(*parts, interval="score"),
+        )
         covered += found.low <= 0.7 <= found.high
         naive += plain.low <= 0.7 <= plain.high
     assert covered / 200 >= 0.9

@@ -27,7 +27,9 @@ def embedded(tmp_path_factory):
     return folder / "out"
 
 
-@pytest.mark.parametrize("names", [*((name,) for name in JOURNALS), JOURNALS], ids=[*JOURNALS, "all"])
+@pytest.mark.parametrize(
+    "names", [*((name,) for name in JOURNALS), JOURNALS], ids=[*JOURNALS, "all"]
+)
 def test_a_journal_whose_last_line_is_torn_is_mended_on_resume(alps, embedded, tmp_path, names):
     out = shutil.copytree(embedded, tmp_path / "out")
     for name in names:
@@ -50,7 +52,15 @@ def test_journals_that_hold_something_else_are_mended_on_resume(alps, embedded, 
 @pytest.mark.parametrize("damage", [torn, foreign_lines])
 def test_damaged_calls_do_not_stop_a_run(alps, embedded, tmp_path, damage):
     out = shutil.copytree(embedded, tmp_path / "out")
-    call = {"key": "k", "purpose": "judge", "about": "a", "model": "m", "ask": 0, "attempt": 1, "outcome": "ok"}
+    call = {
+        "key": "k",
+        "purpose": "judge",
+        "about": "a",
+        "model": "m",
+        "ask": 0,
+        "attempt": 1,
+        "outcome": "ok",
+    }
     rest = {"status": 200, "prompt_tokens": 1, "completion_tokens": 1, "cost": None, "seconds": 0.1}
     lines = [json.dumps({**call, **rest}).encode() + b"\n"] * 3
     damage(lines)

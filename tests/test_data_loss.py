@@ -1,4 +1,6 @@
-"""Nothing of the user's is deleted, cut or written over: a command that finds it in its way names it, and stops."""
+"""Nothing of the user's is deleted, cut or written over: a command that finds it in its way names
+it, and stops.
+"""
 
 import shutil
 from pathlib import Path
@@ -15,7 +17,11 @@ RULES = ("task=extraction", "model=rules", "limit=1")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +38,13 @@ def place(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json", ".lock"]
+    "name",
+    ["predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json", ".lock"],
 )
 @pytest.mark.parametrize("command", ["run", "score"])
-def test_a_run_goes_into_no_folder_with_somebodys_files(place: Path, command: str, name: str) -> None:
+def test_a_run_goes_into_no_folder_with_somebodys_files(
+    place: Path, command: str, name: str
+) -> None:
     (place / "mine").mkdir()
     (place / "mine" / name).write_bytes(TORN)
     words = ("run", *RULES) if command == "run" else ("score", "run", "judge=lexical")

@@ -47,7 +47,9 @@ CALL = Call(key="k", purpose="judge", about="a" * 500, model="m", ask=0, attempt
 def disturbed(folder, spec):
     command = [sys.executable, str(CHILD), json.dumps(spec), *WORDS]
     given = environment(folder)
-    return subprocess.run(command, check=False, cwd=folder, env=given, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        command, check=False, cwd=folder, env=given, capture_output=True, text=True, timeout=60
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +64,16 @@ def path(tmp_path):
     return tmp_path / "cache" / "replies.sqlite"
 
 
-def test_a_run_ended_within_a_line_before_an_fsync_and_before_a_rename_ends_as_an_undisturbed_one(calm, tmp_path):
+def test_a_run_ended_within_a_line_before_an_fsync_and_before_a_rename_ends_as_an_undisturbed_one(
+    calm, tmp_path
+):
     assert [disturbed(tmp_path, spec).returncode for spec in ENDS] == [-9, -9, -9]
     finished = run(tmp_path, *WORDS)
     assert (finished.returncode, finished.stderr) == (0, "")
     assert contents(tmp_path / "out") == contents(calm)
-    assert {file.name for file in (tmp_path / "out").iterdir()} == {file.name for file in calm.iterdir()}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {
+        file.name for file in calm.iterdir()
+    }
 
 
 def test_a_clock_that_jumps_changes_nothing(calm, tmp_path):
@@ -77,8 +83,12 @@ def test_a_clock_that_jumps_changes_nothing(calm, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["transaction", "frame", "checkpoint"])
-def test_a_cache_whose_process_died_while_it_wrote_keeps_what_was_stored_and_nothing_else(path, kind):
-    died = subprocess.run([sys.executable, "-c", STORING, str(BENCH), kind, str(path)], check=False, timeout=60)
+def test_a_cache_whose_process_died_while_it_wrote_keeps_what_was_stored_and_nothing_else(
+    path, kind
+):
+    died = subprocess.run(
+        [sys.executable, "-c", STORING, str(BENCH), kind, str(path)], check=False, timeout=60
+    )
     assert died.returncode < 0
     cache = Cache(path)
     found = [cache.get(f"key {number}") for number in range(9)]
@@ -110,7 +120,9 @@ def test_a_cache_with_other_columns_is_put_aside_and_that_is_said(path, capsys):
     assert "replies.broken" in said
 
 
-def test_a_cache_held_by_another_program_is_gone_without_and_not_waited_for_at_every_reply(path, capsys, monkeypatch):
+def test_a_cache_held_by_another_program_is_gone_without_and_not_waited_for_at_every_reply(
+    path, capsys, monkeypatch
+):
     monkeypatch.setattr("alps.llm.cache._STORING_SECONDS", 0.01)
     cache = Cache(path)
     other = sqlite3.connect(path, isolation_level=None)
@@ -146,7 +158,10 @@ def fill(ledger):
 
 
 def test_a_full_disk_is_said_with_the_folder_that_is_on_it(tmp_path):
-    with pytest.raises(OSError, match="File too large") as caught, claimed_folder(tmp_path / "out") as ledger:
+    with (
+        pytest.raises(OSError, match="File too large") as caught,
+        claimed_folder(tmp_path / "out") as ledger,
+    ):
         fill(ledger)
     assert caught.value.filename == str(tmp_path / "out")
     lines = (tmp_path / "out" / "calls.jsonl").read_bytes().splitlines(keepends=True)
@@ -163,7 +178,9 @@ def test_a_lock_left_by_a_killed_process_is_free_even_where_its_number_lives_aga
 def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path):
     with claimed_folder(tmp_path / "out"):
         second = run(tmp_path, *WORDS)
-        assert [file.name for file in (tmp_path / "out").iterdir() if file.name != "calls.jsonl"] == [".lock"]
+        assert [
+            file.name for file in (tmp_path / "out").iterdir() if file.name != "calls.jsonl"
+        ] == [".lock"]
     assert (second.returncode, second.stdout) == (2, "")
     assert second.stderr.startswith(f"alps: out: in use by process {os.getpid()} on ")
     assert second.stderr.count("\n") == 1
@@ -181,10 +198,14 @@ def test_a_file_system_without_locks_is_not_called_another_process(tmp_path, mon
 
 
 def test_a_dry_run_leaves_the_line_alone_that_a_run_is_writing(tmp_path):
-    settings = parse_settings({"task": "extraction", "model": "rules", "out": str(tmp_path / "out")}, RunSettings)
+    settings = parse_settings(
+        {"task": "extraction", "model": "rules", "out": str(tmp_path / "out")}, RunSettings
+    )
     (tmp_path / "out").mkdir()
     begun = tmp_path / "out" / "predictions.jsonl"
-    begun.write_bytes(b'{"benchmark_id": "somebody", "track": "task1", "outcome": "ok"}\n{"benchmark_id": "some')
+    begun.write_bytes(
+        b'{"benchmark_id": "somebody", "track": "task1", "outcome": "ok"}\n{"benchmark_id": "some'
+    )
     before = begun.read_bytes()
     dry_run(settings)
     assert begun.read_bytes() == before

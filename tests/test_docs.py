@@ -1,8 +1,10 @@
-"""Every command of the documentation is run in an empty folder, and must print what the documentation shows.
+"""Every command of the documentation is run in an empty folder, and must print what the
+documentation shows.
 
-A line `$ …` of a console block is a command, what follows it is its output: every line of it must be printed, in this
-order. `…` stands for anything, and `# exits 2` for the exit code. Every line of a block of `sh` is a command: it is
-there to be pasted. A block with a `title` is a file to be written.
+A line `$ …` of a console block is a command, what follows it is its output: every line of it must
+be printed, in this order. `…` stands for anything, and `# exits 2` for the exit code. Every line of
+a block of `sh` is a command: it is there to be pasted. A block with a `title` is a file to be
+written.
 """
 
 import json
@@ -74,14 +76,21 @@ NOT_MET = {
 }
 """What the scripted judge finds not met, by words of the response, and why; everything else is met.
 
-Words that its instructions quote are not held against a response, so that another wording may change its mind.
+Words that its instructions quote are not held against a response, so that another wording may
+change its mind.
 """
 FELT = {
-    "which two cups": ("it sees what the case stands for, and gives a step that can be borne", 5, 4, 5),
+    "which two cups": (
+        "it sees what the case stands for, and gives a step that can be borne",
+        5,
+        4,
+        5,
+    ),
     "Stay strong": ("stock empathy, which would fit anybody", 2, 3, 2),
     "both at once": ("the mixed feeling is named; nothing to do follows", 4, 3, 3),
 }
-"""How the scripted judge rates a response that has the words: resonation, expression and reception."""
+"""How the scripted judge rates a response that has the words: resonation, expression and reception.
+"""
 
 
 @dataclass
@@ -131,24 +140,42 @@ def answer_to(payload: dict[str, Any], *, told: str) -> dict[str, Any] | str:
     if payload.get("kind") in judged:
         return judged[payload["kind"]](payload)
     if "candidates" in payload:
-        return {"reason": "it comes first", "selected_memory_id": payload["candidates"][0]["id"], "answer": "Yes."}
+        return {
+            "reason": "it comes first",
+            "selected_memory_id": payload["candidates"][0]["id"],
+            "answer": "Yes.",
+        }
     if "memories" in payload:
-        return {"memory_items": [{**memory, "action": "retain", "replaces": None} for memory in payload["memories"]]}
+        return {
+            "memory_items": [
+                {**memory, "action": "retain", "replaces": None} for memory in payload["memories"]
+            ]
+        }
     return "Let me think about that with you." if "message" in payload else extract(payload)
 
 
 def rate(payload: dict[str, Any], *, told: str) -> dict[str, Any]:
     response = payload["response"]
     if payload["rubric"] == "ei":
-        said = next((felt for words, felt in FELT.items() if words in response), ("decent, impersonal", 3, 3, 3))
+        said = next(
+            (felt for words, felt in FELT.items() if words in response),
+            ("decent, impersonal", 3, 3, 3),
+        )
         return dict(zip(("reason", "resonation", "expression", "reception"), said, strict=True))
     held = {words: reason for words, reason in NOT_MET.items() if words not in told}
     against = next((reason for words, reason in held.items() if words in response), None)
-    return {"reason": against or "it follows from the memory", "verdict": "not_met" if against else "met"}
+    return {
+        "reason": against or "it follows from the memory",
+        "verdict": "not_met" if against else "met",
+    }
 
 
 def extract(conversation: dict[str, Any]) -> dict[str, Any]:
-    return {"memory_items": [{"memory_id": f"m{n}", "value": value} for n, value in enumerate(EXTRACTED, start=1)]}
+    return {
+        "memory_items": [
+            {"memory_id": f"m{n}", "value": value} for n, value in enumerate(EXTRACTED, start=1)
+        ]
+    }
 
 
 def match(payload: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +192,9 @@ def match(payload: dict[str, Any]) -> dict[str, Any]:
 def support(payload: dict[str, Any]) -> dict[str, Any]:
     items = []
     for item in payload["items"]:
-        against = next((reason for word, reason in UNSUPPORTED.items() if word in item["value"]), None)
+        against = next(
+            (reason for word, reason in UNSUPPORTED.items() if word in item["value"]), None
+        )
         said = "unsupported" if against else "supported"
         items.append({"reason": against or "the user says so", "id": item["id"], "support": said})
     return {"items": items}
@@ -174,7 +203,9 @@ def support(payload: dict[str, Any]) -> dict[str, Any]:
 def steps(document: Path) -> Iterator[Command | Titled | Quoted]:
     for info, text in BLOCK.findall(document.read_text(encoding="utf-8")):
         language, _, attributes = info.partition(" ")
-        assert language not in ("bash", "shell", "text"), f"{document.name}: write console or sh, not {language}"
+        assert language not in ("bash", "shell", "text"), (
+            f"{document.name}: write console or sh, not {language}"
+        )
         if title := TITLE.search(attributes):
             yield Titled(title[1], text)
         elif attributes in ("payload", "reply"):
@@ -191,7 +222,9 @@ def commands(block: str, document: str) -> list[Command]:
         if line.startswith("$ "):
             found.append(Command(line.removeprefix("$ ")))
             continue
-        assert found, f"{document}: this line stands before any command; write «$ » before a command: {line}"
+        assert found, (
+            f"{document}: this line stands before any command; write «$ » before a command: {line}"
+        )
         if exits := EXITS.fullmatch(line):
             found[-1].exits = int(exits[1])
         else:
@@ -200,7 +233,9 @@ def commands(block: str, document: str) -> list[Command]:
 
 
 def folded(line: str) -> str:
-    """Fold white space, and the rules under headings: their length depends on the figures in a table."""
+    """Fold white space, and the rules under headings: their length depends on the figures in a
+    table.
+    """
     return " ".join(re.sub("─+", "─", line).split())
 
 
@@ -217,8 +252,9 @@ def not_printed(shown: list[str], printed: str) -> str | None:
 def install(place: Path) -> Path:
     """Write `alps` and `python` into `place` as they stand in an installed environment.
 
-    `alps` asks the parent of warm processes for what is slow to start. No reader may run before this is done: what any
-    process holds open for writing can't be started, and a shell takes another command of that name.
+    `alps` asks the parent of warm processes for what is slow to start. No reader may run before
+    this is done: what any process holds open for writing can't be started, and a shell takes
+    another command of that name.
     """
     python = shlex.quote(sys.executable)
     warmly = ""
@@ -226,7 +262,10 @@ def install(place: Path) -> Path:
         client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
         slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.COMPUTING)])
         warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
-    for name, line in {"alps": f"{warmly}exec {python} -P -m alps", "python": f"exec {python}"}.items():
+    for name, line in {
+        "alps": f"{warmly}exec {python} -P -m alps",
+        "python": f"exec {python}",
+    }.items():
         (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
         (place / name).chmod(0o755)
     return place
@@ -238,7 +277,11 @@ class Reader:
     def __init__(self, folder: Path, commands: Path, server: LoopbackServer) -> None:
         self.folder, self.server = folder, server
         folder.mkdir()
-        address = {"OPENAI_API_KEY": "test", "OPENAI_API_BASE": server.url, "OPENAI_BASE_URL": server.url}
+        address = {
+            "OPENAI_API_KEY": "test",
+            "OPENAI_API_BASE": server.url,
+            "OPENAI_BASE_URL": server.url,
+        }
         config = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment = environment(folder.with_name("alps"), **address, **config)
         self.environment["PATH"] = f"{commands}{os.pathsep}{self.environment['PATH']}"
@@ -306,7 +349,9 @@ class Reader:
         printed = f"{output}{errors}"
         assert process.returncode == command.exits, f"$ {command.text}\n{printed}"
         missing = not_printed(command.shown, printed)
-        assert missing is None, f"$ {command.text}\nshown, but not printed in this place: {missing}\n{printed}"
+        assert missing is None, (
+            f"$ {command.text}\nshown, but not printed in this place: {missing}\n{printed}"
+        )
 
     def _address(self, found: re.Match[str]) -> str:
         port = self.ports.get(found[1])
@@ -335,7 +380,9 @@ def reading(folder: Path, commands: Path, script: Script) -> Iterator[Reader]:
 
 
 def read(document: Path, folder: Path, commands: Path) -> None:
-    """Do what a document says in `folder`, with the installed `commands`, and check what comes of it."""
+    """Do what a document says in `folder`, with the installed `commands`, and check what comes of
+    it.
+    """
     script, quoted, run = Script(), [], 0
     with reading(folder, commands, script) as reader:
         for step in steps(document):
@@ -349,7 +396,9 @@ def read(document: Path, folder: Path, commands: Path) -> None:
     assert run, f"{document.name} has no command"
     for quote in quoted:
         exchanged = ["".join(text.split()) for text in script.exchanged[quote.kind]]
-        assert "".join(quote.text.split()) in exchanged, f"no such {quote.kind} was exchanged:\n{quote.text}"
+        assert "".join(quote.text.split()) in exchanged, (
+            f"no such {quote.kind} was exchanged:\n{quote.text}"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -357,8 +406,13 @@ def readers(tmp_path_factory):
     """Read several documents at once: most of the time goes into starting commands."""
     commands = install(tmp_path_factory.mktemp("commands"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        folders = {document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS}
-        yield {document: pool.submit(read, document, folder, commands) for document, folder in folders.items()}
+        folders = {
+            document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS
+        }
+        yield {
+            document: pool.submit(read, document, folder, commands)
+            for document, folder in folders.items()
+        }
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
@@ -368,18 +422,26 @@ def test_what_a_document_tells_to_do_gives_what_it_shows(document, readers):
 
 
 def as_in_a_clone(folder: Path, commands: Path) -> dict[str, str]:
-    """Put `.venv/bin` into `folder` as `make demo` does, and return an environment that has no `alps` on its PATH."""
+    """Put `.venv/bin` into `folder` as `make demo` does, and return an environment that has no
+    `alps` on its PATH.
+    """
     bin_folder = folder / ".venv" / "bin"
     bin_folder.mkdir(parents=True)
     for name in ("alps", "python"):
         (bin_folder / name).symlink_to(commands / name)
     own = str(Path(sys.executable).parent)
     variables = environment(folder)
-    variables["PATH"] = os.pathsep.join(part for part in variables["PATH"].split(os.pathsep) if part != own)
+    variables["PATH"] = os.pathsep.join(
+        part for part in variables["PATH"].split(os.pathsep) if part != own
+    )
     return variables
 
 
-BLOCKS = [text for info, text in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")) if info == "sh"]
+BLOCKS = [
+    text
+    for info, text in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    if info == "sh"
+]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
@@ -406,7 +468,11 @@ def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
 @pytest.mark.parametrize("document", DOCS, ids=lambda document: document.name)
 def test_a_page_says_first_how_the_command_is_found(document):
     """Whoever begins with a page other than the first has `alps` in .venv/bin alone."""
-    first = next(step for step in steps(document) if isinstance(step, Command) and not step.text.startswith(LEFT_TO_CI))
+    first = next(
+        step
+        for step in steps(document)
+        if isinstance(step, Command) and not step.text.startswith(LEFT_TO_CI)
+    )
     assert first.text == 'export PATH="$PWD/.venv/bin:$PATH"'
 
 

@@ -57,7 +57,9 @@ def test_a_sound_installation_has_nothing_bad() -> None:
         ("numpy", "0.1", None),
     ],
 )
-def test_releases_known_to_fail_are_bad_and_say_how_to_mend(name: str, version: str, state: str | None) -> None:
+def test_releases_known_to_fail_are_bad_and_say_how_to_mend(
+    name: str, version: str, state: str | None
+) -> None:
     finding = doctor.check_library(name, version)
     assert (finding.state if finding else None) == state
     if finding:
@@ -65,7 +67,9 @@ def test_releases_known_to_fail_are_bad_and_say_how_to_mend(name: str, version: 
         assert finding.mend.startswith("pip install")
 
 
-def test_a_bad_release_and_a_missing_library_make_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_release_and_a_missing_library_make_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def version(name: str) -> str:
         if name == "scipy":
             raise importlib.metadata.PackageNotFoundError(name)
@@ -118,7 +122,9 @@ def test_an_empty_cache_file_has_no_replies() -> None:
     assert "0 replies" in examined()[1]
 
 
-def test_no_cache_yet_tells_where_it_will_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_cache_yet_tells_where_it_will_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "deep" / "down"))
     code, text = examined(width=300)
     assert code == 0
@@ -148,7 +154,9 @@ def test_a_broken_cache_that_was_put_aside_is_noted() -> None:
     assert "put aside" in text
 
 
-def test_a_cache_that_cannot_be_written_is_bad(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_bad(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "file" / "cache"))
     code, text = examined()
@@ -174,7 +182,9 @@ def test_the_four_folders_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
     assert found["alps/leaderboard leads nowhere"].mend
 
 
-@pytest.mark.parametrize(("free", "state"), [(1 << 40, "ok"), (500 << 20, "note"), (1 << 20, "bad")])
+@pytest.mark.parametrize(
+    ("free", "state"), [(1 << 40, "ok"), (500 << 20, "note"), (1 << 20, "bad")]
+)
 def test_a_full_disk_is_told(free: int, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")._replace(free=free)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda place: usage)
@@ -212,12 +222,16 @@ def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
 
 
 def test_ways_to_look_stay_light() -> None:
-    names = ", ".join(f"alps.report.{name}" for name in ("show", "listing", "doctor", "html", "charts"))
+    names = ", ".join(
+        f"alps.report.{name}" for name in ("show", "listing", "doctor", "html", "charts")
+    )
     probe = (
         f"import sys, io, {names}; from rich.console import Console; "
         "before = set(sys.modules); alps.report.doctor.examine(Console(file=io.StringIO())); "
         "print([name for name in ('litellm', 'sklearn', 'scipy', 'instructor', 'datasets') if name in sys.modules], "
         "'jinja2' in before)"
     )
-    finished = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    )
     assert finished.stdout.split() == ["[]", "False"]

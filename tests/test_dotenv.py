@@ -1,4 +1,6 @@
-"""A `.env` of the working folder is a stranger's file: nothing of it is read, whatever the user's own mode says."""
+"""A `.env` of the working folder is a stranger's file: nothing of it is read, whatever the user's
+own mode says.
+"""
 
 import importlib.util
 import subprocess
@@ -26,7 +28,8 @@ print(os.environ.get("OF_DOTENV"), os.environ.get("LITELLM_MODE"), os.environ.ge
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A folder with a `.env` in and above it, and litellm in a virtual environment in it, as in most checkouts.
+    """A folder with a `.env` in and above it, and litellm in a virtual environment in it, as in
+    most checkouts.
 
     python-dotenv searches the folders above the file that asks it, not the working folder.
     """
@@ -40,11 +43,17 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [None, "DEV"])
-def test_no_library_opens_a_dotenv_and_the_environment_stays_the_users(checkout: Path, mode: str | None):
+def test_no_library_opens_a_dotenv_and_the_environment_stays_the_users(
+    checkout: Path, mode: str | None
+):
     (checkout / "look.py").write_text(IMPORTING)
-    given = environment(checkout, PYTHONPATH=str(checkout / "venv"), **({"LITELLM_MODE": mode} if mode else {}))
+    given = environment(
+        checkout, PYTHONPATH=str(checkout / "venv"), **({"LITELLM_MODE": mode} if mode else {})
+    )
     look = [sys.executable, "look.py"]
-    done = subprocess.run(look, check=False, cwd=checkout, env=given, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        look, check=False, cwd=checkout, env=given, capture_output=True, text=True, timeout=100
+    )
     assert done.stdout.splitlines() == ["[]", f"None {mode} None"], done.stderr
 
 
@@ -54,7 +63,12 @@ def test_a_run_beside_a_strange_dotenv_asks_its_endpoint_without_the_strangers_k
         words = extraction(server.url, "out=run")
         done = finish(start_cold(checkout, *words, PYTHONPATH=str(checkout / "venv")))
     assert done.returncode == 0, done
-    keys = {value for headers in server.headers for name, value in headers.items() if name.lower() == "authorization"}
+    keys = {
+        value
+        for headers in server.headers
+        for name, value in headers.items()
+        if name.lower() == "authorization"
+    }
     assert keys == {"Bearer not-needed"}
 
 

@@ -25,7 +25,11 @@ def test_copies_are_one_system_to_ranks_and_to_their_correction(tmp_path: Path) 
     before = {row.system.slug: row.rank for row in boards_of(subs)[0].standings}
     for number in range(40):
         folder = copy(subs / "system-003", subs / f"x-copy-{number:02}")
-        forge_rows(folder, "task1/predictions", lambda found, number=number: _one_word_more(found, f"copy{number}"))
+        forge_rows(
+            folder,
+            "task1/predictions",
+            lambda found, number=number: _one_word_more(found, f"copy{number}"),
+        )
     board = boards_of(subs)[0]
     after = {row.system.slug: row.rank for row in board.standings}
     assert len(after) == len(before) + 40
@@ -52,7 +56,10 @@ def test_whoever_verifies_is_told_of_the_same_answers_beside(shelf: Shelf, tmp_p
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "submission.json").write_text("{")
     finding = next(finding for finding in shelf.verify(folder).findings if finding.code == "copy")
-    assert (finding.where, finding.what.startswith("the answers of another")) == ("task1/predictions.jsonl", True)
+    assert (finding.where, finding.what.startswith("the answers of another")) == (
+        "task1/predictions.jsonl",
+        True,
+    )
 
 
 def test_real_models_are_not_copies_of_each_other() -> None:
@@ -61,7 +68,10 @@ def test_real_models_are_not_copies_of_each_other() -> None:
     sketched = []
     for path in sorted(FULL.glob("outputs/task1/*/records.jsonl")):
         found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        given = [{"benchmark_id": row["benchmark_id"], "prediction": row["model_output"]} for row in found]
+        given = [
+            {"benchmark_id": row["benchmark_id"], "prediction": row["model_output"]}
+            for row in found
+        ]
         sketched.append(answers_of(given, "extraction"))
     alike = [likeness(one, other) for n, one in enumerate(sketched) for other in sketched[n + 1 :]]
     assert len(alike) == 21

@@ -1,4 +1,6 @@
-"""Scores that nobody earned: forged verdicts, borrowed names, unheard answers, copied gold, copied submissions."""
+"""Scores that nobody earned: forged verdicts, borrowed names, unheard answers, copied gold, copied
+submissions.
+"""
 
 import json
 import random
@@ -46,7 +48,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A submission on the samples, judged by the embedded judge."""
     folder = tmp_path_factory.mktemp("honest")
-    return pack([make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / "honest").folder
+    return pack(
+        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / "honest"
+    ).folder
 
 
 def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:
@@ -79,7 +83,9 @@ JUDGES: dict[str, Callable[[Card], object]] = {
 
 
 @pytest.mark.parametrize("case", JUDGES)
-def test_verdicts_of_anything_called_lexical_are_made_anew(shelf: Shelf, tmp_path: Path, case: str) -> None:
+def test_verdicts_of_anything_called_lexical_are_made_anew(
+    shelf: Shelf, tmp_path: Path, case: str
+) -> None:
     folder = shelf.copy(tmp_path)
 
     def claim(card: Card) -> None:
@@ -88,16 +94,24 @@ def test_verdicts_of_anything_called_lexical_are_made_anew(shelf: Shelf, tmp_pat
         card["runs"][0]["judge"] = {"id": fingerprint_id(parts), **parts}
         card["runs"][0]["settings"]["judge"] = parts["judge"]
         card["tracks"] = {"task1": card["tracks"]["task1"]}
-        card["tracks"]["task1"].update(judge=parts["judge"], judge_fingerprint=fingerprint_id(parts))
+        card["tracks"]["task1"].update(
+            judge=parts["judge"], judge_fingerprint=fingerprint_id(parts)
+        )
 
     for name in ("task3_d100", "task4_ability1"):
         shutil.rmtree(folder / name)
     forge(folder, claim)
     pair = {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "", "strength": 1.0}
     judge = card_of(folder)["tracks"]["task1"]["judge_fingerprint"]
-    forge_rows(folder, "task1/verdicts", lambda found: [row.update(judge=judge, pairs=[pair]) for row in found])
     forge_rows(
-        folder, "task1/scores", lambda found: [row.update(scores=dict.fromkeys(row["scores"], 1.0)) for row in found]
+        folder,
+        "task1/verdicts",
+        lambda found: [row.update(judge=judge, pairs=[pair]) for row in found],
+    )
+    forge_rows(
+        folder,
+        "task1/scores",
+        lambda found: [row.update(scores=dict.fromkeys(row["scores"], 1.0)) for row in found],
     )
     found = shelf.verify(folder)
     assert {"verdict", "row_score"} & codes(found), found.findings
@@ -106,12 +120,17 @@ def test_verdicts_of_anything_called_lexical_are_made_anew(shelf: Shelf, tmp_pat
 
 
 def test_a_floor_is_known_by_its_answers(shelf: Shelf, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", "task=extraction", "model=floor/content-free", f"data={shelf.data}")
+    run = make_run(
+        tmp_path / "run", "task=extraction", "model=floor/content-free", f"data={shelf.data}"
+    )
     floor = pack([run], WHO, out=tmp_path / "floor" / SLUG).folder
     assert not shelf.verify(floor).serious
     pretended = shelf.copy(tmp_path)
     forge(pretended, lambda card: card["system"].update(kind="floor", model="floor/content-free"))
-    assert "12 answers are not those of floor/content-free" in said(shelf.verify(pretended), "baseline").what
+    assert (
+        "12 answers are not those of floor/content-free"
+        in said(shelf.verify(pretended), "baseline").what
+    )
     forge(pretended, lambda card: card["system"].update(model="floor/of-mine"))
     assert "baseline" in codes(shelf.verify(pretended))
 
@@ -124,10 +143,16 @@ def test_a_name_does_not_make_a_baseline(shelf: Shelf, tmp_path: Path, name: str
     assert (finding.severity, finding.where) == ("serious", "name")
 
 
-def test_answers_that_are_not_those_of_the_named_system_of_ours_are_told(shelf: Shelf, tmp_path: Path) -> None:
+def test_answers_that_are_not_those_of_the_named_system_of_ours_are_told(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     folder = shelf.copy(tmp_path)
-    forge_rows(folder, "task1/predictions", lambda found: found[0]["prediction"].update(memory_items=[]))
-    assert said(shelf.verify(folder), "baseline").what.startswith("1 answers are not those of rules")
+    forge_rows(
+        folder, "task1/predictions", lambda found: found[0]["prediction"].update(memory_items=[])
+    )
+    assert said(shelf.verify(folder), "baseline").what.startswith(
+        "1 answers are not those of rules"
+    )
 
 
 def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -> None:
@@ -141,9 +166,18 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -
     assert page.index("systems/ours.html") < page.index("unknown judge")
     asked = others[0]
     score = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 26}
-    review = {"status": "re-scored", "judge_fingerprint": asked.key.judge, "date": "2026-11-02", "note": None}
-    review["tracks"] = {"task1": {"scores": {"recall": score}, "judge_fingerprint": asked.key.judge}}
-    (tmp_path / "subs" / asked.standings[0].system.slug / "review.json").write_text(json.dumps(review))
+    review = {
+        "status": "re-scored",
+        "judge_fingerprint": asked.key.judge,
+        "date": "2026-11-02",
+        "note": None,
+    }
+    review["tracks"] = {
+        "task1": {"scores": {"recall": score}, "judge_fingerprint": asked.key.judge}
+    }
+    (tmp_path / "subs" / asked.standings[0].system.slug / "review.json").write_text(
+        json.dumps(review)
+    )
     first = boards_of(tmp_path / "subs")[0]
     assert (first.id, first.judge_known, first.comparable) == (asked.id, True, True)
 
@@ -151,7 +185,9 @@ def test_a_judge_that_nobody_knows_leads_no_page(honest: Path, tmp_path: Path) -
 def test_a_board_under_an_unknown_judge_says_so_and_compares_nothing(tmp_path: Path) -> None:
     bench().synthesise(tmp_path / "subs", 3, tracks=["task4_ability1"])
     boards = build_boards(load(tmp_path / "subs"), read_published())
-    assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {("pa", False, False)}
+    assert {(board.metric.name, board.judge_known, board.comparable) for board in boards} == {
+        ("pa", False, False)
+    }
 
 
 def unhear(folder: Path) -> None:
@@ -163,12 +199,21 @@ def unhear(folder: Path) -> None:
                 row.update(outcome="transport", stage="generate", scores={})
 
     forge_rows(folder, "task1/scores", lose)
-    values = [row["scores"]["f1"] for row in rows(folder / "task1" / "scores.jsonl") if row["scores"]]
+    values = [
+        row["scores"]["f1"] for row in rows(folder / "task1" / "scores.jsonl") if row["scores"]
+    ]
     mean, n = sum(values) / len(values), 26
 
     def improve(card: Card) -> None:
         worst, best = mean * len(values) / n, (mean * len(values) + n - len(values)) / n
-        score = {"value": mean, "low": mean / 2, "high": 1.0, "n": len(values), "worst_case": worst, "best_case": best}
+        score = {
+            "value": mean,
+            "low": mean / 2,
+            "high": 1.0,
+            "n": len(values),
+            "worst_case": worst,
+            "best_case": best,
+        }
         card["tracks"]["task1"]["scores"]["f1"] = score
         card["tracks"]["task1"].update(scored=len(values), unscored=n - len(values))
 
@@ -198,7 +243,9 @@ def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest: Path, tmp_path: 
 
 
 def _reword(row: dict[str, Any]) -> None:
-    row["prediction"]["memory_items"] = memory_items(f"Says {row['benchmark_id']} otherwise, in other terms")
+    row["prediction"]["memory_items"] = memory_items(
+        f"Says {row['benchmark_id']} otherwise, in other terms"
+    )
 
 
 def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
@@ -207,7 +254,10 @@ def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
 
     def of(*values: str) -> dict[str, Any]:
         read = read_memories(memory_items(*values)).memories
-        return {"outcome": "ok", "prediction": {"memory_items": [memory.model_dump() for memory in read]}}
+        return {
+            "outcome": "ok",
+            "prediction": {"memory_items": [memory.model_dump() for memory in read]},
+        }
 
     def slow(found: Rows) -> None:
         found[0].update(of(*["abba" * 47] * 900))
@@ -215,7 +265,10 @@ def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
     def many(found: Rows) -> None:
         found[0].update(of(*map(str, range(1_001))))
 
-    for change, words_of_it in ((slow, "comparisons of characters"), (many, "1,001 memories; at most 1,000")):
+    for change, words_of_it in (
+        (slow, "comparisons of characters"),
+        (many, "1,001 memories; at most 1,000"),
+    ):
         forge_rows(folder, "task1/predictions", change)
         started = time.process_time()
         found = verify(folder)
@@ -225,7 +278,12 @@ def test_a_row_can_not_ask_for_hours(tmp_path: Path) -> None:
 
 def test_a_track_that_takes_too_long_is_given_up_and_refused(shelf: Shelf, tmp_path: Path) -> None:
     folder = shelf.copy(tmp_path)
-    forge(folder, lambda card: card["runs"][0]["settings"].update(note="another key, so that nothing is remembered"))
+    forge(
+        folder,
+        lambda card: card["runs"][0]["settings"].update(
+            note="another key, so that nothing is remembered"
+        ),
+    )
     shelf.known.recomputed.clear()
     found = shelf.verify(folder, seconds=0.0)
     shelf.known.recomputed.clear()
@@ -248,8 +306,14 @@ def test_a_verdict_speaks_of_each_memory_once(shelf: Shelf, tmp_path: Path, fiel
 def test_endless_answers_are_found_though_all_are_endless(shelf: Shelf, tmp_path: Path) -> None:
     folder = shelf.copy(tmp_path)
     text = "I will tell you all about it. " * 500
-    forge_rows(folder, "task4_ability1/predictions", lambda found: [r["prediction"].update(answer=text) for r in found])
-    assert said(shelf.verify(folder), "length").what.startswith("12 answers of up to 15,000 characters")
+    forge_rows(
+        folder,
+        "task4_ability1/predictions",
+        lambda found: [r["prediction"].update(answer=text) for r in found],
+    )
+    assert said(shelf.verify(folder), "length").what.startswith(
+        "12 answers of up to 15,000 characters"
+    )
 
 
 def _hidden(value: str, generator: random.Random) -> str:
@@ -275,7 +339,9 @@ REWORDED: dict[str, Callable[[str, random.Random], str]] = {
 
 @pytest.mark.parametrize("extra", [0, 12])
 @pytest.mark.parametrize("case", REWORDED)
-def test_gold_is_found_in_whatever_words_and_company_it_comes(tmp_path: Path, case: str, extra: int) -> None:
+def test_gold_is_found_in_whatever_words_and_company_it_comes(
+    tmp_path: Path, case: str, extra: int
+) -> None:
     generator, samples = random.Random(0), own_track("task1").samples  # type: ignore[union-attr]
     with (tmp_path / "answers.jsonl").open("w") as file:
         for name, sample in samples.items():
@@ -283,7 +349,9 @@ def test_gold_is_found_in_whatever_words_and_company_it_comes(tmp_path: Path, ca
             said_there = [turn.text[:150] for turn in sample.dialogue if turn.text][:extra]
             items = memory_items(*values, *said_there)
             file.write(json.dumps({"benchmark_id": name, "memory_items": items}) + "\n")
-    run = make_run(tmp_path / "run", "task=extraction", f"model=predictions:{tmp_path / 'answers.jsonl'}")
+    run = make_run(
+        tmp_path / "run", "task=extraction", f"model=predictions:{tmp_path / 'answers.jsonl'}"
+    )
     finding = said(pack([run], WHO, out=tmp_path / SLUG).verification, "near_gold")
     assert finding.severity == "warning"
     assert "(odds 1 in 10^" in finding.what
@@ -296,21 +364,38 @@ def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
 
     def answer(sample: Any) -> dict[str, Any]:
         if track == "task2":
-            return {"memory_items": memory_items(*(f"In short: {memory.value}, I think" for memory in sample.gold))}
-        return {"answer": f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what comes."}
+            return {
+                "memory_items": memory_items(
+                    *(f"In short: {memory.value}, I think" for memory in sample.gold)
+                )
+            }
+        return {
+            "answer": f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what comes."
+        }
 
     found = Findings()
-    check_copied("x", track, own.task.name, [(sample, answer(sample)) for sample in own.samples.values()], found)
+    check_copied(
+        "x",
+        track,
+        own.task.name,
+        [(sample, answer(sample)) for sample in own.samples.values()],
+        found,
+    )
     assert "odds 1 in 10^" in found.kept[0].what
 
 
 @pytest.mark.parametrize(("wrong", "flagged"), [(0, True), (1, True), (3, False)])
-def test_a_wrong_choice_does_not_silence_that_all_others_are_right(wrong: int, flagged: bool) -> None:
+def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
+    wrong: int, flagged: bool
+) -> None:
     own = own_track("task3_d100")
     assert own is not None
     found, samples = Findings(), list(own.samples.values())
     assert len(samples) == 72
-    chosen = [{"selected_memory_id": sample.gold if n >= wrong else ""} for n, sample in enumerate(samples)]
+    chosen = [
+        {"selected_memory_id": sample.gold if n >= wrong else ""}
+        for n, sample in enumerate(samples)
+    ]
     check_copied("x", "task3_d100", "retrieval", list(zip(samples, chosen, strict=True)), found)
     assert [finding.code for finding in found.kept] == ["near_gold"] * flagged
     assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
@@ -336,7 +421,9 @@ def test_no_real_model_is_taken_for_one_that_saw_the_gold(model: str) -> None:
 
 def judged_by_agreement(body: dict[str, Any]) -> Answer:
     """Answer as a judge who finds every memory in every prediction."""
-    same = [{"reason": "x", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"} for n in (1, 2)]
+    same = [
+        {"reason": "x", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"} for n in (1, 2)
+    ]
     return Answer(json.dumps({"pairs": same}))
 
 
@@ -346,8 +433,12 @@ def inflated(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("ALPS_CACHE", str(tmp_path / "cache"))
     answers = tmp_path / "answers.jsonl"
-    said_of = {visitor_id(n): memory_items(values_of(n)[0], "Owns three yachts") for n in range(VISITORS)}
-    lines = [json.dumps({"benchmark_id": name, "memory_items": items}) for name, items in said_of.items()]
+    said_of = {
+        visitor_id(n): memory_items(values_of(n)[0], "Owns three yachts") for n in range(VISITORS)
+    }
+    lines = [
+        json.dumps({"benchmark_id": name, "memory_items": items}) for name, items in said_of.items()
+    ]
     answers.write_text("\n".join(lines) + "\n")
     with serve(judged_by_agreement) as server:
         words = ("task=extraction", f"model=predictions:{answers}", f"data={shelf.data}")
@@ -370,27 +461,48 @@ def test_a_second_judgement_under_the_same_judge_refutes_what_it_contradicts(
     inflated: Path, shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serve(strict) as server:
-        judge = ("judge=openai/scripted-judge", f"judge_api_base={server.url}", "judge_max_tokens=900")
-        words = [str(inflated), *judge, f"data={shelf.data}", f"out={tmp_path / 'work'}", "max_total_tokens=1000000"]
+        judge = (
+            "judge=openai/scripted-judge",
+            f"judge_api_base={server.url}",
+            "judge_max_tokens=900",
+        )
+        words = [
+            str(inflated),
+            *judge,
+            f"data={shelf.data}",
+            f"out={tmp_path / 'work'}",
+            "max_total_tokens=1000000",
+        ]
         assert rescore_command(words) == 1
     assert "refuted: task1 f1: submitted 1.000, judged again 0.500" in capsys.readouterr().out
     found = read_entry(inflated).review
     assert found is not None
-    assert (found.status, found.tracks["task1"].scores["f1"].value) == ("refuted", pytest.approx(0.5))
+    assert (found.status, found.tracks["task1"].scores["f1"].value) == (
+        "refuted",
+        pytest.approx(0.5),
+    )
     assert "refuted" in codes(shelf.verify(inflated, reviewed=True))
     (system,) = load(inflated.parent)
     assert system.status == "refuted"
 
 
-def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(honest: Path, tmp_path: Path) -> None:
+def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(
+    honest: Path, tmp_path: Path
+) -> None:
     subs = tmp_path / "subs"
     for name in ("one", "two", "z-high"):
         folder = copy(honest, subs / name)
-        forge_rows(folder, "task1/predictions", lambda found, name=name: [_named(row, name) for row in found])
+        forge_rows(
+            folder,
+            "task1/predictions",
+            lambda found, name=name: [_named(row, name) for row in found],
+        )
     for name, again in (("z-high", 0.02), ("two", None)):
         forge(
             subs / name,
-            lambda card, again=again: card["tracks"]["task1"]["scores"]["f1"].update(value=0.9 if again else 0.06),
+            lambda card, again=again: card["tracks"]["task1"]["scores"]["f1"].update(
+                value=0.9 if again else 0.06
+            ),
         )
     review(subs / "z-high", 0.02)
     review(subs / "two", 0.07)
@@ -405,7 +517,9 @@ def test_a_review_that_contradicts_takes_the_system_out_of_the_ranks(honest: Pat
 
 
 def _named(row: dict[str, Any], name: str) -> None:
-    row["prediction"]["memory_items"] = memory_items(f"{name} {row['benchmark_id']} " + f"{name}wards " * 3)
+    row["prediction"]["memory_items"] = memory_items(
+        f"{name} {row['benchmark_id']} " + f"{name}wards " * 3
+    )
 
 
 def review(folder: Path, value: float) -> None:
@@ -423,7 +537,10 @@ def test_a_second_judgement_names_tokens_and_needs_a_cap(
     with serve(strict) as server:
         judge = ("judge=openai/scripted-judge", f"judge_api_base={server.url}")
         words = [str(inflated), *judge, f"data={shelf.data}", f"out={tmp_path / 'work'}"]
-        with pytest.raises(UsageError, match=r"up to 24 calls, at least [\d,]+ tokens; max_cost= or max_total_tokens="):
+        with pytest.raises(
+            UsageError,
+            match=r"up to 24 calls, at least [\d,]+ tokens; max_cost= or max_total_tokens=",
+        ):
             rescore_command(words)
         assert "What this run would ask" in capsys.readouterr().out
         assert rescore_command([*words, "dry_run=yes"]) == 0

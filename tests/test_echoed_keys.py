@@ -1,4 +1,6 @@
-"""A program, a class or an endpoint that says a key: it is in no file of the run, and real answers stay whole."""
+"""A program, a class or an endpoint that says a key: it is in no file of the run, and real answers
+stay whole.
+"""
 
 import json
 import sys
@@ -20,8 +22,18 @@ KEYS = {
     "BUILD_SECRET": "a+b/c=d&e?f",
 }
 SAID = ["token-abc123", "hush7", 'quo"ted\\pass', "schlüssel-ü", "pass-in-url", "a+b/c=d&e?f"]
-ESCAPED = [form for text in SAID for form in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])]
-SWITCHES = {"DEBUG_KEY": "1", "SOME_AUTH": "true", "MAX_TOKENS": "4096", "KEY_TYPE": "beagle", "EMPTY_KEY": "none"}
+ESCAPED = [
+    form
+    for text in SAID
+    for form in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+]
+SWITCHES = {
+    "DEBUG_KEY": "1",
+    "SOME_AUTH": "true",
+    "MAX_TOKENS": "4096",
+    "KEY_TYPE": "beagle",
+    "EMPTY_KEY": "none",
+}
 PROGRAM = """
 import json, sys
 said = json.load(open("said.json"))
@@ -47,7 +59,12 @@ class Echo:
 def leaking(folder: Path) -> list[tuple[str, str]]:
     """Return the files below a folder that hold one of the keys in any form, with the form."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return [(path.name, form) for path in files for form in ESCAPED if form.encode() in path.read_bytes()]
+    return [
+        (path.name, form)
+        for path in files
+        for form in ESCAPED
+        if form.encode() in path.read_bytes()
+    ]
 
 
 @pytest.fixture
@@ -60,7 +77,9 @@ def here(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("model", [f"program:{sys.executable} -S echo.py", "python:echo_class:Echo"])
+@pytest.mark.parametrize(
+    "model", [f"program:{sys.executable} -S echo.py", "python:echo_class:Echo"]
+)
 def test_a_system_that_says_keys_leaves_none_in_any_file_and_other_answers_whole(here, model):
     words = ("run", "task=extraction", "data=data", f"model={model}", "out=out", "max_failures=50%")
     done = run(here, *words, **KEYS, **SWITCHES)
@@ -73,14 +92,18 @@ def test_a_system_that_says_keys_leaves_none_in_any_file_and_other_answers_whole
     page = run(here, "report", "out", "out=page.html", **KEYS)
     assert page.returncode == 0, page.stderr
     assert [form for form in ESCAPED if form in (here / "page.html").read_text()] == []
-    assert [form for form in ESCAPED if form in done.stdout + done.stderr + page.stdout + page.stderr] == []
+    assert [
+        form for form in ESCAPED if form in done.stdout + done.stderr + page.stdout + page.stderr
+    ] == []
 
 
 def test_an_endpoint_that_says_keys_leaves_none_in_answers_verdicts_ledger_or_cache(here):
     def echoing(body):
         if is_judging(body):
             return Answer(json.dumps({"pairs": [], "note": " ".join(SAID)}))
-        return Answer(json.dumps({"memory_items": memory_items(*(f"The key is {text}" for text in SAID))}))
+        return Answer(
+            json.dumps({"memory_items": memory_items(*(f"The key is {text}" for text in SAID))})
+        )
 
     with serve(echoing) as server:
         done = run(here, *extraction(server.url, "out=out", "max_failures=100%"), **KEYS)
@@ -89,13 +112,24 @@ def test_an_endpoint_that_says_keys_leaves_none_in_answers_verdicts_ledger_or_ca
     assert leaking(here / "out") == []
     assert leaking(Path(environment(here)["ALPS_CACHE"])) == []
     assert [form for form in ESCAPED if form in asked] == []  # the judge is told the masked answers
-    values = [item["value"] for item in rows(here / "out" / "predictions.jsonl")[0]["prediction"]["memory_items"]]
+    values = [
+        item["value"]
+        for item in rows(here / "out" / "predictions.jsonl")[0]["prediction"]["memory_items"]
+    ]
     assert values == ["The key is [secret]"] * len(SAID)
 
 
 def test_a_key_that_is_set_later_is_refused_when_answers_are_packed_at_any_length(here):
-    """A run that was made without the variable keeps what was said; who packs it with the variable is told."""
-    words = ("run", "task=extraction", "data=data", f"model=program:{sys.executable} -S echo.py", "out=out")
+    """A run that was made without the variable keeps what was said; who packs it with the variable
+    is told.
+    """
+    words = (
+        "run",
+        "task=extraction",
+        "data=data",
+        f"model=program:{sys.executable} -S echo.py",
+        "out=out",
+    )
     assert run(here, *words).returncode == 0
     packing = ("submit", "out", "name=Echo", "out=packed", "date=2026-01-31")
     for name, value in KEYS.items():
@@ -111,7 +145,9 @@ def test_a_key_that_is_set_later_is_refused_when_answers_are_packed_at_any_lengt
 def test_what_is_passed_by_name_is_secret_whatever_it_is_called(here):
     (here / "said.json").write_text('["xq9-1"]')
     command = f"model=program:{sys.executable} -S echo.py"
-    done = run(here, "run", "task=extraction", "data=data", command, "out=out", "env=TITLE", TITLE="xq9-1")
+    done = run(
+        here, "run", "task=extraction", "data=data", command, "out=out", "env=TITLE", TITLE="xq9-1"
+    )
     assert done.returncode == 0, done.stderr
     assert not [path for path in (here / "out").iterdir() if b"xq9-1" in path.read_bytes()]
 

@@ -1,4 +1,6 @@
-"""However a run ends, nothing that its program started goes on, not even what hid from the process group."""
+"""However a run ends, nothing that its program started goes on, not even what hid from the process
+group.
+"""
 
 import json
 import os
@@ -12,7 +14,9 @@ import pytest
 from tests.endtoend import end, finish, rows, run, start, start_cold, wait_until
 from tests.visitors import write_visitors
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a subreaper and /proc are of Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="a subreaper and /proc are of Linux"
+)
 
 FAMILY = """
 import json, os, subprocess, sys, time
@@ -48,7 +52,15 @@ def words_of(folder: Path, kind: str, after: str = "pass") -> tuple[str, ...]:
     write_visitors(folder / "data", 3)
     (folder / "family.py").write_text(FAMILY)
     command = f"model=program:{sys.executable} -S family.py {kind} '{after}'"
-    return ("run", "task=extraction", "data=data", command, "out=out", "concurrency=1", "env=FAMILY")
+    return (
+        "run",
+        "task=extraction",
+        "data=data",
+        command,
+        "out=out",
+        "concurrency=1",
+        "env=FAMILY",
+    )
 
 
 def members(folder: Path) -> list[int]:
@@ -57,7 +69,9 @@ def members(folder: Path) -> list[int]:
 
 
 def is_alive(process: int) -> bool:
-    """Tell whether a process is there and no zombie: whoever inherits those reaps them in its own time."""
+    """Tell whether a process is there and no zombie: whoever inherits those reaps them in its own
+    time.
+    """
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -70,7 +84,10 @@ def all_gone(folder: Path) -> bool:
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [*((signal.SIGTERM, kind) for kind in KINDS), *((number, "daemon") for number in list(ENDINGS)[:3])],
+    [
+        *((signal.SIGTERM, kind) for kind in KINDS),
+        *((number, "daemon") for number in list(ENDINGS)[:3]),
+    ],
 )
 def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, number, kind):
     (tmp_path / "stuck").touch()
@@ -78,7 +95,13 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
     predictions = tmp_path / "out" / "predictions.jsonl"
     process = start_cold(tmp_path, *words, **family)
     try:
-        wait_until(lambda: len(members(tmp_path)) == 2 and predictions.exists() and predictions.stat().st_size > 0)
+        wait_until(
+            lambda: (
+                len(members(tmp_path)) == 2
+                and predictions.exists()
+                and predictions.stat().st_size > 0
+            )
+        )
         assert all(is_alive(member) for member in members(tmp_path))
         process.send_signal(number)
         first = finish(process)
@@ -96,11 +119,16 @@ def test_a_signal_ends_the_run_and_the_whole_family_of_its_program(tmp_path, num
     (tmp_path / "stuck").unlink()
     resumed = run(tmp_path, *words, **family)
     assert resumed.returncode == 0, resumed.stderr
-    assert json.loads((tmp_path / "out" / "summary.json").read_text())["tracks"]["task1"]["scored"] == 3
+    assert (
+        json.loads((tmp_path / "out" / "summary.json").read_text())["tracks"]["task1"]["scored"]
+        == 3
+    )
     assert all_gone(tmp_path)
 
 
-@pytest.mark.parametrize("after", ["pass", "sys.exit(3)", "os.kill(os.getpid(), 9)", "os.closerange(0, 3)"])
+@pytest.mark.parametrize(
+    "after", ["pass", "sys.exit(3)", "os.kill(os.getpid(), 9)", "os.closerange(0, 3)"]
+)
 def test_a_family_does_not_outlive_a_program_that_ends_or_dies_by_itself(tmp_path, after):
     words, family = words_of(tmp_path, "daemon", after), {"FAMILY": str(tmp_path / "family")}
     done = run(tmp_path, *words, **family)
@@ -115,7 +143,9 @@ def test_who_kills_the_keeper_ends_the_program(tmp_path):
     process = start_cold(tmp_path, *words, **family)
     try:
         wait_until(lambda: len(members(tmp_path)) == 1)
-        keeper = int(Path(f"/proc/{members(tmp_path)[0]}/stat").read_text().rpartition(")")[2].split()[1])
+        keeper = int(
+            Path(f"/proc/{members(tmp_path)[0]}/stat").read_text().rpartition(")")[2].split()[1]
+        )
         assert "keeper.py" in Path(f"/proc/{keeper}/cmdline").read_text()
         os.kill(keeper, signal.SIGKILL)
         wait_until(lambda: not is_alive(members(tmp_path)[0]))
@@ -172,7 +202,9 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path):
 
 
 def test_a_signal_breaks_nothing_off_midway_where_control_c_is_ignored():
-    """An exception out of nowhere hit the start of a thread now and then: the command then never ended."""
+    """An exception out of nowhere hit the start of a thread now and then: the command then never
+    ended.
+    """
     script = (
         "import asyncio, os, signal, sys\n"
         "from alps.event_loop import run_loop\n"
@@ -184,7 +216,9 @@ def test_a_signal_breaks_nothing_off_midway_where_control_c_is_ignored():
         "    await asyncio.sleep(60)\n"
         "sys.exit(guarded(lambda: run_loop(main())))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.stdout == "went on\n"
     assert done.returncode == 143
     assert "interrupted" in done.stderr

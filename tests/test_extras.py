@@ -23,13 +23,22 @@ def answer(body):
     if is_checking(body):
         items = payload(body)["items"]
         number = int(items[0]["value"].split()[1])
-        said = [{"reason": "as told", "id": item["id"], "support": SAID[number % 3]} for item in items]
+        said = [
+            {"reason": "as told", "id": item["id"], "support": SAID[number % 3]} for item in items
+        ]
         return Answer("no idea" if number == 5 else json.dumps({"items": said}))
     if is_judging(body):
-        same = [{"reason": "the same", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"} for n in (1, 2)]
+        same = [
+            {"reason": "the same", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"}
+            for n in (1, 2)
+        ]
         return Answer(json.dumps({"pairs": same}))
     number = visitor(body)
-    return Answer(json.dumps({"memory_items": memory_items(*values_of(number), f"Visitor {number} has a secret")}))
+    return Answer(
+        json.dumps(
+            {"memory_items": memory_items(*values_of(number), f"Visitor {number} has a secret")}
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +82,9 @@ def test_a_check_that_failed_is_said_and_costs_no_score(checked):
 def test_the_extras_of_a_record_say_what_supports_them(checked):
     folder, *_ = checked
     found = {row["benchmark_id"]: row["extra"] for row in rows(folder / "out" / "scores.jsonl")}
-    assert found["visitor_01"] == [{"id": "p3", "value": "Visitor 1 has a secret", "support": "unsupported"}]
+    assert found["visitor_01"] == [
+        {"id": "p3", "value": "Visitor 1 has a secret", "support": "unsupported"}
+    ]
 
 
 def test_the_embedded_judge_does_not_read_dialogues_and_says_so(alps, tmp_path):
@@ -96,13 +107,19 @@ def test_repeats_ask_the_system_and_the_judge_so_often(tmp_path):
     assert track["repeats"] == 3
     assert len(track["by_repeat"]["f1"]) == 3
     assert track["scores"]["judge_agreement"]["value"] == 1.0
-    predictions = [(row["benchmark_id"], row["repeat"]) for row in rows(tmp_path / "out" / "predictions.jsonl")]
+    predictions = [
+        (row["benchmark_id"], row["repeat"]) for row in rows(tmp_path / "out" / "predictions.jsonl")
+    ]
     assert predictions == [(f"visitor_0{n}", repeat) for n in range(2) for repeat in range(3)]
-    assert asked.count(True) == 2 * 2  # the same answers to the judge are one question, whoever gave them
+    assert (
+        asked.count(True) == 2 * 2
+    )  # the same answers to the judge are one question, whoever gave them
 
 
 def test_a_config_file_says_what_words_would_and_words_come_first(alps, tmp_path):
-    (tmp_path / "mine.toml").write_text('task = "extraction"\nmodel = "rules"\nlimit = 3\nout = "out"\n')
+    (tmp_path / "mine.toml").write_text(
+        'task = "extraction"\nmodel = "rules"\nlimit = 3\nout = "out"\n'
+    )
     assert alps("run", "config=mine.toml", "limit=2").returncode == 0
     assert task1(tmp_path / "out")["n"] == 2
     (tmp_path / "mine.toml").write_text('task = "extraction"\nmodle = "rules"\n')

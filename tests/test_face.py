@@ -15,7 +15,11 @@ from tests.tracks import alps_here
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
     """Do what the face says, each command in an empty folder, without a key and without a network."""
-    offline = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
+    offline = {
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "HF_HUB_OFFLINE": "1",
+    }
     with ThreadPoolExecutor(2) as pool:
         started = {}
         for _, command, _ in CAME_FOR:
@@ -41,7 +45,9 @@ def test_the_commands_leave_what_they_promise(followed):
 def test_it_shows_the_three_things_people_come_for():
     shown = alps_here()
     assert (shown.code, shown.err) == (0, "")
-    assert re.findall(r"^   \$ (.*)$", shown.out, re.MULTILINE) == [command for _, command, _ in CAME_FOR]
+    assert re.findall(r"^   \$ (.*)$", shown.out, re.MULTILINE) == [
+        command for _, command, _ in CAME_FOR
+    ]
     assert [command.split()[1] for _, command, _ in CAME_FOR] == ["run", "calibrate", "leaderboard"]
 
 
@@ -67,7 +73,9 @@ def test_the_whole_help_is_where_it_was():
     shown = alps_here("--help")
     assert shown.code == 0
     assert "Usage: alps [OPTIONS] COMMAND [ARGS]..." in shown.out
-    assert set(re.findall(r"^  ([a-z]+) ", shown.out.partition("Commands:")[2], re.MULTILINE)) == set(cli.commands)
+    assert set(
+        re.findall(r"^  ([a-z]+) ", shown.out.partition("Commands:")[2], re.MULTILINE)
+    ) == set(cli.commands)
 
 
 def test_a_group_alone_still_shows_its_commands():

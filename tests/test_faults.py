@@ -62,7 +62,11 @@ COUNT = 2 * len(FAULTS)
 OUTCOMES = {
     "declines in prose": ("I'm sorry, but I can't help with that.", "stop", "refused"),
     "prose": ("The visitor seems to be a nice person.", "stop", "unparsable"),
-    "cut off before anything": ('{"memory_items": [{"memory_id": "m1", "val', "length", "truncated"),
+    "cut off before anything": (
+        '{"memory_items": [{"memory_id": "m1", "val',
+        "length",
+        "truncated",
+    ),
     "no text": ("", "stop", "empty"),
     "white space": (" \n\t ", "stop", "empty"),
     "null": (None, "stop", "empty"),
@@ -109,7 +113,9 @@ class Scenarios:
         server = self.servers[name] = self._stack.enter_context(serve(script))
         write_visitors(folder / "data", count)
         line = extraction(address(server.url), "out=out", *words)
-        self._processes[name] = start(folder, *(word for word in line if judge or "judge" not in word), **variables)
+        self._processes[name] = start(
+            folder, *(word for word in line if judge or "judge" not in word), **variables
+        )
 
     def start_without_a_server(self, name, count, *, address=str, **variables):
         folder = self.folders[name] = self._make_folder("scenario")
@@ -117,7 +123,9 @@ class Scenarios:
         taken.bind(("127.0.0.1", 0))
         write_visitors(folder / "data", count)
         url = address(f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
-        self._processes[name] = start(folder, *extraction(url, "out=out", "patience=2"), **variables)
+        self._processes[name] = start(
+            folder, *extraction(url, "out=out", "patience=2"), **variables
+        )
 
     def __getitem__(self, name):
         if name not in self._finished:
@@ -139,7 +147,11 @@ def at_once(tmp_path_factory):
     scenarios = Scenarios(tmp_path_factory.mktemp)
     folders = [tmp_path_factory.mktemp("run") for _ in range(3)]
     with ThreadPoolExecutor(2) as pool:
-        yield scenarios, pool.submit(kill_again_and_again, *folders[:2]), pool.submit(interrupt, folders[2])
+        yield (
+            scenarios,
+            pool.submit(kill_again_and_again, *folders[:2]),
+            pool.submit(interrupt, folders[2]),
+        )
     scenarios.close()
 
 
@@ -223,14 +235,18 @@ def test_failed_answers_are_counted_by_kind_and_are_all_scored(scenarios):
     assert f"{kinds.total()} of {len(OUTCOMES)} predictions failed" in scenarios["stubborn"].stderr
 
 
-@pytest.mark.parametrize("way", ["declines in prose", "prose", "cut off before anything", "other JSON"])
+@pytest.mark.parametrize(
+    "way", ["declines in prose", "prose", "cut off before anything", "other JSON"]
+)
 def test_the_text_of_a_failed_answer_is_kept(scenarios, way):
     row = rows(scenarios.out("stubborn") / "predictions.jsonl")[list(OUTCOMES).index(way)]
     assert row["raw"] == OUTCOMES[way][0]
 
 
 def test_an_answer_cut_off_after_complete_items_keeps_all_of_them(scenarios):
-    row = rows(scenarios.out("stubborn") / "predictions.jsonl")[list(OUTCOMES).index("cut off after two items")]
+    row = rows(scenarios.out("stubborn") / "predictions.jsonl")[
+        list(OUTCOMES).index("cut off after two items")
+    ]
     assert [item["value"] for item in row["prediction"]["memory_items"]] == list(values_of(0))
     assert (row["repaired"], row["truncated"]) == (True, True)
 
@@ -238,7 +254,11 @@ def test_an_answer_cut_off_after_complete_items_keeps_all_of_them(scenarios):
 def test_an_answer_in_a_fence_is_mended_and_not_asked_for_again(scenarios):
     number = list(OUTCOMES).index("in a fence")
     row = rows(scenarios.out("stubborn") / "predictions.jsonl")[number]
-    assert (row["repaired"], row["truncated"], len(row["prediction"]["memory_items"])) == (True, False, 2)
+    assert (row["repaired"], row["truncated"], len(row["prediction"]["memory_items"])) == (
+        True,
+        False,
+        2,
+    )
     assert sum(visitor(body) == number for body in scenarios.servers["stubborn"].requests) == 1
 
 
@@ -251,19 +271,27 @@ def test_a_bad_answer_is_asked_for_at_most_three_times(scenarios):
 def test_a_judge_that_talks_nonsense_leaves_records_unscored_and_never_at_zero(scenarios):
     track = task1(scenarios.out("garbage"))
     assert scenarios["garbage"].returncode == 1
-    assert (track["scored"], track["unscored"], track["failed_judgements"]) == (0, 12, {"unparsable": 12})
+    assert (track["scored"], track["unscored"], track["failed_judgements"]) == (
+        0,
+        12,
+        {"unparsable": 12},
+    )
     assert track["scores"]["f1"]["value"] is None
     assert (track["scores"]["f1"]["n"], track["failed_predictions"]) == (0, {})
     assert all(row["scores"] == {} for row in rows(scenarios.out("garbage") / "scores.jsonl"))
 
 
 def test_predictions_survive_a_judge_that_talks_nonsense(scenarios):
-    assert {row["outcome"] for row in rows(scenarios.out("garbage") / "predictions.jsonl")} == {"ok"}
+    assert {row["outcome"] for row in rows(scenarios.out("garbage") / "predictions.jsonl")} == {
+        "ok"
+    }
     assert sum(not is_judging(body) for body in scenarios.servers["garbage"].requests) == 12
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("refused key", "refused the key"), ("unknown model", "openai/scripted")], ids=["401", "404"]
+    ("name", "said"),
+    [("refused key", "refused the key"), ("unknown model", "openai/scripted")],
+    ids=["401", "404"],
 )
 def test_what_no_retry_can_mend_ends_the_run_on_one_line(scenarios, name, said):
     assert said in one_line(scenarios[name])
@@ -279,7 +307,10 @@ def test_an_address_with_a_secret_in_it_is_refused_before_anything_is_asked(scen
 
 def test_the_key_does_reach_the_server(scenarios):
     scenarios.out("errors")
-    headers = [{name.lower(): value for name, value in found.items()} for found in scenarios.servers["errors"].headers]
+    headers = [
+        {name.lower(): value for name, value in found.items()}
+        for found in scenarios.servers["errors"].headers
+    ]
     assert [found["authorization"] for found in headers] == [f"Bearer {KEY}"] * len(headers)
     assert len(headers) >= 6
 
@@ -308,7 +339,9 @@ def kill_again_and_again(folder, calm):
         for number in range(KILLS):
             wanted = len(server.requests) + draw.randint(4, 10)
             process = (start_cold if number % 2 else start)(folder, *words, ALPS_CACHE="off")
-            wait_until(lambda p=process, w=wanted: len(server.requests) >= w or p.poll() is not None)
+            wait_until(
+                lambda p=process, w=wanted: len(server.requests) >= w or p.poll() is not None
+            )
             time.sleep(draw.uniform(0, 0.05))
             process.kill()
             process.communicate()
@@ -317,7 +350,13 @@ def kill_again_and_again(folder, calm):
         last = run_cold(folder, *words, ALPS_CACHE="off")
         asked = [purpose(body) for body in server.requests]
         finish(undisturbed)
-    return {"last": last, "kills": kills, "asked": asked, "out": folder / "out", "undisturbed": calm / "out"}
+    return {
+        "last": last,
+        "kills": kills,
+        "asked": asked,
+        "out": folder / "out",
+        "undisturbed": calm / "out",
+    }
 
 
 def test_a_run_killed_five_times_ends_well(killed):
@@ -383,7 +422,9 @@ def test_an_interrupted_run_waits_for_no_answer_exits_130_and_says_how_to_resume
     assert first.stdout == ""
 
 
-def test_an_interrupted_run_keeps_what_is_finished_and_is_completed_by_the_same_command(interrupted):
+def test_an_interrupted_run_keeps_what_is_finished_and_is_completed_by_the_same_command(
+    interrupted,
+):
     assert interrupted["resumed"].returncode == 0, interrupted["resumed"]
     assert 4 <= len(interrupted["done"]) < 24
     assert interrupted["done"].isdisjoint(interrupted["asked later"])
@@ -398,7 +439,9 @@ def test_a_killed_process_leaves_no_lock_behind(killed):
     assert "in use" not in killed["last"].stderr
 
 
-def test_all_journals_of_a_run_with_a_model_are_mended_by_asking_for_what_is_lost(scenarios, tmp_path):
+def test_all_journals_of_a_run_with_a_model_are_mended_by_asking_for_what_is_lost(
+    scenarios, tmp_path
+):
     out = shutil.copytree(scenarios.out("mixture"), tmp_path / "out")
     for name in (*JOURNALS, "calls.jsonl"):
         damage_file(out / name, torn)
@@ -428,14 +471,28 @@ def test_an_answer_that_failed_is_not_paid_for_again_when_the_run_goes_on(scenar
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
-        *((name, KEY) for name in ("refused key", "unknown model", "errors", "nobody there", "password", "query")),
+        *(
+            (name, KEY)
+            for name in (
+                "refused key",
+                "unknown model",
+                "errors",
+                "nobody there",
+                "password",
+                "query",
+            )
+        ),
         ("password", USER),
         ("query", QUERY),
     ],
 )
 def test_a_secret_gets_into_no_file_and_onto_no_screen(scenarios, name, secret):
     finished = scenarios[name]
-    texts = {str(path): path.read_bytes() for path in scenarios.folders[name].rglob("*") if path.is_file()}
+    texts = {
+        str(path): path.read_bytes()
+        for path in scenarios.folders[name].rglob("*")
+        if path.is_file()
+    }
     texts |= {"stdout": finished.stdout.encode(), "stderr": finished.stderr.encode()}
     assert [path for path, text in texts.items() if secret.encode() in text] == []
 
@@ -447,4 +504,6 @@ def test_a_server_that_is_down_leaves_everything_unscored(scenarios):
     assert (track["unscored"], track["failed_predictions"]) == (2, {"transport": 2})
     assert {row["outcome"] for row in rows(out / "scores.jsonl")} == {"transport"}
     (line,) = finished.stderr.splitlines()
-    assert line.startswith("alps: 0 of 2 predictions failed, 2 are unscored: more than max_failures=5%; transport: ")
+    assert line.startswith(
+        "alps: 0 of 2 predictions failed, 2 are unscored: more than max_failures=5%; transport: "
+    )

@@ -23,7 +23,13 @@ HUGE = 10**400
 
 
 def review(**fields):
-    pair = {"gold_id": "m1", "pred_id": "m1", "error_type": "VALUE_DRIFT", "severity": 2, "rationale": "r"}
+    pair = {
+        "gold_id": "m1",
+        "pred_id": "m1",
+        "error_type": "VALUE_DRIFT",
+        "severity": 2,
+        "rationale": "r",
+    }
     return {"pair_reviews": [{**pair, **fields}]}
 
 
@@ -45,7 +51,9 @@ def write(path, text):
 @pytest.fixture
 def labelled(tmp_path: Path) -> Path:
     rubrics = {"pa": label_folders.BINARY}
-    return label_folders.write(tmp_path / "labels", rubrics, [label_folders.binary(n % 2, 1) for n in range(4)])
+    return label_folders.write(
+        tmp_path / "labels", rubrics, [label_folders.binary(n % 2, 1) for n in range(4)]
+    )
 
 
 def test_a_row_that_is_nested_too_deeply_is_named(tmp_path: Path):
@@ -68,24 +76,59 @@ def test_a_row_whose_reader_gives_up_on_its_depth_is_named(tmp_path: Path, field
     ("fields", "field"),
     [
         pytest.param({"model_output": "text"}, "model_output:", id="a text as the output"),
-        pytest.param({"model_output": {"memory_items": "text"}}, "model_output.memory_items", id="no list of memories"),
-        pytest.param({"model_output": {"responses": ["text"]}}, "model_output.responses", id="responses of text"),
-        pytest.param({"model_output": {"parsed_response": 1}}, "model_output.parsed_response", id="a parsed number"),
+        pytest.param(
+            {"model_output": {"memory_items": "text"}},
+            "model_output.memory_items",
+            id="no list of memories",
+        ),
+        pytest.param(
+            {"model_output": {"responses": ["text"]}},
+            "model_output.responses",
+            id="responses of text",
+        ),
+        pytest.param(
+            {"model_output": {"parsed_response": 1}},
+            "model_output.parsed_response",
+            id="a parsed number",
+        ),
         pytest.param({"judge_output": ["text"]}, "judge_output:", id="a list of texts"),
         pytest.param(
-            {"judge_output": {"pair_reviews": 3}}, "judge_output.pair_reviews", id="reviews that are a number"
+            {"judge_output": {"pair_reviews": 3}},
+            "judge_output.pair_reviews",
+            id="reviews that are a number",
         ),
         pytest.param(
-            {"judge_output": {"pair_reviews": [[]]}}, "judge_output.pair_reviews", id="a review that is a list"
+            {"judge_output": {"pair_reviews": [[]]}},
+            "judge_output.pair_reviews",
+            id="a review that is a list",
         ),
-        pytest.param({"judge_output": {"extra_reviews": [None]}}, "judge_output.extra_reviews", id="a review of null"),
-        pytest.param({"judge_output": review(error_type=[])}, "pair_reviews.0.error_type", id="a list as the type"),
-        pytest.param({"judge_output": review(gold_id={})}, "pair_reviews.0.gold_id", id="an object as an id"),
-        pytest.param({"judge_output": review(severity=float("inf"))}, "judge_output: holds a number", id="infinity"),
+        pytest.param(
+            {"judge_output": {"extra_reviews": [None]}},
+            "judge_output.extra_reviews",
+            id="a review of null",
+        ),
+        pytest.param(
+            {"judge_output": review(error_type=[])},
+            "pair_reviews.0.error_type",
+            id="a list as the type",
+        ),
+        pytest.param(
+            {"judge_output": review(gold_id={})}, "pair_reviews.0.gold_id", id="an object as an id"
+        ),
+        pytest.param(
+            {"judge_output": review(severity=float("inf"))},
+            "judge_output: holds a number",
+            id="infinity",
+        ),
     ],
 )
-def test_a_record_of_a_judge_that_can_not_be_read_names_its_field(tmp_path: Path, fields, field: str):
-    path = write(tmp_path / "records.jsonl", json.dumps(record()) + "\n" + json.dumps(record("x", **fields)) + "\n")
+def test_a_record_of_a_judge_that_can_not_be_read_names_its_field(
+    tmp_path: Path, fields, field: str
+):
+    path = write(
+        tmp_path / "records.jsonl",
+        json.dumps(record()) + "\n" + json.dumps(record("x", **fields)) + "\n",
+    )
     with pytest.raises(DataError, match="line 2") as refused:
         RecordedJudge(path)
     assert field in str(refused.value)
@@ -97,14 +140,24 @@ def test_a_severity_that_is_none_is_said_by_the_score(severity):
         judge_score(review(severity=severity))
 
 
-def test_a_review_without_a_severity_leaves_its_record_unscored_and_the_run_goes_on(tmp_path: Path, monkeypatch):
+def test_a_review_without_a_severity_leaves_its_record_unscored_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write_visitors(tmp_path / "data", 2)
-    predictions = [{"benchmark_id": visitor_id(n), "memory_items": memory_items(*values_of(0))} for n in range(2)]
+    predictions = [
+        {"benchmark_id": visitor_id(n), "memory_items": memory_items(*values_of(0))}
+        for n in range(2)
+    ]
     records = [record(visitor_id(0), reviews=review(severity=None)), record(visitor_id(1))]
     for name, found in (("predictions", predictions), ("records", records)):
         write(tmp_path / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in found))
-    words = ("task=extraction", "data=data", "model=predictions:predictions.jsonl", "judge=recorded:records.jsonl")
+    words = (
+        "task=extraction",
+        "data=data",
+        "model=predictions:predictions.jsonl",
+        "judge=recorded:records.jsonl",
+    )
     ran = alps_here("run", *words, "scoring=authors-v1", "out=out", "max_failures=60%")
     assert ran.code == 0, ran.err
     assert task1(Path("out"))["failed_judgements"] == {"invalid": 1}
@@ -115,15 +168,27 @@ def test_a_review_without_a_severity_leaves_its_record_unscored_and_the_run_goes
     )
 
 
-def test_a_review_of_no_answer_without_a_severity_leaves_out_what_hangs_on_the_judge(tmp_path: Path, monkeypatch):
+def test_a_review_of_no_answer_without_a_severity_leaves_out_what_hangs_on_the_judge(
+    tmp_path: Path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write_visitors(tmp_path / "data", 2)
-    missing = {"missing_reviews": [{"gold_id": "m1", "should_have_extracted": True, "severity": None}]}
-    records = [{**record(visitor_id(0), reviews=missing), "model_output": None}, record(visitor_id(1))]
+    missing = {
+        "missing_reviews": [{"gold_id": "m1", "should_have_extracted": True, "severity": None}]
+    }
+    records = [
+        {**record(visitor_id(0), reviews=missing), "model_output": None},
+        record(visitor_id(1)),
+    ]
     predictions = [{"benchmark_id": visitor_id(1), "memory_items": memory_items(*values_of(0))}]
     for name, found in (("predictions", predictions), ("records", records)):
         write(tmp_path / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in found))
-    words = ("task=extraction", "data=data", "model=predictions:predictions.jsonl", "judge=recorded:records.jsonl")
+    words = (
+        "task=extraction",
+        "data=data",
+        "model=predictions:predictions.jsonl",
+        "judge=recorded:records.jsonl",
+    )
     ran = alps_here("run", *words, "scoring=authors-v1", "out=out", "max_failures=60%")
     assert ran.code == 0, ran.err
     failed, judged = rows(Path("out", "scores.jsonl"))
@@ -134,12 +199,16 @@ def test_a_review_of_no_answer_without_a_severity_leaves_out_what_hangs_on_the_j
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400"])
 @pytest.mark.parametrize("name", ["sample.json", "items.jsonl", "verdicts.jsonl"])
-def test_a_number_beyond_all_numbers_in_a_label_folder_is_refused(labelled: Path, name: str, number: str):
+def test_a_number_beyond_all_numbers_in_a_label_folder_is_refused(
+    labelled: Path, name: str, number: str
+):
     if name == "sample.json":
         write(labelled / name, f'{{"rubrics": {{"pa": {{"random": true, "drawn": {number}}}}}}}')
     else:
         lines = (labelled / name).read_text().splitlines()
-        write(labelled / name, "\n".join([lines[0][:-1] + f', "more": {number}}}', *lines[1:]]) + "\n")
+        write(
+            labelled / name, "\n".join([lines[0][:-1] + f', "more": {number}}}', *lines[1:]]) + "\n"
+        )
     ran = alps_here("calibrate", "judge=j", f"labels={labelled}", f"out={labelled.parent / 'out'}")
     assert f"{number} is beyond the range of numbers: write null" in ran.one_line
     assert name in ran.err
@@ -154,7 +223,11 @@ def test_no_number_before_what_is_no_json_at_all_is_refused(labelled: Path, rest
 
 @pytest.mark.parametrize("half", ["\\ud83d", b"\xed\xa0\xbd"], ids=["escaped", "as bytes"])
 def test_half_a_character_in_a_label_folder_can_be_written_again(labelled: Path, half):
-    text = (labelled / "labels.jsonl").read_bytes().replace(b"anna", half if isinstance(half, bytes) else half.encode())
+    text = (
+        (labelled / "labels.jsonl")
+        .read_bytes()
+        .replace(b"anna", half if isinstance(half, bytes) else half.encode())
+    )
     write(labelled / "labels.jsonl", text)
     ran = alps_here("calibrate", "judge=j", f"labels={labelled}", f"out={labelled.parent / 'out'}")
     assert ran.code == 0, ran.err
@@ -164,8 +237,17 @@ def test_half_a_character_in_a_label_folder_can_be_written_again(labelled: Path,
 
 
 def test_half_a_character_in_a_public_set_can_be_written(tmp_path: Path):
-    row = {"subset": "Natural", "i": 1, "input": "Hi \ud83d", "output_1": "a", "output_2": "b", "label": 1}
-    path = write(tmp_path / "set.jsonl", json.dumps({**row, "verdicts": {"gpt \ud83d": [1, 2]}}) + "\n")
+    row = {
+        "subset": "Natural",
+        "i": 1,
+        "input": "Hi \ud83d",
+        "output_1": "a",
+        "output_2": "b",
+        "label": 1,
+    }
+    path = write(
+        tmp_path / "set.jsonl", json.dumps({**row, "verdicts": {"gpt \ud83d": [1, 2]}}) + "\n"
+    )
     import_labels("llmbar", path, tmp_path / "out")
     assert rows(tmp_path / "out" / "items.jsonl")[0]["payload"]["input"] == "Hi \ufffd"
 
@@ -192,6 +274,8 @@ def test_settings_and_prices_that_are_no_toml_are_refused(tmp_path: Path, monkey
 
 
 def test_reviews_of_memories_that_can_not_be_read_are_about_no_prediction(tmp_path: Path):
-    path = write(tmp_path / "records.jsonl", json.dumps(record(model_output={"memory_items": [1, 2]})) + "\n")
+    path = write(
+        tmp_path / "records.jsonl", json.dumps(record(model_output={"memory_items": [1, 2]})) + "\n"
+    )
     assert not RecordedJudge(path).is_about(visitor_id(0), ())
     assert RecordedJudge(path).reviews("nobody") is None

@@ -22,7 +22,9 @@ def test_a_judge_that_is_worse_on_one_system_is_said_to_be(tmp_path):
     found = report(tmp_path, rows)
     test = found.details["heterogeneity"]["system"]
     assert test["agreement"] == {"a": 1.0, "b": 0.66}
-    assert test["p"] == pytest.approx(chi2_contingency([[100, 0], [66, 34]], correction=False).pvalue)
+    assert test["p"] == pytest.approx(
+        chi2_contingency([[100, 0], [66, 34]], correction=False).pvalue
+    )
     rates = test["rates"]["b"]
     assert (rates["sensitivity"]["value"], rates["sensitivity"]["n"]) == (pytest.approx(0.66), 50)
     assert any("not equally good on every system" in reason for reason in found.reasons)
@@ -52,7 +54,11 @@ def test_one_group_or_no_disagreement_is_not_tested(tmp_path):
 
 def test_systems_are_ranked_by_their_mean_verdicts(tmp_path):
     marks = {"a": (1, 2), "b": (3, 3), "c": (2, 5)}
-    rows = [("ei", {"anna": truth}, mark, {"system": name}) for name, (truth, mark) in marks.items() for _ in range(4)]
+    rows = [
+        ("ei", {"anna": truth}, mark, {"system": name})
+        for name, (truth, mark) in marks.items()
+        for _ in range(4)
+    ]
     ranking = report(tmp_path, rows, rubric="ei", scale=FIVE).details["system_ranking"]
     assert (ranking["n"], ranking["spearman"]) == (3, pytest.approx(0.5))
     assert ranking["kendall"] == pytest.approx(1 / 3)
@@ -97,7 +103,12 @@ def test_of_pairs_the_shares_that_prefer_the_longer_output_are_set_side_by_side(
 def test_clusters_widen_the_interval_of_the_preference(tmp_path):
     lifted = np.random.default_rng(3).integers(0, 2, 30)
     rows = [
-        ("ei", {"anna": 3}, 3 + int(lifted[n // 6]), {"cluster": f"u{n // 6}", "payload": said(10 + n)})
+        (
+            "ei",
+            {"anna": 3},
+            3 + int(lifted[n // 6]),
+            {"cluster": f"u{n // 6}", "payload": said(10 + n)},
+        )
         for n in range(180)
     ]
     apart = [(*row[:3], {**row[3], "cluster": None}) for row in rows]
@@ -110,4 +121,7 @@ def test_clusters_widen_the_interval_of_the_preference(tmp_path):
 
 
 def test_without_responses_there_is_no_preference(tmp_path):
-    assert "length_preference" not in report(tmp_path, [binary(n % 2, n % 2) for n in range(12)]).details
+    assert (
+        "length_preference"
+        not in report(tmp_path, [binary(n % 2, n % 2) for n in range(12)]).details
+    )

@@ -1,4 +1,6 @@
-"""Cards by somebody who means harm: script in every text, numbers that are none, names that trick the eye."""
+"""Cards by somebody who means harm: script in every text, numbers that are none, names that trick
+the eye.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -49,20 +51,28 @@ TEXTS: dict[str, Callable[[dict[str, Any], str], object]] = {
     "runs.0.judge": lambda card, text: card["runs"][0]["judge"].update(judge=text),
     "tracks": lambda card, text: card["tracks"].update({text: card["tracks"]["task1"]}),
     "tracks.task1.task": lambda card, text: card["tracks"]["task1"].update(task=text),
-    "tracks.task1.conditions": lambda card, text: card["tracks"]["task1"].update(conditions={"window": text}),
+    "tracks.task1.conditions": lambda card, text: card["tracks"]["task1"].update(
+        conditions={"window": text}
+    ),
     "tracks.task1.judge": lambda card, text: card["tracks"]["task1"].update(judge=text),
-    "tracks.task1.judge_fingerprint": lambda card, text: card["tracks"]["task1"].update(judge_fingerprint=text),
-    "tracks.task1.scores.": lambda card, text: card["tracks"]["task1"]["scores"].update({text: _score(card)}),
+    "tracks.task1.judge_fingerprint": lambda card, text: card["tracks"]["task1"].update(
+        judge_fingerprint=text
+    ),
+    "tracks.task1.scores.": lambda card, text: card["tracks"]["task1"]["scores"].update(
+        {text: _score(card)}
+    ),
     "tracks.task1.scores.f1.unscored": lambda card, text: _score(card).update(unscored=text),
     "tracks.task1.counts": lambda card, text: card["tracks"]["task1"]["counts"].update({text: 1}),
-    "tracks.task1.failed_predictions": lambda card, text: card["tracks"]["task1"].update(failed_predictions={text: 1}),
+    "tracks.task1.failed_predictions": lambda card, text: card["tracks"]["task1"].update(
+        failed_predictions={text: 1}
+    ),
     "tracks.task1.floors": lambda card, text: card["tracks"]["task1"]["floors"].update({text: {}}),
-    "tracks.task1.floors.floor/empty.judge": lambda card, text: card["tracks"]["task1"]["floors"]["floor/empty"].update(
-        judge=text
-    ),
-    "tracks.task1.files.scores.sha256": lambda card, text: card["tracks"]["task1"]["files"]["scores"].update(
-        sha256=text
-    ),
+    "tracks.task1.floors.floor/empty.judge": lambda card, text: card["tracks"]["task1"]["floors"][
+        "floor/empty"
+    ].update(judge=text),
+    "tracks.task1.files.scores.sha256": lambda card, text: card["tracks"]["task1"]["files"][
+        "scores"
+    ].update(sha256=text),
 }
 
 
@@ -71,7 +81,9 @@ def test_script_in_a_text_field_is_refused(shelf: Shelf, folder: Path, field: st
     forge(folder, lambda card: TEXTS[field](card, SCRIPT))
     found = shelf.verify(folder)
     assert found.serious
-    assert any(finding.where.startswith(field.rstrip(".")) for finding in found.findings), found.findings
+    assert any(finding.where.startswith(field.rstrip(".")) for finding in found.findings), (
+        found.findings
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +108,9 @@ def test_script_in_a_text_field_is_refused(shelf: Shelf, folder: Path, field: st
         ("A" * 5_000, "at most 120 characters"),
     ],
 )
-def test_a_name_that_tricks_the_eye_is_refused(shelf: Shelf, folder: Path, text: str, words: str) -> None:
+def test_a_name_that_tricks_the_eye_is_refused(
+    shelf: Shelf, folder: Path, text: str, words: str
+) -> None:
     forge(folder, lambda card: card.update(name=text))
     refused(shelf.verify(folder), "schema", words)
 
@@ -132,7 +146,9 @@ def test_an_address_that_is_no_public_page_is_refused(shelf: Shelf, folder: Path
     refused(shelf.verify(folder), "schema", "url: ")
 
 
-@pytest.mark.parametrize("slug", ["..", "../other", "thumb_rules", "Thumb-Rules", "thumb-rulеs", "a/b", "-x", ""])
+@pytest.mark.parametrize(
+    "slug", ["..", "../other", "thumb_rules", "Thumb-Rules", "thumb-rulеs", "a/b", "-x", ""]
+)
 def test_a_slug_that_is_no_plain_name_is_refused(shelf: Shelf, folder: Path, slug: str) -> None:
     forge(folder, lambda card: card.update(slug=slug))
     refused(shelf.verify(folder), "schema", "slug: ")
@@ -149,8 +165,14 @@ CARDS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a number without end": (_raw('"n": 12', f'"n": {"9" * 9_000}'), "more than 16 digits"),
     "a key twice": (_raw('"format": 1,', '"format": 1, "format": 1,'), "'format' stands twice"),
     "bottomless lists": (lambda data: b"[" * 100_000, "inside one another"),
-    "bottomless objects": (lambda data: b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "inside one another"),
-    "deep settings": (_raw('"notes":', '"deep": ' + "[" * 50 + "]" * 50 + ', "notes":'), "more than 20 deep"),
+    "bottomless objects": (
+        lambda data: b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+        "inside one another",
+    ),
+    "deep settings": (
+        _raw('"notes":', '"deep": ' + "[" * 50 + "]" * 50 + ', "notes":'),
+        "more than 20 deep",
+    ),
     "not UTF-8": (lambda data: b"\xff\xfe" + data, "not UTF-8"),
     "not JSON": (lambda data: b"import os", "not JSON"),
     "nothing": (lambda data: b"", "not JSON"),
@@ -158,7 +180,9 @@ CARDS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("case", CARDS)
-def test_a_card_that_readers_would_not_agree_about_is_refused(shelf: Shelf, folder: Path, case: str) -> None:
+def test_a_card_that_readers_would_not_agree_about_is_refused(
+    shelf: Shelf, folder: Path, case: str
+) -> None:
     change, words = CARDS[case]
     (folder / CARD).write_bytes(change((folder / CARD).read_bytes()))
     refused(shelf.verify(folder), "card", words)
@@ -168,30 +192,80 @@ FORGED: dict[str, tuple[Card, str, str]] = {
     "an unknown key": (lambda card: card.update(rank=1), "schema", "rank: no such field"),
     "a list for a card": (lambda card: card.update(tracks=[]), "schema", "tracks: "),
     "another format": (lambda card: card.update(format=2), "schema", "format: "),
-    "a day that is none": (lambda card: card.update(submitted="2026-02-30"), "schema", "submitted: "),
-    "a negative n": (lambda card: card["tracks"]["task1"].update(n=-12), "schema", "tracks.task1.n: "),
-    "a number in quotes": (lambda card: _score(card).update(value="0.5"), "schema", "tracks.task1.scores.f1.value"),
-    "true for a number": (lambda card: _score(card).update(n=True), "schema", "tracks.task1.scores.f1.n"),
-    "a negative cost": (lambda card: card["runs"][0]["calls"].update(cost=-1.0), "schema", "runs.0.calls.cost"),
-    "a seed that is none": (lambda card: card["runs"][0]["settings"].update(seed="x"), "schema", "seed must be"),
-    "endless repeats": (lambda card: card["runs"][0]["settings"].update(repeats=10**9), "schema", "repeats must be"),
+    "a day that is none": (
+        lambda card: card.update(submitted="2026-02-30"),
+        "schema",
+        "submitted: ",
+    ),
+    "a negative n": (
+        lambda card: card["tracks"]["task1"].update(n=-12),
+        "schema",
+        "tracks.task1.n: ",
+    ),
+    "a number in quotes": (
+        lambda card: _score(card).update(value="0.5"),
+        "schema",
+        "tracks.task1.scores.f1.value",
+    ),
+    "true for a number": (
+        lambda card: _score(card).update(n=True),
+        "schema",
+        "tracks.task1.scores.f1.n",
+    ),
+    "a negative cost": (
+        lambda card: card["runs"][0]["calls"].update(cost=-1.0),
+        "schema",
+        "runs.0.calls.cost",
+    ),
+    "a seed that is none": (
+        lambda card: card["runs"][0]["settings"].update(seed="x"),
+        "schema",
+        "seed must be",
+    ),
+    "endless repeats": (
+        lambda card: card["runs"][0]["settings"].update(repeats=10**9),
+        "schema",
+        "repeats must be",
+    ),
     "a wrong n": (lambda card: _score(card).update(n=11), "score", "printed 11, recomputed 12"),
-    "a score off the scale": (lambda card: _score(card).update(value=1.7), "score", "printed 1.7, recomputed 0."),
-    "an interval": (lambda card: _score(card).update(low=0.99), "score", "scores.f1.low: printed 0.99"),
+    "a score off the scale": (
+        lambda card: _score(card).update(value=1.7),
+        "score",
+        "printed 1.7, recomputed 0.",
+    ),
+    "an interval": (
+        lambda card: _score(card).update(low=0.99),
+        "score",
+        "scores.f1.low: printed 0.99",
+    ),
     "no interval": (lambda card: _score(card).pop("low") and None, "schema", "scores.f1.low: "),
     "a metric of its own": (
         lambda card: card["tracks"]["task1"]["scores"].update(best=_score(card)),
         "score",
         "tracks.task1.scores.best",
     ),
-    "a metric left out": (lambda card: card["tracks"]["task1"]["scores"].pop("recall"), "score", "scores.recall"),
-    "a floor left out": (lambda card: card["tracks"]["task1"]["floors"].clear(), "score", "floors.floor/empty"),
+    "a metric left out": (
+        lambda card: card["tracks"]["task1"]["scores"].pop("recall"),
+        "score",
+        "scores.recall",
+    ),
+    "a floor left out": (
+        lambda card: card["tracks"]["task1"]["floors"].clear(),
+        "score",
+        "floors.floor/empty",
+    ),
     "a lowered floor": (
-        lambda card: card["tracks"]["task1"]["floors"]["floor/content-free"]["scores"]["f1"].update(value=-1.0),
+        lambda card: card["tracks"]["task1"]["floors"]["floor/content-free"]["scores"]["f1"].update(
+            value=-1.0
+        ),
         "score",
         "floors.floor/content-free.scores.f1.value: printed -1",
     ),
-    "hidden failures": (lambda card: card["tracks"]["task1"].update(failed_predictions={"x": 1}), "score", "failed"),
+    "hidden failures": (
+        lambda card: card["tracks"]["task1"].update(failed_predictions={"x": 1}),
+        "score",
+        "failed",
+    ),
     "a forged hash": (
         lambda card: card["tracks"]["task1"]["files"]["predictions"].update(sha256="0" * 64),
         "hash",
@@ -202,18 +276,46 @@ FORGED: dict[str, tuple[Card, str, str]] = {
         "hash",
         "task1/scores.jsonl: rows: printed 99, found 12",
     ),
-    "a run that is not there": (lambda card: card["tracks"]["task1"].update(run=7), "run", "7, but there are 1 runs"),
-    "a run too many": (lambda card: card["runs"].append(card["runs"][0]), "run", "runs.1: no track is of this run"),
-    "a part of the split": (lambda card: card["runs"][0]["settings"].update(limit=3), "limit", "only a part"),
-    "a floor as a model": (lambda card: card["system"].update(model="floor/empty"), "kind_of_system", "of kind floor"),
-    "another judge": (lambda card: card["runs"][0]["judge"].update(judge="openai/gpt-9"), "fingerprint", "judge.id"),
-    "rubrics that are none": (lambda card: card["runs"][0]["judge"].update(rubrics="x"), "fingerprint", "rubrics"),
+    "a run that is not there": (
+        lambda card: card["tracks"]["task1"].update(run=7),
+        "run",
+        "7, but there are 1 runs",
+    ),
+    "a run too many": (
+        lambda card: card["runs"].append(card["runs"][0]),
+        "run",
+        "runs.1: no track is of this run",
+    ),
+    "a part of the split": (
+        lambda card: card["runs"][0]["settings"].update(limit=3),
+        "limit",
+        "only a part",
+    ),
+    "a floor as a model": (
+        lambda card: card["system"].update(model="floor/empty"),
+        "kind_of_system",
+        "of kind floor",
+    ),
+    "another judge": (
+        lambda card: card["runs"][0]["judge"].update(judge="openai/gpt-9"),
+        "fingerprint",
+        "judge.id",
+    ),
+    "rubrics that are none": (
+        lambda card: card["runs"][0]["judge"].update(rubrics="x"),
+        "fingerprint",
+        "rubrics",
+    ),
     "a key": (
         lambda card: card["system"].update(settings={"header": "Bearer abcdefgh12345678"}),
         "leak",
         "system.settings.header: holds a key",
     ),
-    "another folder's name": (lambda card: card.update(slug="other"), "slug", f"other, but the folder is {SLUG}"),
+    "another folder's name": (
+        lambda card: card.update(slug="other"),
+        "slug",
+        f"other, but the folder is {SLUG}",
+    ),
     "a window that is none": (
         lambda card: card["tracks"]["task4_ability1"].update(conditions={"window": -1}),
         "identity",
@@ -223,13 +325,17 @@ FORGED: dict[str, tuple[Card, str, str]] = {
 
 
 @pytest.mark.parametrize("case", FORGED)
-def test_a_forged_card_is_refused_though_its_checksum_fits(shelf: Shelf, folder: Path, case: str) -> None:
+def test_a_forged_card_is_refused_though_its_checksum_fits(
+    shelf: Shelf, folder: Path, case: str
+) -> None:
     change, code, words = FORGED[case]
     forge(folder, change)
     refused(shelf.verify(folder), code, words)
 
 
-def test_a_number_that_nothing_recomputes_is_guarded_by_the_checksum(shelf: Shelf, folder: Path) -> None:
+def test_a_number_that_nothing_recomputes_is_guarded_by_the_checksum(
+    shelf: Shelf, folder: Path
+) -> None:
     card = card_of(folder)
     card["runs"][0]["calls"]["cost"] = 0.01
     write_card_of(folder, card)
@@ -237,7 +343,10 @@ def test_a_number_that_nothing_recomputes_is_guarded_by_the_checksum(shelf: Shel
 
 
 def test_paths_and_hosts_are_flagged(shelf: Shelf, folder: Path) -> None:
-    forge(folder, lambda card: card["system"].update(settings={"weights": f"{HOME}/w", "at": "gpu.local"}))
+    forge(
+        folder,
+        lambda card: card["system"].update(settings={"weights": f"{HOME}/w", "at": "gpu.local"}),
+    )
     found = [finding for finding in shelf.verify(folder).findings if finding.code == "leak"]
     assert {(finding.severity, finding.where) for finding in found} == {
         ("warning", "system.settings.weights"),

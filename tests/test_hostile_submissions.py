@@ -1,4 +1,6 @@
-"""Folders and rows by somebody who means harm: each is refused or harmless, says why, and nothing of them is run."""
+"""Folders and rows by somebody who means harm: each is refused or harmless, says why, and nothing
+of them is run.
+"""
 
 import json
 import os
@@ -86,7 +88,9 @@ def _bury(folder: Path) -> None:
 
 FOLDERS: dict[str, tuple[Folder, str, str]] = {
     "a link for a file": (
-        lambda f: _replace(f / "task1" / "predictions.jsonl", lambda path: path.symlink_to("/etc/passwd")),
+        lambda f: _replace(
+            f / "task1" / "predictions.jsonl", lambda path: path.symlink_to("/etc/passwd")
+        ),
         "kind",
         "task1/predictions.jsonl: a symbolic link, not a plain file",
     ),
@@ -96,7 +100,9 @@ FOLDERS: dict[str, tuple[Folder, str, str]] = {
         f"{CARD}: a symbolic link",
     ),
     "a link for a track": (
-        lambda f: (f / "task1").rename(f.parent / "away") and (f / "task1").symlink_to(f.parent / "away"),
+        lambda f: (
+            (f / "task1").rename(f.parent / "away") and (f / "task1").symlink_to(f.parent / "away")
+        ),
         "kind",
         "task1: a symbolic link where a folder should be",
     ),
@@ -124,13 +130,37 @@ FOLDERS: dict[str, tuple[Folder, str, str]] = {
     "code": (_evil_code, "stray", "conftest.py: does not belong"),
     "a pickle": (_evil_pickle, "stray", "model.pkl: does not belong"),
     "a repository": (_evil_repository, "name", ".git: a name outside"),
-    "an archive inside": (lambda f: (f / "task1" / "more.zip").write_bytes(b"PK"), "stray", "task1/more.zip"),
-    "a name that climbs": (lambda f: (f / "..%2f..%2fetc").write_text(""), "name", "a name outside"),
+    "an archive inside": (
+        lambda f: (f / "task1" / "more.zip").write_bytes(b"PK"),
+        "stray",
+        "task1/more.zip",
+    ),
+    "a name that climbs": (
+        lambda f: (f / "..%2f..%2fetc").write_text(""),
+        "name",
+        "a name outside",
+    ),
     "a name with a line feed": (lambda f: (f / "a\nb").write_text(""), "name", "a\\u000ab"),
-    "a name that steers": (lambda f: (f / "task1" / "\u202egpj.lmth").write_text(""), "name", "\\u202egpj"),
-    "a name not in Unicode": (lambda f: Path(os.fsdecode(bytes(f) + b"/\xff")).write_text(""), "name", "\\udcff"),
-    "a name that only looks right": (lambda f: (f / "task1" / "ѕcores.jsonl").write_text(""), "name", "\\u0455cores"),
-    "a name in capitals": (lambda f: (f / "Submission.json").write_text("{}"), "stray", "Submission.json"),
+    "a name that steers": (
+        lambda f: (f / "task1" / "\u202egpj.lmth").write_text(""),
+        "name",
+        "\\u202egpj",
+    ),
+    "a name not in Unicode": (
+        lambda f: Path(os.fsdecode(bytes(f) + b"/\xff")).write_text(""),
+        "name",
+        "\\udcff",
+    ),
+    "a name that only looks right": (
+        lambda f: (f / "task1" / "ѕcores.jsonl").write_text(""),
+        "name",
+        "\\u0455cores",
+    ),
+    "a name in capitals": (
+        lambda f: (f / "Submission.json").write_text("{}"),
+        "stray",
+        "Submission.json",
+    ),
     "twins in two forms": (_twins, "name", "a name outside"),
     "too many files": (_bury, "stray", "does not belong"),
     "another track": (
@@ -154,7 +184,11 @@ FOLDERS: dict[str, tuple[Folder, str, str]] = {
         "size",
         "2,147,483,648 bytes; at most 209,715,200",
     ),
-    "two gigabytes of card": (lambda f: _sparse(f / CARD, 2 << 30), "size", f"{CARD}: 2,147,483,648 bytes"),
+    "two gigabytes of card": (
+        lambda f: _sparse(f / CARD, 2 << 30),
+        "size",
+        f"{CARD}: 2,147,483,648 bytes",
+    ),
     "a forged review": (
         lambda f: (f / "review.json").write_text('{"status": "reproduced"}'),
         "review",
@@ -202,15 +236,43 @@ def _first(stage: str, **fields: Any) -> tuple[str, Rows]:
 
 PAIR = {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "", "strength": 1.0}
 ROWS: dict[str, tuple[tuple[str, Rows], str, str]] = {
-    "rows of another track": (_first("task1/predictions", track="task2"), "row", "a row of the track task2"),
-    "a path for an id": (_first("task1/predictions", benchmark_id="../../etc/passwd"), "extra_ids", "../../etc/passwd"),
-    "an id that steers": (_first("task1/predictions", benchmark_id="\x1b[2J\u202e"), "extra_ids", "\\u001b[2J\\u202e"),
-    "an unknown field": (_first("task1/predictions", exec="rm -rf /"), "row", "exec: no such field"),
-    "a repeat that was not asked": (_first("task1/predictions", repeat=1), "extra_ids", "visitor_00#2"),
+    "rows of another track": (
+        _first("task1/predictions", track="task2"),
+        "row",
+        "a row of the track task2",
+    ),
+    "a path for an id": (
+        _first("task1/predictions", benchmark_id="../../etc/passwd"),
+        "extra_ids",
+        "../../etc/passwd",
+    ),
+    "an id that steers": (
+        _first("task1/predictions", benchmark_id="\x1b[2J\u202e"),
+        "extra_ids",
+        "\\u001b[2J\\u202e",
+    ),
+    "an unknown field": (
+        _first("task1/predictions", exec="rm -rf /"),
+        "row",
+        "exec: no such field",
+    ),
+    "a repeat that was not asked": (
+        _first("task1/predictions", repeat=1),
+        "extra_ids",
+        "visitor_00#2",
+    ),
     "a repeat in quotes": (_first("task1/predictions", repeat="9" * 400), "row", "repeat: "),
     "a negative repeat": (_first("task1/predictions", repeat=-1), "row", "repeat: "),
-    "an answer of another task": (_first("task1/predictions", prediction={"answer": "x"}), "row", "memory_items"),
-    "no answer that counts": (_first("task1/predictions", prediction=None), "row", "outcome ok, and no prediction"),
+    "an answer of another task": (
+        _first("task1/predictions", prediction={"answer": "x"}),
+        "row",
+        "memory_items",
+    ),
+    "no answer that counts": (
+        _first("task1/predictions", prediction=None),
+        "row",
+        "outcome ok, and no prediction",
+    ),
     "a failure with an answer": (
         _first("task1/predictions", outcome="refused"),
         "row",
@@ -225,7 +287,10 @@ ROWS: dict[str, tuple[tuple[str, Rows], str, str]] = {
         "'gold' is not among the ids",
     ),
     "a choice without a ranking": (
-        _first("task3_d100/predictions", prediction={"selected_memory_id": "c001", "answer": "", "reason": ""}),
+        _first(
+            "task3_d100/predictions",
+            prediction={"selected_memory_id": "c001", "answer": "", "reason": ""},
+        ),
         "row",
         "ranking: field required",
     ),
@@ -239,9 +304,21 @@ ROWS: dict[str, tuple[tuple[str, Rows], str, str]] = {
         "verdict",
         "a pair of g99 and p1",
     ),
-    "a pair below zero": (_first("task1/verdicts", pairs=[{**PAIR, "gold": "g0"}]), "row", "pairs.0.gold"),
-    "an unknown relation": (_first("task1/verdicts", pairs=[{**PAIR, "relation": "best"}]), "row", "pairs.0.relation"),
-    "no pairs": (("task1/verdicts", lambda found: found[0].pop("pairs")), "verdict", "no pairs in it"),
+    "a pair below zero": (
+        _first("task1/verdicts", pairs=[{**PAIR, "gold": "g0"}]),
+        "row",
+        "pairs.0.gold",
+    ),
+    "an unknown relation": (
+        _first("task1/verdicts", pairs=[{**PAIR, "relation": "best"}]),
+        "row",
+        "pairs.0.relation",
+    ),
+    "no pairs": (
+        ("task1/verdicts", lambda found: found[0].pop("pairs")),
+        "verdict",
+        "no pairs in it",
+    ),
     "marks off the scale": (
         _first("task4_ability1/verdicts", marks={"met": 5}, reason=""),
         "verdict",
@@ -252,7 +329,11 @@ ROWS: dict[str, tuple[tuple[str, Rows], str, str]] = {
         "verdict",
         "belong to no rubric",
     ),
-    "another judge's verdict": (_first("task1/verdicts", judge="0" * 12), "judge", "of another judge than the card's"),
+    "another judge's verdict": (
+        _first("task1/verdicts", judge="0" * 12),
+        "judge",
+        "of another judge than the card's",
+    ),
     "forged scores of single answers": (
         ("task1/scores", lambda found: found[2]["scores"].update(f1=1.0)),
         "row_score",
@@ -267,7 +348,9 @@ ROWS: dict[str, tuple[tuple[str, Rows], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_forged_rows_are_refused_though_their_hashes_fit(shelf: Shelf, folder: Path, case: str) -> None:
+def test_forged_rows_are_refused_though_their_hashes_fit(
+    shelf: Shelf, folder: Path, case: str
+) -> None:
     (name, change), code, words = ROWS[case]
     forge_rows(folder, name, change)
     refused(shelf.verify(folder), code, words)
@@ -282,7 +365,10 @@ LINES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "1e999": (_raw('"repeat":0', '"repeat":1e999'), "beyond the range"),
     "a key twice": (_raw('"repeat":0', '"repeat":0,"repeat":0'), "'repeat' stands twice"),
     "bottomless": (lambda data: data + b"[" * 50_000 + b"\n", "line 13: lists and objects"),
-    "too long": (lambda data: data + b'{"a":"' + b"x" * (1 << 20) + b'"}\n', "line 13: longer than 1,048,576 bytes"),
+    "too long": (
+        lambda data: data + b'{"a":"' + b"x" * (1 << 20) + b'"}\n',
+        "line 13: longer than 1,048,576 bytes",
+    ),
     "torn": (lambda data: data + b'{"benchmark_id": "visi', "line 13: torn"),
     "a list": (lambda data: data + b"[1]\n", "line 13: expected an object, got list"),
     "an empty line": (lambda data: data + b"\n", "line 13: not JSON"),
@@ -292,7 +378,9 @@ LINES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_lines_that_readers_would_not_agree_about_are_refused(shelf: Shelf, folder: Path, case: str) -> None:
+def test_lines_that_readers_would_not_agree_about_are_refused(
+    shelf: Shelf, folder: Path, case: str
+) -> None:
     change, words = LINES[case]
     name = "task1/predictions"
     if case == "NaN":
@@ -310,7 +398,9 @@ def test_only_the_first_of_very_many_alike_are_listed(shelf: Shelf, folder: Path
 
 def test_markup_in_an_answer_is_told_and_does_no_harm(shelf: Shelf, folder: Path) -> None:
     forge_rows(
-        folder, "task4_ability1/predictions", lambda found: found[0]["prediction"].update(answer=f"Hi {SCRIPT}\u200b")
+        folder,
+        "task4_ability1/predictions",
+        lambda found: found[0]["prediction"].update(answer=f"Hi {SCRIPT}\u200b"),
     )
     found = shelf.verify(folder)
     assert (said(found, "markup").severity, said(found, "hidden").severity) == ("note", "warning")
@@ -329,8 +419,13 @@ def test_what_strangers_write_does_not_steer_the_terminal(
     assert "\x07" not in out
 
 
-def test_a_submission_can_not_choose_the_data_it_is_held_against(shelf: Shelf, folder: Path) -> None:
-    forge(folder, lambda card: card["runs"][0]["settings"].update(data=str(shelf.data), task="python:evil"))
+def test_a_submission_can_not_choose_the_data_it_is_held_against(
+    shelf: Shelf, folder: Path
+) -> None:
+    forge(
+        folder,
+        lambda card: card["runs"][0]["settings"].update(data=str(shelf.data), task="python:evil"),
+    )
     (folder.parent / "evil.py").write_text("import os\nos.mkdir('exploded')\n")
     found = shelf.verify(folder)
     assert not list(folder.parent.rglob("exploded"))

@@ -1,4 +1,6 @@
-"""Texts of strangers that a pattern could take minutes over, and what is read out of ordinary ones all the same."""
+"""Texts of strangers that a pattern could take minutes over, and what is read out of ordinary ones
+all the same.
+"""
 
 import re
 from time import process_time
@@ -21,9 +23,9 @@ SECONDS = 3
 """Generous: patterns that went back over white space took a minute and more."""
 
 REPRODUCIBLY = settings(max_examples=400, deadline=None, derandomize=True, database=None)
-MARKED = st.lists(st.sampled_from([*' \t\n\r\u3000`ab.…[](){}"', "```", "...", "\n\n", "[…]"]), max_size=24).map(
-    "".join
-)
+MARKED = st.lists(
+    st.sampled_from([*' \t\n\r\u3000`ab.…[](){}"', "```", "...", "\n\n", "[…]"]), max_size=24
+).map("".join)
 
 
 def quotes(text):
@@ -71,11 +73,20 @@ def test_quotes_are_parted_as_by_patterns_with_the_white_space_around(text):
 
 
 @REPRODUCIBLY
-@given(st.lists(st.tuples(st.sampled_from("mk"), st.integers(0, 2000), st.integers(0, 3)), min_size=2, max_size=2))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("mk"), st.integers(0, 2000), st.integers(0, 3)),
+        min_size=2,
+        max_size=2,
+    )
+)
 def test_ids_are_sorted_as_people_count(ids):
     (one, first, zeros), (other, second, more) = ids
     keys = natural(f"{one}{'0' * zeros}{first}"), natural(f"{other}{'0' * more}{second}")
-    assert (keys[0] < keys[1], keys[0] == keys[1]) == ((one, first) < (other, second), (one, first) == (other, second))
+    assert (keys[0] < keys[1], keys[0] == keys[1]) == (
+        (one, first) < (other, second),
+        (one, first) == (other, second),
+    )
 
 
 def test_ids_of_more_digits_than_a_number_may_have_are_sorted_too():

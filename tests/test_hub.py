@@ -30,7 +30,9 @@ LOG_IN = r"`hf auth login`, or set HF_TOKEN"
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """A hub with the samples as its release, which this process takes for the hub; nobody waits between attempts."""
+    """A hub with the samples as its release, which this process takes for the hub; nobody waits
+    between attempts.
+    """
     with serve_hub() as hub:
         hub.push(files_of(SAMPLES))
         monkeypatch.chdir(tmp_path)
@@ -61,7 +63,9 @@ def forget():
 
 def settings(*words, **more):
     given = {"task": "extraction", "model": "rules", "data": "hub", "split": "dev", "limit": "3"}
-    return parse_settings({**given, **dict(word.split("=", 1) for word in words), **more}, RunSettings)
+    return parse_settings(
+        {**given, **dict(word.split("=", 1) for word in words), **more}, RunSettings
+    )
 
 
 def manifest(folder):
@@ -114,7 +118,9 @@ def test_only_the_files_of_a_track_are_fetched_and_once(hub):
 
 
 def test_the_gold_of_the_test_split_is_withheld(hub):
-    files = {name.replace("/dev/", "/test/"): content for name, content in files_of(SAMPLES).items()}
+    files = {
+        name.replace("/dev/", "/test/"): content for name, content in files_of(SAMPLES).items()
+    }
     del files["dataset/test/task1/reference_output.jsonl"]
     hub.push(files)
     samples = list(read_samples(open_hub("hub", "test").track("task1"), read_sample))
@@ -180,7 +186,9 @@ def test_what_names_another_commit_is_another_run(hub):
     new = moved(hub)
     hub.branches["Cosineyx/Alpsbench", "v2"] = new
     for data in (f"hub@{new}", f"hub@{new[:8]}", "hub@v2"):
-        with pytest.raises(RunFolderError, match=f'settings.data is "hub@{old}" there, "hub@{new}" here'):
+        with pytest.raises(
+            RunFolderError, match=f'settings.data is "hub@{old}" there, "hub@{new}" here'
+        ):
             run(settings(f"data={data}", "out=out"))
     run(settings(f"data=hub@{old}", "out=out"))
     run(settings("out=elsewhere"))
@@ -240,7 +248,11 @@ def test_what_is_not_cached_is_one_line_without_the_hub(hub, unreachable):
     commit = hub.branches["Cosineyx/Alpsbench", "main"]
     run(settings("out=one"))
     unreachable()
-    for words in (("task=update", "data=hub"), ("task=all", f"data=hub@{commit}"), ("data=hub@v7",)):
+    for words in (
+        ("task=update", "data=hub"),
+        ("task=all", f"data=hub@{commit}"),
+        ("data=hub@v7",),
+    ):
         with pytest.raises(HubError, match=r"^data=hub@.*data=FOLDER$"):
             run(settings(*words, "out=two"))
     assert not Path("two").exists()
@@ -276,9 +288,15 @@ def test_gold_that_everybody_can_see_and_that_is_missing_is_an_error(hub):
         pytest.param("hub@nosuch", "no such revision of Cosineyx/Alpsbench", id="a branch"),
         pytest.param("hub@" + "a" * 40, "no such revision of Cosineyx/Alpsbench", id="a commit"),
         pytest.param("hub:no/such", f"it is private: log in with {LOG_IN}", id="a data set"),
-        pytest.param("hub:such", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no owner"),
-        pytest.param("hub:", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no name"),
-        pytest.param("hub@", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no revision"),
+        pytest.param(
+            "hub:such", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no owner"
+        ),
+        pytest.param(
+            "hub:", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no name"
+        ),
+        pytest.param(
+            "hub@", "is written hub, hub@REVISION or hub:OWNER/NAME@REVISION", id="no revision"
+        ),
     ],
 )
 def test_what_is_not_on_the_hub_is_named(hub, data, why):
@@ -291,7 +309,10 @@ def test_who_is_not_let_in_is_told_to_log_in(hub, monkeypatch, token):
     hub.token = "sesame"
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
-    with pytest.raises(HubError, match=f"it is gated: ask for access at http.*/datasets/.*, then log in with {LOG_IN}"):
+    with pytest.raises(
+        HubError,
+        match=f"it is gated: ask for access at http.*/datasets/.*, then log in with {LOG_IN}",
+    ):
         open_data(settings())
     monkeypatch.setenv("HF_TOKEN", "sesame")
     assert open_data(settings()).n == 3
@@ -349,14 +370,25 @@ def test_data_of_the_hub_are_named_in_one_way():
     assert (as_read("samples", commit), as_read("hub", None)) == ("samples", "hub")
     assert label(f"hub:a/b@{commit}") == "hub:a/b@012345678901"
     assert (label("some/folder"), label("hub@main")) == ("folder", "hub@main")
-    assert (public_name(f"hub@{commit}"), public_name("hub:a/b@v1"), public_name("x/y")) == ("hub", "hub:a/b", "y")
+    assert (public_name(f"hub@{commit}"), public_name("hub:a/b@v1"), public_name("x/y")) == (
+        "hub",
+        "hub:a/b",
+        "y",
+    )
 
 
 # the command
 
 
 def test_the_command_with_a_cap_on_costs_fetches_data(tmp_path):
-    words = ("task=extraction", "model=openai/gpt-4.1-mini", "data=hub", "split=dev", "limit=1", "max_cost=1")
+    words = (
+        "task=extraction",
+        "model=openai/gpt-4.1-mini",
+        "data=hub",
+        "split=dev",
+        "limit=1",
+        "max_cost=1",
+    )
     with serve_hub() as hub, serve(lambda _: Answer('{"memory_items": []}')) as server:
         hub.push(files_of(SAMPLES))
         place = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "OPENAI_API_KEY": "k"}
@@ -381,9 +413,16 @@ import huggingface_hub.constants as hub, os
 print(os.environ.get("HF_HUB_OFFLINE"), hub.HF_HUB_OFFLINE)
 """
     with serve_hub() as hub:
-        given = environment(tmp_path, HF_ENDPOINT=hub.url, HF_HOME=str(tmp_path), PYTHONPATH=str(ROOT))
+        given = environment(
+            tmp_path, HF_ENDPOINT=hub.url, HF_HOME=str(tmp_path), PYTHONPATH=str(ROOT)
+        )
         done = subprocess.run(
-            [sys.executable, "-c", program], check=True, cwd=tmp_path, env=given, capture_output=True, text=True
+            [sys.executable, "-c", program],
+            check=True,
+            cwd=tmp_path,
+            env=given,
+            capture_output=True,
+            text=True,
         )
     assert done.stdout.splitlines() == ["[3, 3, 3, 3]", "None False"]
     assert hub.requests == []

@@ -1,4 +1,6 @@
-"""The published figures about people's labels, recomputed from the files that lie beside the real sample."""
+"""The published figures about people's labels, recomputed from the files that lie beside the real
+sample.
+"""
 
 import ast
 import csv
@@ -46,11 +48,15 @@ def answers(folder):
 
 @pytest.fixture(scope="module")
 def empathy(folder):
-    """Ratings by data set and dimension, then by rater, in the order of conversations; and the scale of each."""
+    """Ratings by data set and dimension, then by rater, in the order of conversations; and the
+    scale of each.
+    """
     ratings, scales = defaultdict(lambda: defaultdict(dict)), {}
     for row in table(folder / "empathy_experts_llm" / "long.csv"):
         key = row["dataset"], row["dimension"]
-        scales[key] = Scale("ordinal", tuple(range(int(row["scale_min"]), int(row["scale_max"]) + 1)))
+        scales[key] = Scale(
+            "ordinal", tuple(range(int(row["scale_min"]), int(row["scale_max"]) + 1))
+        )
         ratings[key][row["rater"]][row["conversation_id"]] = float(row["rating"])
     columns = {
         key: {rater: [found[name] for name in sorted(found)] for rater, found in raters.items()}
@@ -72,21 +78,32 @@ def test_confusion_and_kappa_of_the_answer_matching_judges(answers, goldens, jud
     golden = goldens["openqa_eval"][judge]
     people, said = adjudicated(answers), verdicts(answers, judge)
     found = confusion(people, said)
-    assert (found.tp, found.fn, found.fp, found.tn) == tuple(golden[cell] for cell in ("tp", "fn", "fp", "tn"))
+    assert (found.tp, found.fn, found.fp, found.tn) == tuple(
+        golden[cell] for cell in ("tp", "fn", "fp", "tn")
+    )
     assert found.unparsed == golden.get("unparsed", 0)
-    assert kappa(pair_table(people, said, BINARY), BINARY).value == pytest.approx(golden["kappa"], abs=5e-5)
+    assert kappa(pair_table(people, said, BINARY), BINARY).value == pytest.approx(
+        golden["kappa"], abs=5e-5
+    )
 
 
 def test_sensitivity_and_specificity_of_gpt_4_with_and_without_clusters(answers):
     people, said = adjudicated(answers), verdicts(answers, "gpt-4")
     plain = confusion(people, said).rates()
-    for name, expected in (("sensitivity", (0.832, 0.805, 0.856)), ("specificity", (0.868, 0.840, 0.891))):
+    for name, expected in (
+        ("sensitivity", (0.832, 0.805, 0.856)),
+        ("specificity", (0.868, 0.840, 0.891)),
+    ):
         rate = plain[name]
         assert (rate.value, rate.low, rate.high) == pytest.approx(expected, abs=5e-4)
-    clustered = clustered_rates(people, said, [row["question_id"] for row in answers])["sensitivity"]
+    clustered = clustered_rates(people, said, [row["question_id"] for row in answers])[
+        "sensitivity"
+    ]
     # Percentiles of 2,000 draws move by about .001 from seed to seed.
     assert (clustered.low, clustered.high) == pytest.approx((0.797, 0.864), abs=0.004)
-    assert clustered.high - clustered.low > 1.2 * (plain["sensitivity"].high - plain["sensitivity"].low)
+    assert clustered.high - clustered.low > 1.2 * (
+        plain["sensitivity"].high - plain["sensitivity"].low
+    )
 
 
 def test_agreement_of_the_people_who_matched_answers(answers, goldens):
@@ -100,7 +117,9 @@ def test_agreement_of_the_people_who_matched_answers(answers, goldens):
 
 def test_the_confidence_from_which_bem_may_be_believed(answers):
     sure = np.array([row["judge_raw"]["BEM_p_equiv_max"] for row in answers])
-    wrong = np.array([row["judges"]["BEM"] != row["human"]["adjudicated"] for row in answers], dtype=float)
+    wrong = np.array(
+        [row["judges"]["BEM"] != row["human"]["adjudicated"] for row in answers], dtype=float
+    )
     found = selective_threshold(np.maximum(sure, 1 - sure), wrong, risk=0.15, failure=0.1)
     assert (found.confidence, found.kept, found.disagreements, found.n) == (0.937, 1057, 143, 1490)
     assert found.bound == pytest.approx(0.1498, abs=5e-5)
@@ -112,7 +131,13 @@ def published(folder, empathy):
     for row in table(folder / "empathy_experts_llm" / "published_pairs_spearman_kappa.csv"):
         key = row["Dataset"], row["Dimension"]
         first, second = (columns[key][rater] for rater in ast.literal_eval(row["Annotator Pair"]))
-        yield first, second, scales[key], float(row["Weighted Cohen's Kappa"]), float(row["Spearman Correlation"])
+        yield (
+            first,
+            second,
+            scales[key],
+            float(row["Weighted Cohen's Kappa"]),
+            float(row["Spearman Correlation"]),
+        )
 
 
 def quadratic(first, second, scale):
@@ -133,7 +158,10 @@ def test_94_of_126_published_kappas_are_those_of_the_declared_scale(folder, empa
 
 
 def test_with_the_crowd_s_means_left_as_they_are_one_fewer_is_reproduced(folder, empathy):
-    cases = [(a, b, scale.with_averages([*a, *b]), kappa) for a, b, scale, kappa, _ in published(folder, empathy)]
+    cases = [
+        (a, b, scale.with_averages([*a, *b]), kappa)
+        for a, b, scale, kappa, _ in published(folder, empathy)
+    ]
     assert reproduced(cases) == 93
 
 
@@ -147,7 +175,9 @@ def test_all_126_published_kappas_weigh_the_places_of_the_observed_values(folder
 
 def test_all_126_published_rank_correlations_are_reproduced(folder, empathy):
     for first, second, scale, _, expected in published(folder, empathy):
-        found = pair_estimates(first, second, scale.with_averages([*first, *second]), draws=1)["spearman"].value
+        found = pair_estimates(first, second, scale.with_averages([*first, *second]), draws=1)[
+            "spearman"
+        ].value
         assert found == pytest.approx(expected, abs=0.00501)
         assert found == pytest.approx(spearmanr(first, second).statistic, abs=1e-9)
 
@@ -155,7 +185,9 @@ def test_all_126_published_rank_correlations_are_reproduced(folder, empathy):
 def test_kappa_of_two_experts_on_self_orientation(empathy):
     columns, scales = empathy
     key = "Lend an Ear", "self_oriented"
-    assert quadratic(columns[key]["expert1"], columns[key]["expert2"], scales[key]) == pytest.approx(0.786, abs=5e-4)
+    assert quadratic(
+        columns[key]["expert1"], columns[key]["expert2"], scales[key]
+    ) == pytest.approx(0.786, abs=5e-4)
 
 
 def test_alternative_annotator_tests_of_the_empathy_judges(empathy, goldens):
@@ -172,7 +204,9 @@ def test_alternative_annotator_tests_of_the_empathy_judges(empathy, goldens):
         )
         assert [against.n for against in found.annotators] == case["n"]
         assert [against.p for against in found.annotators] == pytest.approx(case["p"], abs=5.1e-7)
-        assert (found.omega, found.rho.value) == pytest.approx((case["omega"], case["rho"]), abs=5e-5)
+        assert (found.omega, found.rho.value) == pytest.approx(
+            (case["omega"], case["rho"]), abs=5e-5
+        )
         assert found.status == ("passed" if case["omega"] >= 0.5 else "underpowered")
 
 
@@ -180,8 +214,15 @@ def test_gpt_4_on_the_instruction_pairs(folder):
     scale = Scale("nominal", (1, 2))
     found = {}
     for subset in ("Natural", "Constraint"):
-        rows = [row for row in lines(folder / "llmbar" / "llmbar_with_verdicts.jsonl") if row["subset"] == subset]
-        gold, said = [row["label"] for row in rows], [row["verdicts"]["GPT-4/Vanilla"][0] for row in rows]
+        rows = [
+            row
+            for row in lines(folder / "llmbar" / "llmbar_with_verdicts.jsonl")
+            if row["subset"] == subset
+        ]
+        gold, said = (
+            [row["label"] for row in rows],
+            [row["verdicts"]["GPT-4/Vanilla"][0] for row in rows],
+        )
         found[subset] = pair_estimates(gold, said, scale, draws=50)
     assert found["Natural"]["kappa"].value == pytest.approx(0.898, abs=5e-4)
     assert found["Natural"]["agreement"].value == pytest.approx(0.95, abs=5e-3)

@@ -73,7 +73,9 @@ def item(name: str, text: str) -> Item:
 
 
 def check_match(text: str) -> None:
-    (request,) = JUDGE.match_requests([item("g1", text)], [item("p1", text), item("p2", "plain")], about="b1")
+    (request,) = JUDGE.match_requests(
+        [item("g1", text)], [item("p1", text), item("p2", "plain")], about="b1"
+    )
     payload = shape(request, rubric("matching").text)
     assert list(payload) == ["kind", "gold", "predicted"]
     assert payload["kind"] == "match"
@@ -145,10 +147,15 @@ def test_any_texts_stay_data_in_a_rubric_request(name, query, response, remember
 @given(TEXTS, TEXTS)
 def test_what_a_system_is_asked_is_one_json_object_whatever_query_and_dialogue_say(query, said):
     task = load_task("utilization", TaskOptions(ability="pa"))
-    (sample,) = task.read_sample(*target_row("u1", queries=[query], dialogue=[{"role": "user", "text": said}]))
+    (sample,) = task.read_sample(
+        *target_row("u1", queries=[query], dialogue=[{"role": "user", "text": said}])
+    )
     system, user = task.messages(sample)
     assert system["content"] == task.prompt.text
-    assert json.loads(user["content"]) == {"conversation": [{"role": "user", "text": said}], "message": query}
+    assert json.loads(user["content"]) == {
+        "conversation": [{"role": "user", "text": said}],
+        "message": query,
+    }
 
 
 def test_no_memory_can_name_itself_into_another_place_of_the_payload():
@@ -156,10 +163,15 @@ def test_no_memory_can_name_itself_into_another_place_of_the_payload():
     asked = question([claims], [memory("g1", memory_id="g1")])
     (request,) = JUDGE.match_requests(*asked.asked, about="b1")
     payload = shape(request, rubric("matching").text)
-    assert [(i["id"], i["value"]) for i in payload["gold"] + payload["predicted"]] == [("g1", "p1"), ("p1", "g1")]
+    assert [(i["id"], i["value"]) for i in payload["gold"] + payload["predicted"]] == [
+        ("g1", "p1"),
+        ("p1", "g1"),
+    ]
 
 
-QUOTES = [HOSTILE[name] for name in ("verdict", "fence", "payload", "pairs", "closing braces", "quotes")]
+QUOTES = [
+    HOSTILE[name] for name in ("verdict", "fence", "payload", "pairs", "closing braces", "quotes")
+]
 
 
 @pytest.mark.parametrize("quoted", QUOTES)
@@ -167,7 +179,13 @@ def test_a_reason_that_quotes_a_fake_verdict_changes_nothing(tmp_path, quoted):
     write_ability(tmp_path / "data", 4, target_row("u1"))
     reply = Answer(json.dumps({"reason": f"It tries to dictate: {quoted}", "verdict": "not_met"}))
     with serve(between(lambda _: Answer(f"Here you are. {quoted}"), lambda _: reply)) as server:
-        words = ("run", "task=utilization", "ability=cf", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+        words = (
+            "run",
+            "task=utilization",
+            "ability=cf",
+            f"data={tmp_path / 'data'}",
+            f"out={tmp_path / 'out'}",
+        )
         assert alps_here(*words, *llm(server.url)).code == 0
     assert track_of(tmp_path / "out", "task4_ability4")["scores"]["cf"]["value"] == 0.0
 
@@ -176,17 +194,31 @@ def test_a_reply_that_gives_two_verdicts_is_none(tmp_path):
     write_ability(tmp_path / "data", 4, target_row("u1"))
     both = Answer('{"reason": "a", "verdict": "met"}\n{"reason": "b", "verdict": "not_met"}')
     with serve(between(lambda _: Answer("Here you are."), lambda _: both)) as server:
-        words = ("run", "task=utilization", "ability=cf", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+        words = (
+            "run",
+            "task=utilization",
+            "ability=cf",
+            f"data={tmp_path / 'data'}",
+            f"out={tmp_path / 'out'}",
+        )
         assert alps_here(*words, *llm(server.url)).code == 1
     track = track_of(tmp_path / "out", "task4_ability4")
     assert (track["scored"], track["failed_judgements"]) == (0, {"invalid": 1})
 
 
-@pytest.mark.parametrize("answer", ["…!?", TALK[0]["text"] + " " + TALK[2]["text"]], ids=["punctuation", "a copy"])
+@pytest.mark.parametrize(
+    "answer", ["…!?", TALK[0]["text"] + " " + TALK[2]["text"]], ids=["punctuation", "a copy"]
+)
 def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tmp_path, answer):
     write_ability(tmp_path / "data", 4, target_row("u1"))
     with serve(between(lambda _: Answer(answer), lambda _: met())) as server:
-        words = ("run", "task=utilization", "ability=cf", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+        words = (
+            "run",
+            "task=utilization",
+            "ability=cf",
+            f"data={tmp_path / 'data'}",
+            f"out={tmp_path / 'out'}",
+        )
         ran = alps_here(*words, *llm(server.url))
     track = track_of(tmp_path / "out", "task4_ability4")
     assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
@@ -196,11 +228,16 @@ def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tm
 WIRED = {name: text for name, text in HOSTILE.items() if name not in ("empty", "half a character")}
 
 
-def test_over_the_wire_hostile_utilization_reaches_the_judge_as_data_and_its_verdict_stands(tmp_path):
+def test_over_the_wire_hostile_utilization_reaches_the_judge_as_data_and_its_verdict_stands(
+    tmp_path,
+):
     texts = dict(enumerate(WIRED.values()))
     pairs = [
         target_row(
-            f"u{n}", queries=[f"{n} {text}"], value=f"{n} {text}", dialogue=[{"role": "user", "text": f"{n} {text}"}]
+            f"u{n}",
+            queries=[f"{n} {text}"],
+            value=f"{n} {text}",
+            dialogue=[{"role": "user", "text": f"{n} {text}"}],
         )
         for n, text in texts.items()
     ]
@@ -215,7 +252,13 @@ def test_over_the_wire_hostile_utilization_reaches_the_judge_as_data_and_its_ver
         return met("not_met" if number % 2 else "met")
 
     with serve(between(system, judge)) as server:
-        words = ("run", "task=utilization", "ability=vra", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+        words = (
+            "run",
+            "task=utilization",
+            "ability=vra",
+            f"data={tmp_path / 'data'}",
+            f"out={tmp_path / 'out'}",
+        )
         assert alps_here(*words, *llm(server.url)).code == 0
     asked = {payload_of(body)["query"]: body for body in server.requests if is_rating(body)}
     assert len(asked) == len(texts)
@@ -238,20 +281,35 @@ def update_row(name: str, text: str) -> tuple[dict, dict]:
     ids = {"benchmark_id": name, "task": "task2", "session_id": f"session of {name}"}
     old = [memory(f"{name} old {text}", memory_id="m1", label=CANONICAL_LABELS[0]).model_dump()]
     added = memory(f"{name} added {text}", memory_id="m_new_1").model_dump()
-    talk = {side: [{"role": "user", "text": f"{name} {side} {text}"}] for side in ("old_dialogue", "new_dialogue")}
+    talk = {
+        side: [{"role": "user", "text": f"{name} {side} {text}"}]
+        for side in ("old_dialogue", "new_dialogue")
+    }
     return {**ids, "input": {**talk, "memory": old}}, {**ids, "gold": {"answer": [*old, added]}}
 
 
 def test_over_the_wire_hostile_updates_reach_the_judge_as_data_and_its_pairs_stand(tmp_path):
     texts = {name: text for name, text in WIRED.items() if name != "huge"}
     names = {f"r{n}": text for n, text in enumerate(texts.values())}
-    write_track(tmp_path / "data" / "dev" / "task2", [update_row(name, text) for name, text in names.items()])
+    write_track(
+        tmp_path / "data" / "dev" / "task2",
+        [update_row(name, text) for name, text in names.items()],
+    )
 
     def system(body):
         shown = body["messages"][1]["content"]
-        name = next(name for name in sorted(names, key=len, reverse=True) if f'"{name} new_dialogue' in shown)
-        items = [memory(f"{name} old {names[name]}", memory_id="m1"), memory(f"{name} said so {names[name]}")]
-        listed = [UpdatedMemory(**i.model_dump(), action=None, replaces=None).model_dump() for i in items]
+        name = next(
+            name
+            for name in sorted(names, key=len, reverse=True)
+            if f'"{name} new_dialogue' in shown
+        )
+        items = [
+            memory(f"{name} old {names[name]}", memory_id="m1"),
+            memory(f"{name} said so {names[name]}"),
+        ]
+        listed = [
+            UpdatedMemory(**i.model_dump(), action=None, replaces=None).model_dump() for i in items
+        ]
         return Answer(json.dumps({"memory_items": listed}))
 
     def script(body):
@@ -259,7 +317,12 @@ def test_over_the_wire_hostile_updates_reach_the_judge_as_data_and_its_pairs_sta
             return system(body)
         payload = payload_of(body)
         pairs = [
-            {"reason": "as it reads", "gold": gold["id"], "predicted": found["id"], "relation": "conflicting"}
+            {
+                "reason": "as it reads",
+                "gold": gold["id"],
+                "predicted": found["id"],
+                "relation": "conflicting",
+            }
             for gold in payload["gold"]
             for found in payload["predicted"]
         ]
@@ -269,7 +332,11 @@ def test_over_the_wire_hostile_updates_reach_the_judge_as_data_and_its_pairs_sta
         words = ("run", "task=update", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
         ran = alps_here(*words, *llm(server.url))
     assert ran.code == 0, ran
-    judged = [body for body in server.requests if body["messages"][0]["content"] == rubric("matching").text]
+    judged = [
+        body
+        for body in server.requests
+        if body["messages"][0]["content"] == rubric("matching").text
+    ]
     for body in judged:
         assert [message["role"] for message in body["messages"]] == ["system", "user"]
         payload = payload_of(body)
@@ -280,6 +347,8 @@ def test_over_the_wire_hostile_updates_reach_the_judge_as_data_and_its_pairs_sta
     asked = {item["value"].split()[0] for item in last}
     track = track_of(tmp_path / "out", "task2")
     assert asked < set(names)
-    assert len(asked) + track["counts"]["repeated_items"] == len(names)  # long texts differ by a word alone
+    assert len(asked) + track["counts"]["repeated_items"] == len(
+        names
+    )  # long texts differ by a word alone
     assert (track["scored"], track["unscored"]) == (len(names), 0)
     assert track["scores"]["recall_add"]["value"] == 0.0

@@ -21,10 +21,20 @@ from alps.stats.intervals import (
 )
 
 NEWCOMBE = [
-    (81, 263, (0.2552885198782742, 0.36620957698280004), (0.25273674558527137, 0.36762192260135135)),
+    (
+        81,
+        263,
+        (0.2552885198782742, 0.36620957698280004),
+        (0.25273674558527137, 0.36762192260135135),
+    ),
     (15, 148, (0.06238639953073628, 0.16048724172330803), (0.05784401008344857, 0.161650490349479)),
     (0, 20, (0.0, 0.1611251580528194), (0.0, 0.16843347098308534)),
-    (1, 29, (0.006113214292762667, 0.17175521879320294), (0.000872646883579922, 0.17764429548872293)),
+    (
+        1,
+        29,
+        (0.006113214292762667, 0.17175521879320294),
+        (0.000872646883579922, 0.17764429548872293),
+    ),
     (45, 50, (0.7863976856252034, 0.9565242350681095), (0.7818646335657977, 0.9667249064109775)),
 ]
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -34,7 +44,9 @@ bits = st.lists(st.booleans(), min_size=1, max_size=60)
 @pytest.mark.parametrize(("k", "n", "score", "exact"), NEWCOMBE)
 def test_published_intervals_are_reproduced(k, n, score, exact):
     assert (wilson(k, n).low, wilson(k, n).high) == pytest.approx(score, abs=1e-12)
-    assert (clopper_pearson(k, n).low, clopper_pearson(k, n).high) == pytest.approx(exact, abs=1e-12)
+    assert (clopper_pearson(k, n).low, clopper_pearson(k, n).high) == pytest.approx(
+        exact, abs=1e-12
+    )
 
 
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
@@ -53,7 +65,9 @@ def test_intervals_hold_the_share_and_mirror_it(case):
     for method in (wilson, clopper_pearson):
         found, mirrored = method(k, n), method(n - k, n)
         assert 0 <= found.low <= found.value <= found.high <= 1
-        assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-9)
+        assert (mirrored.low, mirrored.high) == pytest.approx(
+            (1 - found.high, 1 - found.low), abs=1e-9
+        )
         assert found.n == n
 
 
@@ -86,7 +100,9 @@ def test_small_samples_get_the_exact_interval():
 
 
 @pytest.mark.parametrize(
-    ("k", "n", "upper"), [(0, 59, 0.049507609888227), (3, 100, 0.07571079374983004)], ids=["59 clean", "3 of 100"]
+    ("k", "n", "upper"),
+    [(0, 59, 0.049507609888227), (3, 100, 0.07571079374983004)],
+    ids=["59 clean", "3 of 100"],
 )
 def test_published_one_sided_bounds_are_reproduced(k, n, upper):
     assert upper_bound(k, n) == pytest.approx(upper, abs=1e-12)
@@ -106,7 +122,9 @@ def test_records_that_stand_alone_are_worth_their_number():
     successes = np.array([1, 0, 1, 1, 0, 1.0])
     assert effective_trials(successes, range(6)) == pytest.approx(6)
     assert clustered_wilson(successes, range(6)).low == pytest.approx(wilson(4, 6).low)
-    assert clustered_variance((successes - successes.mean()) / 6, range(6)) == pytest.approx(successes.var(ddof=1) / 6)
+    assert clustered_variance((successes - successes.mean()) / 6, range(6)) == pytest.approx(
+        successes.var(ddof=1) / 6
+    )
 
 
 def test_copies_of_a_record_add_nothing():
@@ -128,7 +146,9 @@ def test_where_all_records_agree_only_clusters_count():
 @given(bits, st.integers(1, 8))
 @settings(deadline=None)
 def test_clustered_records_are_worth_no_more_than_their_number(successes, size):
-    worth = effective_trials(np.array(successes, dtype=np.float64), [n // size for n in range(len(successes))])
+    worth = effective_trials(
+        np.array(successes, dtype=np.float64), [n // size for n in range(len(successes))]
+    )
     assert 0 < worth <= len(successes) + 1e-9
 
 
@@ -143,12 +163,16 @@ def test_a_judge_is_counted_against_people():
 
 def test_rates_of_a_published_judge_are_reproduced():
     rates = Confusion(tp=679, fn=137, fp=89, tn=583).rates()
-    assert (rates["sensitivity"].value, rates["sensitivity"].low, rates["sensitivity"].high) == pytest.approx(
-        (0.832, 0.805, 0.856), abs=5e-4
-    )
-    assert (rates["specificity"].value, rates["specificity"].low, rates["specificity"].high) == pytest.approx(
-        (0.868, 0.840, 0.891), abs=5e-4
-    )
+    assert (
+        rates["sensitivity"].value,
+        rates["sensitivity"].low,
+        rates["sensitivity"].high,
+    ) == pytest.approx((0.832, 0.805, 0.856), abs=5e-4)
+    assert (
+        rates["specificity"].value,
+        rates["specificity"].low,
+        rates["specificity"].high,
+    ) == pytest.approx((0.868, 0.840, 0.891), abs=5e-4)
     assert rates["ppv"].value == pytest.approx(679 / 768)
     assert rates["npv"].value == pytest.approx(583 / 720)
     assert rates["accuracy"].value == pytest.approx(1262 / 1488)
@@ -156,11 +180,16 @@ def test_rates_of_a_published_judge_are_reproduced():
 
 
 def indices(tp: int, fn: int, fp: int, tn: int) -> dict[str, Estimate]:
-    people, judge = [True] * (tp + fn) + [False] * (fp + tn), [True] * tp + [False] * fn + [True] * fp + [False] * tn
+    people, judge = (
+        [True] * (tp + fn) + [False] * (fp + tn),
+        [True] * tp + [False] * fn + [True] * fp + [False] * tn,
+    )
     return clustered_indices(people, judge, range(len(people)), draws=20)
 
 
-@pytest.mark.parametrize(("table", "pabak"), [((118, 5, 2, 0), 0.888), ((19, 10, 6, 256), 0.890034)], ids=str)
+@pytest.mark.parametrize(
+    ("table", "pabak"), [((118, 5, 2, 0), 0.888), ((19, 10, 6, 256), 0.890034)], ids=str
+)
 def test_published_pabak_is_reproduced(table, pabak):
     found = indices(*table)["pabak"]
     assert (found.value, found.n) == (pytest.approx(pabak, abs=1e-6), sum(table))
@@ -196,14 +225,18 @@ def test_clustered_rates_have_the_values_of_the_table_and_wider_intervals():
 
 
 def test_clustered_rates_leave_out_what_was_not_labelled_or_not_parsed():
-    found = clustered_rates([True, None, True, False, True], [True, True, None, False, False], list("abcde"))
+    found = clustered_rates(
+        [True, None, True, False, True], [True, True, None, False, False], list("abcde")
+    )
     assert (found["sensitivity"].value, found["sensitivity"].n) == (0.5, 2)
     assert (found["specificity"].value, found["specificity"].n) == (1.0, 1)
     assert clustered_rates([], [], [])["sensitivity"] == Estimate(None, None, None, 0)
     assert clustered_rates([True], [True], ["a"])["specificity"].value is None
 
 
-@pytest.mark.parametrize("call", [lambda: confusion([True], []), lambda: clustered_rates([True], [True], [])])
+@pytest.mark.parametrize(
+    "call", [lambda: confusion([True], []), lambda: clustered_rates([True], [True], [])]
+)
 def test_lists_of_different_lengths_are_refused(call):
     with pytest.raises(ValueError, match="lengths differ"):
         call()
@@ -212,7 +245,9 @@ def test_lists_of_different_lengths_are_refused(call):
 def test_resampled_sums_are_those_of_a_plain_resample():
     values, clusters = np.random.default_rng(0).random(40), [n // 2 for n in range(40)]
     features = np.stack([values, np.ones(40)], axis=1)
-    found = clustered_statistics(features, clusters, [lambda sums: sums[..., 0] / sums[..., 1]], seed=5)[0]
+    found = clustered_statistics(
+        features, clusters, [lambda sums: sums[..., 0] / sums[..., 1]], seed=5
+    )[0]
     chosen = np.random.Generator(np.random.PCG64(5)).integers(0, 20, size=(2_000, 20))
     means = values.reshape(20, 2).mean(axis=1)[chosen].mean(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
@@ -241,7 +276,9 @@ def test_a_confidence_from_which_the_judge_may_be_believed_is_found():
     found = selective_threshold(confidences, wrong, risk=0.05)
     assert 0.55 < found.confidence < 0.6
     assert found.bound <= 0.05
-    assert found.bound == pytest.approx(upper_bound(found.disagreements, found.kept, confidence=0.9))
+    assert found.bound == pytest.approx(
+        upper_bound(found.disagreements, found.kept, confidence=0.9)
+    )
     assert found.kept == (confidences >= found.confidence).sum()
     following = confidences >= found.confidence - 0.001
     assert upper_bound(int(wrong[following].sum()), int(following.sum()), confidence=0.9) > 0.05

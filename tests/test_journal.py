@@ -66,7 +66,15 @@ def test_a_last_line_torn_at_any_byte_is_cut_off(path, kept):
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"\n", b"not JSON\n", b"\x00\xff\xfe\n", b"[1, 2]\n", b"null\n", b'{"other": 1}\n', b'{"benchmark_id": \n'],
+    [
+        b"\n",
+        b"not JSON\n",
+        b"\x00\xff\xfe\n",
+        b"[1, 2]\n",
+        b"null\n",
+        b'{"other": 1}\n',
+        b'{"benchmark_id": \n',
+    ],
     ids=repr,
 )
 def test_a_line_that_cannot_be_read_is_left_out_and_counted(path, garbage):
@@ -127,7 +135,9 @@ def test_the_order_of_finishing_does_not_show_in_a_settled_file(tmp_path):
 
 def test_journals_that_share_numbers_keep_their_rows_apart(tmp_path):
     numbers = {}
-    one, other = (Journal(tmp_path / name, numbers=numbers) for name in ("one.jsonl", "other.jsonl"))
+    one, other = (
+        Journal(tmp_path / name, numbers=numbers) for name in ("one.jsonl", "other.jsonl")
+    )
     one.append({"benchmark_id": "a", "value": 1})
     other.append({"benchmark_id": "b", "value": 2})
     one.append({"benchmark_id": "c", "value": 3})
@@ -189,7 +199,9 @@ def open_files_stay(monkeypatch):
 
 
 @pytest.mark.parametrize("names", ["bca", "abbc"])
-def test_a_journal_can_be_settled_where_an_open_file_can_not_be_replaced(path, names, open_files_stay):
+def test_a_journal_can_be_settled_where_an_open_file_can_not_be_replaced(
+    path, names, open_files_stay
+):
     journal = written(path, *names)
     journal.settle(map(key, "abc"))
     journal.append({"benchmark_id": "d", "value": 4})

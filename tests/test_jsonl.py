@@ -40,7 +40,9 @@ def test_what_was_appended_is_read_back(path: Path):
     assert rows_of(path) == ROWS
 
 
-def test_rows_are_read_between_appends_where_a_system_can_not_read_at_a_place(path: Path, monkeypatch):
+def test_rows_are_read_between_appends_where_a_system_can_not_read_at_a_place(
+    path: Path, monkeypatch
+):
     monkeypatch.delattr(os, "pread")
     write(path, ROWS)
     places = [(offset, length) for offset, length, _ in scan(path)]
@@ -178,7 +180,11 @@ def test_a_complete_file_is_not_touched_on_opening(path: Path):
 def test_a_line_that_can_not_be_read_does_not_hide_the_next(path: Path, line: bytes):
     path.write_bytes(dump(ROWS[0]) + line + dump(ROWS[1]))
     assert rows_of(path) == [ROWS[0], None, ROWS[1]]
-    assert [offset for offset, _, _ in scan(path)] == [0, len(dump(ROWS[0])), len(dump(ROWS[0])) + len(line)]
+    assert [offset for offset, _, _ in scan(path)] == [
+        0,
+        len(dump(ROWS[0])),
+        len(dump(ROWS[0])) + len(line),
+    ]
 
 
 def test_a_torn_last_line_is_reported_as_unreadable(path: Path):
@@ -207,7 +213,11 @@ for length in (10, 100, 3):
 def test_a_write_that_fails_half_way_leaves_no_torn_line(path: Path, limit: int):
     write(path, [{"text": "before"}])
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(path), str(limit)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", FULL_DISK, str(path), str(limit)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout.splitlines() == ["written", "failed True", "written"]
     assert rows_of(path) == [{"text": "before"}, {"text": "x" * 10}, {"text": "xxx"}]

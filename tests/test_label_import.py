@@ -32,7 +32,9 @@ def answer(row: int, **fields: Any) -> Row:
     } | fields
 
 
-def rating(rater: str, value: object, *, kind: str = "llm", top: object = 5, conversation: str = "c1") -> str:
+def rating(
+    rater: str, value: object, *, kind: str = "llm", top: object = 5, conversation: str = "c1"
+) -> str:
     return f"Lend an Ear,self_oriented,1,{top},{conversation},{rater},{kind},{value}"
 
 
@@ -82,7 +84,11 @@ def test_answers_become_items_labels_and_verdicts(tmp_path: Path):
     assert found.rubrics == ("answer_match",)
     item = found.items["row-0000"]
     assert (item.cluster, item.language, item.system) == ("7", "en", None)
-    assert item.payload == {"question": "who wrote it", "gold_answers": ["Ada"], "candidate": "ada 💡"}
+    assert item.payload == {
+        "question": "who wrote it",
+        "gold_answers": ["Ada"],
+        "candidate": "ada 💡",
+    }
     assert found.labels_of("row-0001") == {"adjudicated": 1, "annotator1": 1, "annotator2": 0}
     assert found.annotators_of("answer_match") == ("annotator1", "annotator2")
     assert found.annotators_of("answer_match", derived=True) == ("adjudicated",)
@@ -92,7 +98,10 @@ def test_answers_become_items_labels_and_verdicts(tmp_path: Path):
     assert unparsed.unparsed == ("row-0000", "row-0001")
     assert unparsed.by_item["row-0000"].raw == "I can't tell."
     assert (done.items, done.labels, done.verdicts, done.unparsed, done.means) == (2, 6, 4, 2, 0)
-    assert (done.annotators, done.judges) == (("adjudicated", "annotator1", "annotator2"), ("gpt-4", "BEM"))
+    assert (done.annotators, done.judges) == (
+        ("adjudicated", "annotator1", "annotator2"),
+        ("gpt-4", "BEM"),
+    )
 
 
 def test_ratings_become_a_rubric_a_dimension_on_the_declared_scale(tmp_path: Path):
@@ -117,10 +126,16 @@ def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path: 
     found = read_labels(out)
     assert found.rubrics == ("llmbar/natural", "llmbar/manual")
     assert found.items["manual/0"].cluster == "manual/0"
-    assert found.items["natural/0"].payload == {"input": "Say hello.", "output_1": "Hello!", "output_2": "Why?"}
+    assert found.items["natural/0"].payload == {
+        "input": "Say hello.",
+        "output_1": "Hello!",
+        "output_2": "Why?",
+    }
     assert [found.labels_of(name) for name in found.items] == [{"gold": 1}, {"gold": 2}]
     assert found.annotators["gold"].derived
-    said = {judge: read_verdicts(out / "verdicts.jsonl", judge, labels=found) for judge in done.judges}
+    said = {
+        judge: read_verdicts(out / "verdicts.jsonl", judge, labels=found) for judge in done.judges
+    }
     assert {judge: verdicts.by_item["natural/0"].value for judge, verdicts in said.items()} == {
         "GPT-4/CoT": 1,
         "GPT-4/CoT#swapped": 2,
@@ -134,32 +149,53 @@ def test_pairs_become_a_rubric_a_subset_with_verdicts_in_either_order(tmp_path: 
     ("name", "rows", "files"),
     [
         pytest.param("openqa_eval", [answer(0)], {"verdicts.jsonl"}, id="openqa_eval"),
-        pytest.param("empathy", [HEADER, *RATINGS], {"verdicts.jsonl", "crowd.jsonl"}, id="empathy"),
+        pytest.param(
+            "empathy", [HEADER, *RATINGS], {"verdicts.jsonl", "crowd.jsonl"}, id="empathy"
+        ),
         pytest.param("empathy", [HEADER, RATINGS[0]], set(), id="only people"),
         pytest.param("llmbar", [pair(0)], {"verdicts.jsonl"}, id="llmbar"),
     ],
 )
-def test_the_same_file_gives_the_same_bytes(tmp_path: Path, name: str, rows: list[Any], files: set[str]):
+def test_the_same_file_gives_the_same_bytes(
+    tmp_path: Path, name: str, rows: list[Any], files: set[str]
+):
     source = written(tmp_path / "source", rows)
     folders = [tmp_path / "1", tmp_path / "two" / "2"]
     for folder in folders:
         import_labels(name, source, folder)
-    first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    first, second = (
+        {path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders
+    )
     assert first == second
     assert set(first) == {"items.jsonl", "labels.jsonl", "scale.json", "people.json"} | files
     assert b"\r" not in b"".join(first.values())
 
 
 BAD = {
-    "an item twice": ("openqa_eval", [answer(0), answer(0)], "line 2, human.adjudicated: ", '"row-0000" above'),
-    "two items of one id": ("openqa_eval", [answer(0), answer(0, candidate="Bob")], "line 2: another item", "row-0000"),
+    "an item twice": (
+        "openqa_eval",
+        [answer(0), answer(0)],
+        "line 2, human.adjudicated: ",
+        '"row-0000" above',
+    ),
+    "two items of one id": (
+        "openqa_eval",
+        [answer(0), answer(0, candidate="Bob")],
+        "line 2: another item",
+        "row-0000",
+    ),
     "a label in words": (
         "openqa_eval",
         [answer(0, human={"a": "yes"})],
         "line 1, human.a: ",
         "not on the scale [0, 1]",
     ),
-    "a verdict in words": ("openqa_eval", [answer(0, judges={"j": "yes"})], "line 1, judges.j: ", "not on the scale"),
+    "a verdict in words": (
+        "openqa_eval",
+        [answer(0, judges={"j": "yes"})],
+        "line 1, judges.j: ",
+        "not on the scale",
+    ),
     "a chance above one": (
         "openqa_eval",
         [answer(0, judge_raw={"BEM_p_equiv_max": 3})],
@@ -170,32 +206,92 @@ BAD = {
     "another set": ("openqa_eval", [pair(0)], "line 1, row: ", "is missing"),
     "a table for rows": ("llmbar", [HEADER, *RATINGS], "line 1: not JSON", ""),
     "rows for a table": ("empathy", [answer(0), answer(1)], "line 2", ""),
-    "a rating off the scale": ("empathy", [HEADER, rating("gpt", 6.0)], "line 2, rating: ", "6.0 is not on the scale"),
-    "a rating in words": ("empathy", [HEADER, rating("gpt", "high")], "line 2, rating: ", "must be a number"),
-    "a rating that is none": ("empathy", [HEADER, rating("gpt", "nan")], "line 2, rating: ", "NaN is not on the scale"),
+    "a rating off the scale": (
+        "empathy",
+        [HEADER, rating("gpt", 6.0)],
+        "line 2, rating: ",
+        "6.0 is not on the scale",
+    ),
+    "a rating in words": (
+        "empathy",
+        [HEADER, rating("gpt", "high")],
+        "line 2, rating: ",
+        "must be a number",
+    ),
+    "a rating that is none": (
+        "empathy",
+        [HEADER, rating("gpt", "nan")],
+        "line 2, rating: ",
+        "NaN is not on the scale",
+    ),
     "a mean outside the scale": (
         "empathy",
         [HEADER, rating("crowd", 5.1, kind="human_crowd_mean")],
         "line 2, rating: ",
         "from 1 to 5",
     ),
-    "a rater twice": ("empathy", [HEADER, *RATINGS, RATINGS[3]], "line 8, rating: ", '"gpt" is on item'),
-    "a mean twice": ("empathy", [HEADER, *RATINGS, RATINGS[2]], "line 8, rating: ", '"crowd" is on item'),
-    "another kind of rater": ("empathy", [HEADER, rating("gpt", 1, kind="dog")], "line 2, rater_kind: ", "dog"),
+    "a rater twice": (
+        "empathy",
+        [HEADER, *RATINGS, RATINGS[3]],
+        "line 8, rating: ",
+        '"gpt" is on item',
+    ),
+    "a mean twice": (
+        "empathy",
+        [HEADER, *RATINGS, RATINGS[2]],
+        "line 8, rating: ",
+        '"crowd" is on item',
+    ),
+    "another kind of rater": (
+        "empathy",
+        [HEADER, rating("gpt", 1, kind="dog")],
+        "line 2, rater_kind: ",
+        "dog",
+    ),
     "two scales": (
         "empathy",
         [HEADER, RATINGS[0], rating("gpt", 1, top=7)],
         "line 3: ",
         "had the scale [1, 2, 3, 4, 5]",
     ),
-    "a scale of one value": ("empathy", [HEADER, rating("gpt", 1, top=1)], "line 2, scale_max: ", "ascending"),
-    "a scale too long": ("empathy", [HEADER, rating("gpt", 1, top=1000)], "line 2, scale_max: ", "ascending"),
-    "an endless scale": ("empathy", [HEADER, rating("gpt", 1, top="inf")], "line 2, scale_max: ", "ascending"),
-    "a cell too many": ("empathy", [HEADER, RATINGS[0] + ",1"], "line 2: ", "more cells than the header"),
-    "a cell too few": ("empathy", [HEADER, RATINGS[0].rsplit(",", 1)[0]], "line 2, rating: ", "must be a number"),
+    "a scale of one value": (
+        "empathy",
+        [HEADER, rating("gpt", 1, top=1)],
+        "line 2, scale_max: ",
+        "ascending",
+    ),
+    "a scale too long": (
+        "empathy",
+        [HEADER, rating("gpt", 1, top=1000)],
+        "line 2, scale_max: ",
+        "ascending",
+    ),
+    "an endless scale": (
+        "empathy",
+        [HEADER, rating("gpt", 1, top="inf")],
+        "line 2, scale_max: ",
+        "ascending",
+    ),
+    "a cell too many": (
+        "empathy",
+        [HEADER, RATINGS[0] + ",1"],
+        "line 2: ",
+        "more cells than the header",
+    ),
+    "a cell too few": (
+        "empathy",
+        [HEADER, RATINGS[0].rsplit(",", 1)[0]],
+        "line 2, rating: ",
+        "must be a number",
+    ),
     "a quote left open": ("empathy", [HEADER, RATINGS[0], '"' + RATINGS[1]], "line 3: not CSV", ""),
     "a header alone": ("empathy", [HEADER], "is empty", ""),
-    "one verdict of two": ("llmbar", [pair(0, verdicts={"j": [1]})], "line 1, verdicts.j: ", "two verdicts"),
+    "one verdict of two": (
+        "llmbar",
+        [pair(0, verdicts={"j": [1]})],
+        "line 1, verdicts.j: ",
+        "two verdicts",
+    ),
     "a third output": (
         "llmbar",
         [pair(0, verdicts={"j": [1, 3]})],
@@ -221,8 +317,18 @@ def test_what_is_not_the_set_is_refused_with_its_line_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("name", "raw", "says"),
     [
-        pytest.param("empathy", f"{HEADER}\n{RATINGS[0]}\n".encode() + b"\xff\n", "line 3: not in UTF-8", id="table"),
-        pytest.param("llmbar", json.dumps(pair(0)).encode() + b'\n{"subset": "\xff"}\n', "line 2: not JSON", id="rows"),
+        pytest.param(
+            "empathy",
+            f"{HEADER}\n{RATINGS[0]}\n".encode() + b"\xff\n",
+            "line 3: not in UTF-8",
+            id="table",
+        ),
+        pytest.param(
+            "llmbar",
+            json.dumps(pair(0)).encode() + b'\n{"subset": "\xff"}\n',
+            "line 2: not JSON",
+            id="rows",
+        ),
     ],
 )
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path, name: str, raw: bytes, says: str):
@@ -232,7 +338,10 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path, name: str, raw: byte
 
 
 def test_an_unknown_format_names_the_closest_and_all(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"^format=llmbra: .* did you mean 'llmbar'\?.*openqa_eval, empathy, llmbar"):
+    with pytest.raises(
+        UsageError,
+        match=r"^format=llmbra: .* did you mean 'llmbar'\?.*openqa_eval, empathy, llmbar",
+    ):
         import_labels("llmbra", tmp_path / "x", tmp_path / "out")
 
 
@@ -258,9 +367,13 @@ def test_an_empty_folder_is_taken_and_a_file_is_not(tmp_path: Path):
 
 def real(name: str, folder: Path) -> tuple[Imported, Path]:
     beside = real_sample_folder()
-    path = (beside.resolve().parent / "human_labels" if beside is not None else Path("human_labels")) / FILES[name]
+    path = (
+        beside.resolve().parent / "human_labels" if beside is not None else Path("human_labels")
+    ) / FILES[name]
     if not path.is_file():
-        pytest.skip(f"the public set is not here: {FILES[name]} of the human labels, beside the real sample")
+        pytest.skip(
+            f"the public set is not here: {FILES[name]} of the human labels, beside the real sample"
+        )
     return import_labels(name, path, folder / "out"), folder / "out"
 
 
@@ -268,7 +381,8 @@ def table(out: Path, judge: str, rubric: str, truth: str) -> Counter[tuple[Any, 
     labels = read_labels(out)
     judged = read_verdicts(out / "verdicts.jsonl", judge, labels=labels).by_item
     return Counter(
-        (judged[item.item_id].value, labels.labels_of(item.item_id).get(truth)) for item in labels.items_of(rubric)
+        (judged[item.item_id].value, labels.labels_of(item.item_id).get(truth))
+        for item in labels.items_of(rubric)
     )
 
 
@@ -296,12 +410,20 @@ def test_the_answers_are_all_there_and_the_judges_are_as_wrong_as_published(tmp_
 @pytest.mark.real
 def test_every_dimension_has_its_experts_its_crowd_and_three_judges(tmp_path: Path):
     done, out = real("empathy", tmp_path)
-    assert (done.items, done.labels, done.verdicts, done.means, done.unparsed) == (1050, 4200, 3150, 1050, 0)
+    assert (done.items, done.labels, done.verdicts, done.means, done.unparsed) == (
+        1050,
+        4200,
+        3150,
+        1050,
+        0,
+    )
     assert done.judges == ("gemini", "gpt", "claude")
     labels = read_labels(out)
     assert len(labels.rubrics) == 21
     assert {len(labels.items_of(rubric)) for rubric in labels.rubrics} == {50}
-    assert {labels.annotators_of(rubric) for rubric in labels.rubrics} == {("expert1", "expert2", "expert3")}
+    assert {labels.annotators_of(rubric) for rubric in labels.rubrics} == {
+        ("expert1", "expert2", "expert3")
+    }
     ends = Counter(scale.values[:: len(scale.values) - 1] for scale in labels.scales.values())
     assert ends == {(1, 5): 9, (1, 7): 9, (0, 2): 3}
     for rubric in labels.rubrics:
@@ -315,9 +437,13 @@ def test_every_dimension_has_its_experts_its_crowd_and_three_judges(tmp_path: Pa
 def test_every_pair_has_two_verdicts_a_judge_and_its_difficulty(tmp_path: Path):
     done, out = real("llmbar", tmp_path)
     assert (done.items, done.labels, len(done.rubrics), len(done.judges)) == (567, 567, 7, 48)
-    judged = [(24 if "constraint" not in name and "negation" not in name else 18) for name in done.rubrics]
+    judged = [
+        (24 if "constraint" not in name and "negation" not in name else 18) for name in done.rubrics
+    ]
     sizes = [len(read_labels(out).items_of(rubric)) for rubric in done.rubrics]
-    assert done.verdicts == 2 * sum(size * judges for size, judges in zip(sizes, judged, strict=True))
+    assert done.verdicts == 2 * sum(
+        size * judges for size, judges in zip(sizes, judged, strict=True)
+    )
     right = {}
     for rubric in ("llmbar/natural", "llmbar/negation"):
         for judge in ("GPT-4/Vanilla", "GPT-4/Vanilla#swapped"):

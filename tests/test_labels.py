@@ -27,9 +27,14 @@ PEOPLE: Row = {
 
 
 def item(item_id: str, rubric: str = "right", **fields: Any) -> Row:
-    return {"item_id": item_id, "rubric": rubric, "system": None, "cluster": None, "language": None, "payload": {}} | (
-        fields
-    )
+    return {
+        "item_id": item_id,
+        "rubric": rubric,
+        "system": None,
+        "cluster": None,
+        "language": None,
+        "payload": {},
+    } | (fields)
 
 
 def label(item_id: Any, annotator: str, value: Any) -> Row:
@@ -63,7 +68,14 @@ def lines(path: Path, rows: list[Any]) -> Path:
     return path
 
 
-def write(folder: Path, *, items: Any = ITEMS, labels: Any = LABELS, scale: Any = SCALES, people: Any = PEOPLE) -> Path:
+def write(
+    folder: Path,
+    *,
+    items: Any = ITEMS,
+    labels: Any = LABELS,
+    scale: Any = SCALES,
+    people: Any = PEOPLE,
+) -> Path:
     folder.mkdir(exist_ok=True)
     lines(folder / "items.jsonl", items)
     lines(folder / "labels.jsonl", labels)
@@ -87,7 +99,12 @@ def test_items_come_as_they_were_written(folder: Path):
     found = read_labels(folder)
     assert list(found.items) == ["q1", "w1", "q2", "t1"]
     first = found.items["q1"]
-    assert (first.rubric, first.system, first.cluster, first.language) == ("right", "gpt", "u1", "en")
+    assert (first.rubric, first.system, first.cluster, first.language) == (
+        "right",
+        "gpt",
+        "u1",
+        "en",
+    )
     assert first.payload == {"query": "Wie geht's? 你好"}
     assert found.items["w1"].cluster is None
 
@@ -109,7 +126,12 @@ def test_scales_are_as_declared_whether_or_not_a_value_was_used(folder: Path):
 
 def test_labels_are_values_of_the_scale(folder: Path):
     found = read_labels(folder)
-    given = [found.labels_of("q1"), found.labels_of("q2"), found.labels_of("w1"), found.labels_of("t1")]
+    given = [
+        found.labels_of("q1"),
+        found.labels_of("q2"),
+        found.labels_of("w1"),
+        found.labels_of("t1"),
+    ]
     assert given == [{"ada": 1, "ben": 0, "both": 1}, {"ben": 0}, {"ada": 2}, {"ben": "cold"}]
     assert [type(value) for row in given[:3] for value in row.values()] == [int] * 5
 
@@ -153,12 +175,17 @@ def test_blank_lines_a_byte_order_mark_and_line_ends_of_windows_are_read(folder:
 
 
 def test_fields_that_nothing_is_known_of_are_left_alone(tmp_path: Path):
-    found = read_labels(write(tmp_path, labels=[LABELS[0] | {"seconds": 12}], people={"source": "ours"}))
+    found = read_labels(
+        write(tmp_path, labels=[LABELS[0] | {"seconds": 12}], people={"source": "ours"})
+    )
     assert found.labels_of("q1") == {"ada": 1}
 
 
 BAD_LABELS = {
-    "off the scale": (label("w1", "cy", 4), ["label", "4 is not on the scale [1, 2, 3]", '"warmth"', "declare"]),
+    "off the scale": (
+        label("w1", "cy", 4),
+        ["label", "4 is not on the scale [1, 2, 3]", '"warmth"', "declare"],
+    ),
     "between two values": (label("w1", "cy", 2.5), ["label", "2.5 is not on the scale"]),
     "a number in quotes": (label("w1", "cy", "2"), ["label", "write it without quotes"]),
     "a misspelt name": (label("t1", "cy", "warn"), ["label", "did you mean 'warm'"]),
@@ -166,17 +193,29 @@ BAD_LABELS = {
     "null": (label("w1", "cy", None), ["label", "null is not on the scale"]),
     "a list": (label("w1", "cy", [1]), ["label", "[1] is not on the scale"]),
     "NaN": ('{"item_id": "w1", "annotator": "cy", "label": NaN}', ["label", "NaN is no number"]),
-    "infinity": ('{"item_id": "w1", "annotator": "cy", "label": 1e999}', ["label", "1e999 is beyond the range"]),
+    "infinity": (
+        '{"item_id": "w1", "annotator": "cy", "label": 1e999}',
+        ["label", "1e999 is beyond the range"],
+    ),
     "an unknown item": (label("q9", "cy", 1), ["item_id", 'unknown item "q9"', "items.jsonl"]),
-    "an annotator twice": (label("q1", "ada", 1), ["annotator", '"ada" labelled item "q1" above', "keep one"]),
+    "an annotator twice": (
+        label("q1", "ada", 1),
+        ["annotator", '"ada" labelled item "q1" above', "keep one"],
+    ),
     "no annotator": ({"item_id": "q1", "label": 1}, ["annotator", "is missing"]),
     "a misspelt field": (
         {"item_id": "q1", "anotator": "cy", "label": 1},
         ["annotator", "is missing", "did you mean 'anotator'"],
     ),
     "an empty annotator": (label("q1", " ", 1), ["annotator", "must not be empty"]),
-    "a number for an id": (label(1, "cy", 1), ["item_id", "must be text, got 1: write it in quotes"]),
-    "a field twice": ('{"item_id":"q1","annotator":"cy","label":0,"label":1}', ["label", "stands twice"]),
+    "a number for an id": (
+        label(1, "cy", 1),
+        ["item_id", "must be text, got 1: write it in quotes"],
+    ),
+    "a field twice": (
+        '{"item_id":"q1","annotator":"cy","label":0,"label":1}',
+        ["label", "stands twice"],
+    ),
     "no object": ("[1]", ["expected a JSON object, got [1]"]),
     "no JSON": ("item_id,label", ["not JSON"]),
     "a torn line": ('{"item_id": "q1", "ann', ["not JSON"]),
@@ -187,19 +226,27 @@ BAD_LABELS = {
 def test_a_bad_label_is_refused_with_its_line_and_field(tmp_path: Path, row: Any, says: list[str]):
     said = refusal(read_labels, write(tmp_path, labels=[*LABELS, row]))
     place = f"{tmp_path / 'labels.jsonl'}, line 7"
-    assert said.startswith(f"{place}, {says[0]}: " if re.fullmatch(r"\w+", says[0]) else f"{place}: {says[0]}")
+    assert said.startswith(
+        f"{place}, {says[0]}: " if re.fullmatch(r"\w+", says[0]) else f"{place}: {says[0]}"
+    )
     assert [part for part in says if part not in said] == []
 
 
 BAD_ITEMS = {
     "an item twice": (item("q1"), ["item_id", '"q1" stands twice', "an id of its own"]),
-    "no scale": (item("x", "rigth"), ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"]),
+    "no scale": (
+        item("x", "rigth"),
+        ["rubric", '"rigth" has no scale', "did you mean 'right'", "scale.json"],
+    ),
     "no rubric": ({"item_id": "x", "payload": {}}, ["rubric", "is missing"]),
     "a misspelt optional field": (
         {"item_id": "x", "rubric": "right", "payload": {}, "sytem": "a"},
         ["sytem", "system"],
     ),
-    "a payload in text": (item("x", payload="hello"), ["payload", 'must be an object, got "hello"']),
+    "a payload in text": (
+        item("x", payload="hello"),
+        ["payload", 'must be an object, got "hello"'],
+    ),
     "no payload": ({"item_id": "x", "rubric": "right"}, ["payload", "is missing"]),
     "a cluster in numbers": (item("x", cluster=7), ["cluster", "must be text or null, got 7"]),
     "NaN far inside": (
@@ -233,11 +280,17 @@ BAD_SCALES = {
     "values in text": (scale(values="1-5"), ["extra.values", "must be a list"]),
     "a range": (scale(values={"min": 1}), ["extra.values", "must be a list"]),
     "true and false": (scale("nominal", [False, True]), ["extra.values.0", "write 0 and 1"]),
-    "null among them": (scale(values=[1, None]), ["extra.values.1", "must be a number or text, got null"]),
+    "null among them": (
+        scale(values=[1, None]),
+        ["extra.values.1", "must be a number or text, got null"],
+    ),
     "descending numbers": (scale(values=[2, 1]), ["extra.values", "ascend"]),
     "an interval of names": (scale("interval", ["low", "high"]), ["extra.values", "numbers"]),
     "no object": ({"extra": [0, 1]}, ["extra", "must be an object"]),
-    "NaN": ('{"extra": {"kind": "ordinal", "values": [1, NaN]}}', ["extra.values.1", "NaN is no number"]),
+    "NaN": (
+        '{"extra": {"kind": "ordinal", "values": [1, NaN]}}',
+        ["extra.values.1", "NaN is no number"],
+    ),
     "a rubric twice": ('{"a": {}, "a": {}}', ["a", "stands twice"]),
 }
 
@@ -255,18 +308,35 @@ def test_a_scale_that_is_not_json_is_refused_with_its_line(folder: Path):
 
 
 BAD_PEOPLE = {
-    "somebody who labelled nothing": ({"annotators": {"bot": {"kind": "derived"}}}, ["annotators.bot", "'both'"]),
-    "a kind that is none": ({"annotators": {"ada": {"kind": "human"}}}, ["annotators.ada.kind", "person or derived"]),
-    "a misspelt field": ({"annotators": {"ada": {"expertize": "x"}}}, ["annotators.ada.expertize", "'expertise'"]),
-    "blind in words": ({"annotators": {"ada": {"blind": "yes"}}}, ["annotators.ada.blind", "true, false or null"]),
-    "expertise in numbers": ({"annotators": {"ada": {"expertise": 3}}}, ["annotators.ada.expertise", "got 3"]),
+    "somebody who labelled nothing": (
+        {"annotators": {"bot": {"kind": "derived"}}},
+        ["annotators.bot", "'both'"],
+    ),
+    "a kind that is none": (
+        {"annotators": {"ada": {"kind": "human"}}},
+        ["annotators.ada.kind", "person or derived"],
+    ),
+    "a misspelt field": (
+        {"annotators": {"ada": {"expertize": "x"}}},
+        ["annotators.ada.expertize", "'expertise'"],
+    ),
+    "blind in words": (
+        {"annotators": {"ada": {"blind": "yes"}}},
+        ["annotators.ada.blind", "true, false or null"],
+    ),
+    "expertise in numbers": (
+        {"annotators": {"ada": {"expertise": 3}}},
+        ["annotators.ada.expertise", "got 3"],
+    ),
     "a list": ({"annotators": ["ada"]}, ["annotators", "must be an object"]),
     "a misspelt list": ({"annotator": {}}, ["annotator", "did you mean 'annotators'"]),
 }
 
 
 @pytest.mark.parametrize(("written", "says"), BAD_PEOPLE.values(), ids=BAD_PEOPLE)
-def test_a_bad_word_on_people_is_refused_with_its_field(tmp_path: Path, written: Any, says: list[str]):
+def test_a_bad_word_on_people_is_refused_with_its_field(
+    tmp_path: Path, written: Any, says: list[str]
+):
     said = refusal(read_labels, write(tmp_path, people=written))
     assert said.startswith(f"{tmp_path / 'people.json'}, {says[0]}: ")
     assert [part for part in says if part not in said] == []
@@ -281,7 +351,11 @@ def test_an_empty_file_says_so(folder: Path, name: str):
 @pytest.mark.parametrize("name", ["items.jsonl", "labels.jsonl", "scale.json"])
 def test_a_file_that_is_missing_is_named(folder: Path, name: str):
     (folder / name).unlink()
-    what = "is not there: write people's labels" if name == "labels.jsonl" else "can't be read (No such file"
+    what = (
+        "is not there: write people's labels"
+        if name == "labels.jsonl"
+        else "can't be read (No such file"
+    )
     assert refusal(read_labels, folder).startswith(f"{folder / name}: {what}")
 
 
@@ -334,20 +408,34 @@ def test_the_hash_of_verdicts_is_of_their_file(tmp_path: Path):
 
 BAD_VERDICTS = {
     "off the scale": (verdict("w1", "new", 4), ["verdict", "4 is not on the scale"]),
-    "true on a scale of three": (verdict("w1", "new", True), ["verdict", "true is not on the scale"]),
+    "true on a scale of three": (
+        verdict("w1", "new", True),
+        ["verdict", "true is not on the scale"],
+    ),
     "an unknown item": (verdict("x", "new", 1), ["item_id", 'unknown item "x"']),
     "a judge twice": (verdict("q1", "gpt", 1), ["judge", '"gpt" has a verdict on item "q1" above']),
     "no verdict": ({"item_id": "q1", "judge": "new"}, ["verdict", "is missing"]),
     "raw in numbers": (verdict("q1", "new", 1, raw=3), ["raw", "must be text or null, got 3"]),
-    "a chance above one": (verdict("q1", "new", 1, probability=1.2), ["probability", "from 0 to 1"]),
-    "a chance in words": (verdict("q1", "new", 1, probability="high"), ["probability", "from 0 to 1"]),
-    "a misspelt chance": (verdict("q1", "new", 1, probablity=0.5), ["probablity", "did you mean 'probability'"]),
+    "a chance above one": (
+        verdict("q1", "new", 1, probability=1.2),
+        ["probability", "from 0 to 1"],
+    ),
+    "a chance in words": (
+        verdict("q1", "new", 1, probability="high"),
+        ["probability", "from 0 to 1"],
+    ),
+    "a misspelt chance": (
+        verdict("q1", "new", 1, probablity=0.5),
+        ["probablity", "did you mean 'probability'"],
+    ),
     "NaN": ('{"item_id": "q1", "judge": "new", "verdict": NaN}', ["verdict", "NaN is no number"]),
 }
 
 
 @pytest.mark.parametrize(("row", "says"), BAD_VERDICTS.values(), ids=BAD_VERDICTS)
-def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(folder: Path, row: Any, says: list[str]):
+def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(
+    folder: Path, row: Any, says: list[str]
+):
     path = lines(folder / "verdicts.jsonl", [*VERDICTS, row])
     said = refusal(read_verdicts, path, "bem", labels=read_labels(folder))
     assert said.startswith(f"{path}, line 5, {says[0]}: ")
@@ -377,9 +465,17 @@ def test_means_of_a_crowd_lie_between_the_values_of_the_scale(folder: Path):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        pytest.param(mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5", id="outside the scale"),
-        pytest.param(mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"', id="in quotes"),
-        pytest.param(mean("t1", 0.5), 'mean: the scale ["warm", "cold"] has names, which have no mean', id="of names"),
+        pytest.param(
+            mean("q2", 1.5), "mean: must be a number from 0 to 1, got 1.5", id="outside the scale"
+        ),
+        pytest.param(
+            mean("q2", "1"), 'mean: must be a number from 0 to 1, got "1"', id="in quotes"
+        ),
+        pytest.param(
+            mean("t1", 0.5),
+            'mean: the scale ["warm", "cold"] has names, which have no mean',
+            id="of names",
+        ),
         pytest.param(mean("w1", 2), 'annotator: "crowd" has a mean of item "w1" above', id="twice"),
         pytest.param(mean("x", 2), 'item_id: unknown item "x"', id="of an unknown item"),
     ],
@@ -390,16 +486,37 @@ def test_a_bad_mean_is_refused_with_its_line_and_field(folder: Path, row: Row, s
 
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.just(10**400)
+    | st.text(st.characters()),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-PLACES = ("item_id", "rubric", "system", "payload", "annotator", "label", "kind", "values", "value", "about", "verdict")
+PLACES = (
+    "item_id",
+    "rubric",
+    "system",
+    "payload",
+    "annotator",
+    "label",
+    "kind",
+    "values",
+    "value",
+    "about",
+    "verdict",
+)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(st.sampled_from(PLACES), ANYTHING)
-def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(tmp_path_factory, place, anything):
+def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(
+    tmp_path_factory, place, anything
+):
     folder = tmp_path_factory.getbasetemp() / "anything"
     changed = {place: anything}
     scales = {**SCALES, "right": {"kind": "nominal", "values": [0, 1]} | changed}
@@ -407,7 +524,13 @@ def test_whatever_stands_in_a_field_is_read_or_refused_in_one_printable_line(tmp
         scales["right"]["values"] = [0, 1, anything]
     people = {"annotators": {"ada": anything}} if place == "about" else {}
     rows = [item("q1") | changed, *ITEMS[1:]]
-    write(folder, items=map(json.dumps, rows), labels=[json.dumps(LABELS[0] | changed)], scale="{}", people="{}")
+    write(
+        folder,
+        items=map(json.dumps, rows),
+        labels=[json.dumps(LABELS[0] | changed)],
+        scale="{}",
+        people="{}",
+    )
     (folder / "scale.json").write_text(json.dumps(scales))
     (folder / "people.json").write_text(json.dumps(people))
     (folder / "verdicts.jsonl").write_text(json.dumps(verdict("q1", "j", 1) | changed))

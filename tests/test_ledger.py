@@ -28,7 +28,13 @@ def call(**fields: Any) -> Call:
     return Call(**ordinary | fields)
 
 
-UNHEARD = {"outcome": "transport", "status": 500, "prompt_tokens": None, "completion_tokens": None, "cost": None}
+UNHEARD = {
+    "outcome": "transport",
+    "status": 500,
+    "prompt_tokens": None,
+    "completion_tokens": None,
+    "cost": None,
+}
 CALLS = [call(), call(attempt=2, cost=None), call(about="b2", **UNHEARD, error="no answer ♟\ud83d")]
 
 
@@ -46,7 +52,13 @@ def record(path: Path, *calls: Call) -> Totals:
 
 
 def counted(totals: Totals) -> tuple[int, int, int, float, int]:
-    return totals.calls, totals.prompt_tokens, totals.completion_tokens, totals.cost, totals.unpriced
+    return (
+        totals.calls,
+        totals.prompt_tokens,
+        totals.completion_tokens,
+        totals.cost,
+        totals.unpriced,
+    )
 
 
 def test_each_call_is_one_row_with_all_its_fields(path: Path):
@@ -110,7 +122,9 @@ def test_the_next_session_goes_on_counting_what_came_from_the_cache(path: Path):
     assert record(path).cached == 3
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"calls": null}', '{"calls": {"cached": "3"}}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"calls": null}', '{"calls": {"cached": "3"}}', "[" * 100_000]
+)
 def test_a_summary_that_tells_no_such_count_is_passed_over(path: Path, text: str):
     (path.parent / "summary.json").write_text(text)
     assert record(path).cached == 0
@@ -120,7 +134,13 @@ def test_what_counts_against_a_budget_of_several_runs_holds_what_was_not_told(tm
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         unread = call(**UNHEARD, assumed_tokens=40, assumed_cost=0.2)
-        untold = call(prompt_tokens=None, completion_tokens=None, cost=None, assumed_tokens=30, assumed_cost=0.1)
+        untold = call(
+            prompt_tokens=None,
+            completion_tokens=None,
+            cost=None,
+            assumed_tokens=30,
+            assumed_cost=0.1,
+        )
         record(tmp_path / name / "calls.jsonl", call(), unread, untold)
     tokens, cost = counted_in([tmp_path / "one", tmp_path / "two", tmp_path / "none"])
     assert (tokens, cost) == (2 * (110 + 40 + 30), pytest.approx(2 * (0.5 + 0.2 + 0.1)))

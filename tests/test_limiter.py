@@ -28,7 +28,9 @@ class Crowd:
                 self.running -= 1
 
     async def all_enter(self, count: int) -> None:
-        await asyncio.gather(*(self.enter(number, lambda: asyncio.sleep(0.001)) for number in range(count)))
+        await asyncio.gather(
+            *(self.enter(number, lambda: asyncio.sleep(0.001)) for number in range(count))
+        )
 
 
 async def settle() -> None:
@@ -40,7 +42,9 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, 10))
 
 
-def advance(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def advance(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
     now = loop.time() + seconds
     monkeypatch.setattr(loop, "time", lambda: now)
 
@@ -76,7 +80,9 @@ def test_a_429_halves_what_runs_at_once():
 
 
 @pytest.mark.parametrize(("answered", "left"), [(1, 4), (6, 4), (7, 6.8), (20, 6.8)])
-def test_a_429_halves_before_a_whole_round_was_answered_and_gives_way_a_little_after_it(answered: int, left: float):
+def test_a_429_halves_before_a_whole_round_was_answered_and_gives_way_a_little_after_it(
+    answered: int, left: float
+):
     async def throttled() -> float:
         limiter = Limiter(8)
         for _ in range(answered):
@@ -256,7 +262,9 @@ def test_a_waiter_cancelled_in_the_same_step_as_it_is_let_in_passes_the_place_on
     async def one_leaves() -> list[int]:
         crowd = Crowd(Limiter(1))
         async with crowd.limiter:
-            second, third = (asyncio.ensure_future(crowd.enter(number, settle)) for number in (2, 3))
+            second, third = (
+                asyncio.ensure_future(crowd.enter(number, settle)) for number in (2, 3)
+            )
             await settle()
         second.cancel()
         await asyncio.wait_for(third, 1)
@@ -269,7 +277,10 @@ def test_a_waiter_cancelled_in_the_same_step_as_it_is_let_in_passes_the_place_on
 def test_all_waiters_cancelled_leave_every_place_free():
     async def all_leave() -> int:
         crowd = Crowd(Limiter(3))
-        tasks = [asyncio.ensure_future(crowd.enter(number, lambda: asyncio.sleep(9))) for number in range(20)]
+        tasks = [
+            asyncio.ensure_future(crowd.enter(number, lambda: asyncio.sleep(9)))
+            for number in range(20)
+        ]
         await settle()
         for task in tasks:
             task.cancel()
@@ -286,7 +297,9 @@ def test_a_request_that_fails_gives_its_place_back():
         async def stumble() -> None:
             raise OSError("the line is dead")
 
-        await asyncio.gather(*(crowd.enter(number, stumble) for number in range(10)), return_exceptions=True)
+        await asyncio.gather(
+            *(crowd.enter(number, stumble) for number in range(10)), return_exceptions=True
+        )
         crowd.peak = 0
         await crowd.all_enter(10)
 

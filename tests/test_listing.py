@@ -62,7 +62,10 @@ def test_a_finished_run_shows_who_what_and_how_well(runs: Path) -> None:
     text = folded(listed(runs))
     score = task1(runs / "samples-run")["scores"]["f1"]
     assert "rules · judged by lexical · on samples dev" in text
-    assert f"F1 (macro) {number(score['value'])} [{number(score['low'])}, {number(score['high'])}]" in text
+    assert (
+        f"F1 (macro) {number(score['value'])} [{number(score['low'])}, {number(score['high'])}]"
+        in text
+    )
     assert f"n {task1(runs / 'samples-run')['n']} finished no calls" in text
 
 
@@ -86,14 +89,22 @@ def test_an_unfinished_run_tells_how_far_it_is(runs: Path) -> None:
 
 
 def test_an_unknown_cost_is_a_dash_and_a_known_one_is_shown(runs: Path) -> None:
-    edit(runs / "samples-run" / "summary.json", lambda value: value["calls"].update(http=3, cost=None))
-    edit(runs / "hard-run" / "summary.json", lambda value: value["calls"].update(http=3, cost=0.12345))
+    edit(
+        runs / "samples-run" / "summary.json",
+        lambda value: value["calls"].update(http=3, cost=None),
+    )
+    edit(
+        runs / "hard-run" / "summary.json",
+        lambda value: value["calls"].update(http=3, cost=0.12345),
+    )
     text = folded(listed(runs))
     assert "finished –" in text
     assert "finished $0.1235" in text or "finished $0.1234" in text
 
 
-@pytest.mark.parametrize("broken", ["not JSON", "[]", '{"settings": {}}', '{"settings": 1, "data": 2, "judge": 3}'])
+@pytest.mark.parametrize(
+    "broken", ["not JSON", "[]", '{"settings": {}}', '{"settings": 1, "data": 2, "judge": 3}']
+)
 def test_an_unreadable_run_is_named_at_the_end(runs: Path, broken: str) -> None:
     (runs / "hard-run" / "manifest.json").write_text(broken)
     text = listed(runs)
@@ -108,7 +119,9 @@ def test_an_unreadable_run_is_named_at_the_end(runs: Path, broken: str) -> None:
         (lambda value: value["settings"].pop("task"), "unknown task"),
     ],
 )
-def test_a_run_of_another_task_is_unreadable(runs: Path, change: Callable[[dict], None], reason: str) -> None:
+def test_a_run_of_another_task_is_unreadable(
+    runs: Path, change: Callable[[dict], None], reason: str
+) -> None:
     edit(runs / "hard-run" / "manifest.json", change)
     assert reason in folded(listed(runs)).partition("Unreadable: ")[2]
 
@@ -135,7 +148,9 @@ def test_a_run_folder_itself_can_be_listed(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_no_runs_yet_says_how_to_make_one(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_runs_yet_says_how_to_make_one(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     if there:
         (tmp_path / "runs").mkdir()
@@ -150,7 +165,10 @@ def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
 def test_a_long_name_is_folded_and_hostile_names_steer_nothing(runs: Path) -> None:
     name = "extraction-" + "x" * 120
     shutil.copytree(runs / "samples-run", runs / name)
-    edit(runs / name / "manifest.json", lambda value: value["settings"].update(model="\x1b[2J[red]owned"))
+    edit(
+        runs / name / "manifest.json",
+        lambda value: value["settings"].update(model="\x1b[2J[red]owned"),
+    )
     text = listed(runs)
     assert "\x1b" not in text
     assert "␛[2J[red]owned" in text

@@ -71,9 +71,15 @@ def test_the_same_run_finds_its_folder_again(tmp_path):
             "data.tracks.task1.n is 13 there, 14 here",
             id="the data",
         ),
-        pytest.param({"prompts": {"extraction/1": "zz"}}, 'prompts.extraction/1 is "cd" there', id="a prompt"),
+        pytest.param(
+            {"prompts": {"extraction/1": "zz"}}, 'prompts.extraction/1 is "cd" there', id="a prompt"
+        ),
         pytest.param({"judge": {"id": "ef", "judge": "minilm"}}, "judge.judge is", id="the judge"),
-        pytest.param({"system": {"name": "rules", "sha256": "q"}}, "system.sha256 is null there", id="the system"),
+        pytest.param(
+            {"system": {"name": "rules", "sha256": "q"}},
+            "system.sha256 is null there",
+            id="the system",
+        ),
     ],
 )
 def test_another_run_is_refused_and_the_first_difference_named(tmp_path, changes, said):

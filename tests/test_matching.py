@@ -39,7 +39,9 @@ def places(pairs: Sequence[Pair]) -> list[tuple[int, int]]:
 
 
 def identical(gold: Sequence[Memory], predicted: Sequence[Memory]) -> list[tuple[int, int]]:
-    return places(identical_pairs([item.value for item in gold_items(gold)], [m.value for m in predicted]))
+    return places(
+        identical_pairs([item.value for item in gold_items(gold)], [m.value for m in predicted])
+    )
 
 
 def match(gold: Sequence[Memory], predicted: Sequence[Memory]) -> set[tuple[int, int]]:
@@ -53,7 +55,9 @@ def match(gold: Sequence[Memory], predicted: Sequence[Memory]) -> set[tuple[int,
     [
         pytest.param("Plays the cello", "plays the CELLO", id="case"),
         pytest.param("Plays the cello", "  Plays\tthe \n cello ", id="white space"),
-        pytest.param("Drinks café crème", "Drinks cafe\u0301 cre\u0300me", id="composed and decomposed"),
+        pytest.param(
+            "Drinks café crème", "Drinks cafe\u0301 cre\u0300me", id="composed and decomposed"
+        ),
         pytest.param("Runs 10 km", "Ｒｕｎｓ　１０ km", id="full width"),
         pytest.param("Wohnt in der Hauptstraße", "WOHNT IN DER HAUPTSTRASSE", id="German sharp s"),
         pytest.param("Ταΐζει τη γάτα", "Ταΐζει τη γάτα".upper(), id="Greek with two marks"),
@@ -63,17 +67,25 @@ def test_values_that_differ_in_form_alone_are_identical(one, other):
     assert identical(memories(one), memories(other)) == [(0, 0)]
 
 
-@pytest.mark.parametrize(("one", "other"), [("Owns a cat", "Owns a car"), ("Owns a cat", "Owns a cat."), ("か", "が")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("Owns a cat", "Owns a car"), ("Owns a cat", "Owns a cat."), ("か", "が")]
+)
 def test_values_that_differ_in_a_letter_are_not_identical(one, other):
     assert identical(memories(one), memories(other)) == []
 
 
 def test_identical_values_pair_once_each():
-    assert identical(memories("a", "a", "b"), memories("b", "a", "a", "a")) == [(0, 1), (1, 2), (2, 0)]
+    assert identical(memories("a", "a", "b"), memories("b", "a", "a", "a")) == [
+        (0, 1),
+        (1, 2),
+        (2, 0),
+    ]
 
 
 def test_more_copies_than_gold_stay_extra():
-    assert match(memories("Owns a cat"), memories("Owns a cat", "Owns a cat", "Owns a cat")) == {(0, 0)}
+    assert match(memories("Owns a cat"), memories("Owns a cat", "Owns a cat", "Owns a cat")) == {
+        (0, 0)
+    }
 
 
 def test_a_pair_of_identical_values_says_so():
@@ -92,7 +104,10 @@ def test_nobody_is_matched_twice(policy):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("relation", ["broader", "conflicting", "related"])
 def test_what_says_less_or_something_else_matches_nothing(policy, relation):
-    assert assign([pair(0, 0, relation, 1.0), pair(0, 1, relation), pair(1, 0, relation)], policy) == []
+    assert (
+        assign([pair(0, 0, relation, 1.0), pair(0, 1, relation), pair(1, 0, relation)], policy)
+        == []
+    )
 
 
 def test_a_more_specific_prediction_counts_under_the_lenient_policy_alone():
@@ -103,7 +118,9 @@ def test_a_more_specific_prediction_counts_under_the_lenient_policy_alone():
 
 def test_a_match_is_never_forced():
     assert assign([], "lenient") == []
-    assert [(m.gold, m.predicted) for m in assign([pair(0, 0), pair(1, 0), pair(2, 0)], "lenient")] == [(0, 0)]
+    assert [
+        (m.gold, m.predicted) for m in assign([pair(0, 0), pair(1, 0), pair(2, 0)], "lenient")
+    ] == [(0, 0)]
 
 
 def test_a_pair_that_was_not_named_is_never_chosen_to_fill_up():
@@ -122,7 +139,10 @@ def test_the_same_fact_is_preferred_to_a_more_specific_one():
 
 def test_among_equals_the_stronger_pair_is_preferred():
     assert (
-        assign([pair(0, 0, "same", 0.7), pair(0, 1, "same", 0.9), pair(0, 2, "same", 0.8)], "lenient")[0].predicted == 1
+        assign(
+            [pair(0, 0, "same", 0.7), pair(0, 1, "same", 0.9), pair(0, 2, "same", 0.8)], "lenient"
+        )[0].predicted
+        == 1
     )
 
 
@@ -132,7 +152,9 @@ def test_of_two_opinions_on_a_pair_the_better_counts():
 
 
 def test_the_number_of_matches_counts_first_however_long_the_chain():
-    chain = [pair(n, n, "narrower") for n in range(200)] + [pair(n + 1, n, "same") for n in range(199)]
+    chain = [pair(n, n, "narrower") for n in range(200)] + [
+        pair(n + 1, n, "same") for n in range(199)
+    ]
     assert len(assign(chain, "lenient")) == 200
 
 
@@ -155,7 +177,14 @@ def best_by_trying_everything(pairs: Sequence[Pair], policy: str) -> tuple[int, 
     for size in range(1, min(4, len(usable)) + 1):
         for chosen in itertools.combinations(usable, size):
             if len({p.gold for p in chosen}) == len({p.predicted for p in chosen}) == size:
-                best = max(best, (size, sum(counted[p.relation] for p in chosen), sum(p.strength for p in chosen)))
+                best = max(
+                    best,
+                    (
+                        size,
+                        sum(counted[p.relation] for p in chosen),
+                        sum(p.strength for p in chosen),
+                    ),
+                )
     return best
 
 
@@ -167,7 +196,11 @@ def test_no_other_one_to_one_set_is_better(pairs, policy):
     assert all((m.gold, m.predicted, m.relation) in named for m in matches)
     assert len({m.gold for m in matches}) == len({m.predicted for m in matches}) == len(matches)
     strengths = [
-        max(p.strength for p in pairs if (p.gold, p.predicted, p.relation) == (m.gold, m.predicted, m.relation))
+        max(
+            p.strength
+            for p in pairs
+            if (p.gold, p.predicted, p.relation) == (m.gold, m.predicted, m.relation)
+        )
         for m in matches
     ]
     size, preference, strength = best_by_trying_everything(pairs, policy)
@@ -178,14 +211,17 @@ def test_no_other_one_to_one_set_is_better(pairs, policy):
 
 @REPRODUCIBLY
 @given(PAIRS, st.randoms(use_true_random=False))
-def test_the_order_in_which_a_judge_names_pairs_does_not_change_the_number_of_matches(pairs, random):
+def test_the_order_in_which_a_judge_names_pairs_does_not_change_the_number_of_matches(
+    pairs, random
+):
     shuffled = random.sample(pairs, len(pairs))
     for policy in POLICIES:
         assert len(assign(shuffled, policy)) == len(assign(pairs, policy))
 
 
 @pytest.mark.parametrize(
-    ("gold", "predicted", "size"), [(1, 1, 30), (30, 30, 30), (31, 30, 30), (65, 100, 30), (7, 5, 2), (0, 4, 30)]
+    ("gold", "predicted", "size"),
+    [(1, 1, 30), (30, 30, 30), (31, 30, 30), (65, 100, 30), (7, 5, 2), (0, 4, 30)],
 )
 def test_long_lists_are_cut_so_that_every_pair_stands_together_exactly_once(gold, predicted, size):
     cells = blocks(range(gold), range(predicted), size)
@@ -212,9 +248,18 @@ QUOTED = {"session_id": "s", "utterance_index": 2, "text": "my cat"}
 
 
 def test_a_judge_sees_value_type_label_and_evidence_of_gold_under_a_local_id():
-    gold = [memory("Owns a cat", memory_id="secret", evidence=QUOTED), memory("Owns a car", type=None)]
+    gold = [
+        memory("Owns a cat", memory_id="secret", evidence=QUOTED),
+        memory("Owns a car", type=None),
+    ]
     assert [item.payload() for item in gold_items(gold)] == [
-        {"id": "g1", "value": "Owns a cat", "type": "direct", "label": "Preferences/Food", "evidence": "my cat"},
+        {
+            "id": "g1",
+            "value": "Owns a cat",
+            "type": "direct",
+            "label": "Preferences/Food",
+            "evidence": "my cat",
+        },
         {"id": "g2", "value": "Owns a car", "type": "", "label": "Preferences/Food"},
     ]
 
@@ -264,7 +309,13 @@ def test_pairs_survive_being_written_to_a_file(pairs):
 
 def test_a_written_pair_names_the_ids_that_the_judge_saw():
     assert pairs_as_rows([pair(0, 11, "narrower", 0.123456)]) == [
-        {"gold": "g1", "predicted": "p12", "relation": "narrower", "reason": "because", "strength": 0.1235}
+        {
+            "gold": "g1",
+            "predicted": "p12",
+            "relation": "narrower",
+            "reason": "because",
+            "strength": 0.1235,
+        }
     ]
 
 

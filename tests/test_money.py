@@ -31,12 +31,20 @@ BOUNDED = ("max_tokens=200", "judge_max_tokens=200")
 def priced(folder):
     (folder / "prices.toml").write_text(PRICES)
     write_visitors(folder / "data", COUNT)
-    return {"ALPS_PRICES": str(folder / "prices.toml"), "ALPS_CACHE": "off", "OPENAI_API_KEY": "none"}
+    return {
+        "ALPS_PRICES": str(folder / "prices.toml"),
+        "ALPS_CACHE": "off",
+        "OPENAI_API_KEY": "none",
+    }
 
 
 def charged(server, folder):
-    """What the provider would put on the bill: every request that it answered, as its own usage says."""
-    asked = sum(sum(len(str(m["content"])) for m in body["messages"]) // 4 for body in server.requests)
+    """What the provider would put on the bill: every request that it answered, as its own usage
+    says.
+    """
+    asked = sum(
+        sum(len(str(m["content"])) for m in body["messages"]) // 4 for body in server.requests
+    )
     said = sum(row["completion_tokens"] or 0 for row in rows(folder / "out" / "calls.jsonl"))
     return (asked * INPUT + said * OUTPUT) / 1e6, asked + said
 
@@ -46,7 +54,9 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     environment = priced(folder)
     with serve(good) as server:
-        before = run(folder, *extraction(server.url, *BOUNDED, "dry_run=true", "out=out"), **environment)
+        before = run(
+            folder, *extraction(server.url, *BOUNDED, "dry_run=true", "out=out"), **environment
+        )
         unasked = list(server.requests)
         finished = run(folder, *extraction(server.url, *BOUNDED, "out=out"), **environment)
     assert finished.returncode == 0, finished.stderr
@@ -64,14 +74,19 @@ def test_a_dry_run_counts_the_calls_of_the_run_that_follows(whole):
     purposes = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     assert counted(before.stdout, "generate") == purposes.count("generate") == COUNT
     assert purposes.count("judge") == COUNT
-    assert counted(before.stdout, "judge") == 2 * COUNT  # at most: a check of added detail, which no answer here needs
+    assert (
+        counted(before.stdout, "judge") == 2 * COUNT
+    )  # at most: a check of added detail, which no answer here needs
 
 
 def test_the_upper_bound_of_a_dry_run_holds(whole):
     _, before, _, (cost, tokens) = whole
     text = " ".join(before.stdout.split())
     assert sum(float(bound) for bound in re.findall(r"– \$([\d.]+)", text)) >= cost
-    assert sum(int(bound.replace(",", "")) for bound in re.findall(r"[\d,]+ – ([\d,]+)", text)) >= tokens
+    assert (
+        sum(int(bound.replace(",", "")) for bound in re.findall(r"[\d,]+ – ([\d,]+)", text))
+        >= tokens
+    )
 
 
 def test_a_price_of_the_user_is_what_a_call_costs(whole):
@@ -121,7 +136,9 @@ def test_the_tokens_allowed_are_never_exceeded(whole, tmp_path):
 
 def most_used(server):
     """What the server would count at most: its tokens of every prompt, and the longest answer."""
-    return sum(sum(len(str(m["content"])) for m in body["messages"]) // 4 + 200 for body in server.requests)
+    return sum(
+        sum(len(str(m["content"])) for m in body["messages"]) // 4 + 200 for body in server.requests
+    )
 
 
 def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(tmp_path):
@@ -139,7 +156,9 @@ def test_the_tokens_allowed_are_not_exceeded_where_every_connection_breaks_off(t
 def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path):
     environment = priced(tmp_path)
     with serve(lambda _: Answer("{}", delay=20)) as server:
-        words = extraction(server.url, *BOUNDED, "out=out", "concurrency=3", "max_total_tokens=60000")
+        words = extraction(
+            server.url, *BOUNDED, "out=out", "concurrency=3", "max_total_tokens=60000"
+        )
         for session in (1, 2):
             process = start(tmp_path, *words, **environment)
             wait_until(lambda asked=3 * session: len(server.requests) == asked)
@@ -150,12 +169,18 @@ def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path)
         assert sum(call["assumed_tokens"] for call in calls) >= most_used(server)
 
 
-def test_a_request_that_is_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(desk):
+def test_a_request_that_is_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(
+    desk,
+):
     request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})
     price = Price(None, None, None, "nobody")
     reserve = first_reserve(request, QUESTION, price).tokens
-    budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=lambda _: price)
-    completion = desk.ask(request, send=lambda *_: asyncio.Event().wait(), timeout=0.02, budget=budget)
+    budget = Budget(
+        max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=lambda _: price
+    )
+    completion = desk.ask(
+        request, send=lambda *_: asyncio.Event().wait(), timeout=0.02, budget=budget
+    )
     assert completion.outcome == "budget"
     assert [(row["status"], row["assumed_tokens"]) for row in desk.rows] == [(408, reserve)] * 2
 

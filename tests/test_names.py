@@ -1,4 +1,6 @@
-"""Names of systems: what reads as another's is refused, what shows nothing is none, histories are joined by hand."""
+"""Names of systems: what reads as another's is refused, what shows nothing is none, histories are
+joined by hand.
+"""
 
 import json
 import shutil
@@ -61,12 +63,19 @@ def test_names_that_read_otherwise_are_not(one: str, other: str) -> None:
 
 
 def test_a_skeleton_is_its_own() -> None:
-    for text in ("Rules of thumb", "\u0440\u0430\u0443\u0440\u0430\u04cf", "㈝ ㏵ ⅿ", "GRÖSSE 007", "日本語"):
+    for text in (
+        "Rules of thumb",
+        "\u0440\u0430\u0443\u0440\u0430\u04cf",
+        "㈝ ㏵ ⅿ",
+        "GRÖSSE 007",
+        "日本語",
+    ):
         assert skeleton(skeleton(text)) == skeleton(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["\u3164", "A\u3164", "\u115f\u1160", "\uffa0", "x\u034f", "\u2800", "a\ufe0f", "\U000e0041"]
+    "text",
+    ["\u3164", "A\u3164", "\u115f\u1160", "\uffa0", "x\u034f", "\u2800", "a\ufe0f", "\U000e0041"],
 )
 def test_what_shows_nothing_is_refused_in_a_name(text: str) -> None:
     assert "invisible character" in (fault_of(text) or "")
@@ -84,7 +93,10 @@ def both(packed: Path, tmp_path: Path) -> Path:
     """The folder of submissions, with one of the same name and organisation beside the first."""
     for slug in (SLUG, LATER):
         shutil.copytree(packed, tmp_path / "submissions" / slug)
-    forge(tmp_path / "submissions" / LATER, lambda card: card.update(slug=LATER, submitted="2026-02-28"))
+    forge(
+        tmp_path / "submissions" / LATER,
+        lambda card: card.update(slug=LATER, submitted="2026-02-28"),
+    )
     return tmp_path / "submissions"
 
 
@@ -114,11 +126,21 @@ def test_a_maintainer_joins_a_history_and_the_site_shows_it(both: Path, tmp_path
 
 def test_a_change_that_joins_itself_is_refused(both: Path, tmp_path: Path) -> None:
     shutil.copytree(both, tmp_path / "before", ignore=shutil.ignore_patterns(LATER))
-    review = {"status": "schema-valid", "date": "2026-02-28", "tracks": {}, "note": None, "continues": SLUG}
+    review = {
+        "status": "schema-valid",
+        "date": "2026-02-28",
+        "tracks": {},
+        "note": None,
+        "continues": SLUG,
+    }
     (both / LATER / "review.json").write_text(json.dumps(review), encoding="utf-8")
     found = verify(both / LATER, Options(base=str(tmp_path / "before")))
-    assert {"review", "name"} <= {finding.code for finding in found.findings if finding.severity == "serious"}
-    forged = verify(both / LATER, Options(base=str(tmp_path / "before"), continues=SLUG, reviewed=True))
+    assert {"review", "name"} <= {
+        finding.code for finding in found.findings if finding.severity == "serious"
+    }
+    forged = verify(
+        both / LATER, Options(base=str(tmp_path / "before"), continues=SLUG, reviewed=True)
+    )
     assert not forged.serious
 
 
@@ -129,12 +151,18 @@ def test_joining_one_that_is_not_there_is_a_mistake(both: Path) -> None:
         verify_command([str(both / LATER), "continues=nobody"])
 
 
-def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(both: Path, tmp_path: Path) -> None:
+def test_a_change_of_a_submission_that_is_in_the_other_copy_is_refused(
+    both: Path, tmp_path: Path
+) -> None:
     shutil.rmtree(both / LATER)
     shutil.copytree(both, tmp_path / "before")
     forge(both / SLUG, lambda card: card.update(notes="Changed."))
     found = verify(both / SLUG, Options(base=str(tmp_path / "before")))
-    assert [finding.where for finding in found.findings if finding.severity == "serious"] == ["the change"]
+    assert [finding.where for finding in found.findings if finding.severity == "serious"] == [
+        "the change"
+    ]
     assert not verify(both / SLUG, Options(base=str(tmp_path / "before"), continues=SLUG)).serious
-    listed = verify(both / SLUG, Options(changed=(f"leaderboard/submissions/{SLUG}/submission.json",)))
+    listed = verify(
+        both / SLUG, Options(changed=(f"leaderboard/submissions/{SLUG}/submission.json",))
+    )
     assert "whether the submission is a new one: give base=REF or base=DIR" in listed.unchecked

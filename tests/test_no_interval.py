@@ -1,4 +1,6 @@
-"""Where no interval would hold what it promises there is none, and the reason goes wherever the figure goes."""
+"""Where no interval would hold what it promises there is none, and the reason goes wherever the
+figure goes.
+"""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +24,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, sessions in (("few", 2), ("many", RECORDS)):
-            write_track(Path(name, "dev", "task1"), (record(number, sessions) for number in range(RECORDS)))
+            write_track(
+                Path(name, "dev", "task1"), (record(number, sessions) for number in range(RECORDS))
+            )
             for model in ("oracle", "floor/empty"):
                 words = ("task=extraction", f"model={model}", f"data={name}")
                 ran = alps_here("run", *words, f"out={name}-{model.rpartition('/')[2]}")
@@ -38,12 +42,20 @@ def here(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def record(number: int, sessions: int) -> tuple[dict[str, Any], dict[str, Any]]:
     ids = {"benchmark_id": f"r{number:02}", "session_id": f"s{number % sessions}", "task": "task1"}
-    said = [{"role": "user", "text": f"I keep {number + 2} bees."}, {"role": "assistant", "text": "How nice."}]
-    return {**ids, "input": {"dialogue": said}}, {**ids, "gold": {"memory_items": memory_items(f"Keeps {number} bees")}}
+    said = [
+        {"role": "user", "text": f"I keep {number + 2} bees."},
+        {"role": "assistant", "text": "How nice."},
+    ]
+    return {**ids, "input": {"dialogue": said}}, {
+        **ids,
+        "gold": {"memory_items": memory_items(f"Keeps {number} bees")},
+    }
 
 
 def scores(run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(run, "summary.json").read_text(encoding="utf-8"))["tracks"]["task1"]
+    found: dict[str, Any] = json.loads(Path(run, "summary.json").read_text(encoding="utf-8"))[
+        "tracks"
+    ]["task1"]
     return found
 
 

@@ -29,17 +29,26 @@ def bodies(path: tuple[Any, ...]) -> list[str]:
     return [*(replaced(path, value) for value in ODD), *([without(path)] if path else [])]
 
 
-def asked_about(desk: Desk, model: str, answers: list[str]) -> tuple[list[Any], list[dict[str, Any]]]:
+def asked_about(
+    desk: Desk, model: str, answers: list[str]
+) -> tuple[list[Any], list[dict[str, Any]]]:
     def script(body: dict[str, Any]) -> Answer:
-        question = next(one for one in body["messages"] if one["content"].startswith("Hobbies of"))  # of a re-ask, too
+        question = next(
+            one for one in body["messages"] if one["content"].startswith("Hobbies of")
+        )  # of a re-ask, too
         return Answer(body=answers[int(question["content"].split()[-1])])
 
     with serve(script) as server:
 
         async def all_of_them(client: Client) -> list[Any]:
-            questions = [{"role": "user", "content": f"Hobbies of {number}"} for number in range(len(answers))]
+            questions = [
+                {"role": "user", "content": f"Hobbies of {number}"}
+                for number in range(len(answers))
+            ]
             requests = [Request(model, (one,), EXTRACTED, api_base=server.url) for one in questions]
-            return await asyncio.gather(*(client.complete(request) for request in requests), return_exceptions=True)
+            return await asyncio.gather(
+                *(client.complete(request) for request in requests), return_exceptions=True
+            )
 
         return desk.run(all_of_them), server.requests
 
@@ -58,9 +67,15 @@ def test_a_field_of_any_shape_ends_no_run(desk: Desk, name: str):
     json.dumps([one.__dict__ for one in completions])
 
 
-@pytest.mark.parametrize("name", ["id", "object", "created", "system_fingerprint", "service_tier", "usage"])
-def test_an_odd_field_beside_the_answer_costs_the_answer_only_where_litellm_can_not_go_on(desk: Desk, name: str):
-    completions, _ = asked_about(desk, "openai/tiny", [without(ENDS[name]), replaced(ENDS[name], "null")])
+@pytest.mark.parametrize(
+    "name", ["id", "object", "created", "system_fingerprint", "service_tier", "usage"]
+)
+def test_an_odd_field_beside_the_answer_costs_the_answer_only_where_litellm_can_not_go_on(
+    desk: Desk, name: str
+):
+    completions, _ = asked_about(
+        desk, "openai/tiny", [without(ENDS[name]), replaced(ENDS[name], "null")]
+    )
     assert [one.value for one in completions] == [("chess", "tea")] * 2
 
 

@@ -1,4 +1,6 @@
-"""What an endpoint says that it used, in any shape: never a crash, never money back, never a cost that it claims."""
+"""What an endpoint says that it used, in any shape: never a crash, never money back, never a cost
+that it claims.
+"""
 
 import json
 from typing import Any
@@ -14,7 +16,9 @@ from alps.llm.types import Reply, TransportError
 from tests.desk import GOOD, QUESTION, Desk, always, question
 from tests.loopback import Answer, asked_over_http, serve
 
-pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning", "ignore:Pydantic serial")
+pytestmark = pytest.mark.filterwarnings(
+    r"ignore:Item '\w+' on TypedDict class:UserWarning", "ignore:Pydantic serial"
+)
 
 MODEL = "openai/gpt-4.1-mini"
 GOOD_USAGE = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
@@ -31,14 +35,27 @@ def a_key(monkeypatch: pytest.MonkeyPatch):
 
 
 def body(usage: str, **more: Any) -> str:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": GOOD}}
-    answer = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], **more}
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": GOOD},
+    }
+    answer = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+        **more,
+    }
     return json.dumps(answer)[:-1] + (f', "usage": {usage}}}' if usage else "}")
 
 
 def sent(answer: Answer, *, model: str = MODEL) -> Reply:
     with serve(always(answer)) as server:
-        return asked_over_http(send(Request(model, QUESTION, None, api_base=server.url), [dict(m) for m in QUESTION]))
+        return asked_over_http(
+            send(Request(model, QUESTION, None, api_base=server.url), [dict(m) for m in QUESTION])
+        )
 
 
 SHAPES = {
@@ -79,9 +96,13 @@ SHAPES = {
 def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
     request = Request(MODEL, QUESTION, None, sampling={"max_tokens": 200})
     reserve = first_reserve(request, QUESTION, price_of(MODEL))
-    budget = Budget(max_cost=1.5 * reserve.cost, max_total_tokens=None, spent=Totals(), price=price_of)
+    budget = Budget(
+        max_cost=1.5 * reserve.cost, max_total_tokens=None, spent=Totals(), price=price_of
+    )
     with serve(always(Answer(body=body(usage)))) as server:
-        desk.ask(question(server, model=MODEL, answer=None, sampling={"max_tokens": 200}), budget=budget)
+        desk.ask(
+            question(server, model=MODEL, answer=None, sampling={"max_tokens": 200}), budget=budget
+        )
         assert len(server.requests) == 1
     (row,) = desk.rows
     told = row["prompt_tokens"] == 2_000 and row["completion_tokens"] == 100
@@ -94,7 +115,11 @@ def test_no_usage_gives_money_back_or_ends_the_run(desk: Desk, usage: str):
 
 
 @pytest.mark.parametrize(
-    "usage", [SHAPES[name] for name in ("nothing", "empty", "noughts", "nulls", "negative", "no answer counted")]
+    "usage",
+    [
+        SHAPES[name]
+        for name in ("nothing", "empty", "noughts", "nulls", "negative", "no answer counted")
+    ],
 )
 def test_a_reply_that_does_not_tell_what_it_used_has_no_cost(usage: str):
     reply = sent(Answer(body=body(usage)))
@@ -107,7 +132,8 @@ def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
     budget = Budget(max_cost=None, max_total_tokens=2 * reserve, spent=Totals(), price=price_of)
     with serve(always(Answer(body=body("")))) as server:
         ended = [
-            desk.ask(question(server, model=MODEL, answer=None, repeat=n), budget=budget).outcome for n in range(3)
+            desk.ask(question(server, model=MODEL, answer=None, repeat=n), budget=budget).outcome
+            for n in range(3)
         ]
     assert ended == ["ok", "ok", "budget"]
 
@@ -119,7 +145,10 @@ def test_what_is_missing_in_the_usage_counts_as_what_was_set_aside(desk: Desk):
 )
 @pytest.mark.parametrize("header", ["-1", "nan", "inf", "0.0", "12"])
 def test_a_cost_that_an_endpoint_claims_is_not_believed(claimed: dict[str, Any], header: str):
-    answer = Answer(body=body(json.dumps({**GOOD_USAGE, **claimed})), headers={"x-litellm-response-cost": header})
+    answer = Answer(
+        body=body(json.dumps({**GOOD_USAGE, **claimed})),
+        headers={"x-litellm-response-cost": header},
+    )
     assert sent(answer).cost == pytest.approx(2_000 * 0.4e-6 + 100 * 1.6e-6)
     assert sent(answer, model="openai/gpt-9").cost is None
 
@@ -159,7 +188,9 @@ def test_an_answer_of_failure_is_not_on_the_bill(status: int):
 def test_an_answer_that_cannot_be_read_counts_against_the_budget(desk: Desk):
     request = Request(MODEL, QUESTION, None)
     reserve = first_reserve(request, QUESTION, price_of(MODEL))
-    budget = Budget(max_cost=1.5 * reserve.cost, max_total_tokens=None, spent=Totals(), price=price_of)
+    budget = Budget(
+        max_cost=1.5 * reserve.cost, max_total_tokens=None, spent=Totals(), price=price_of
+    )
     with serve(always(Answer(body="not JSON"))) as server:
         desk.ask(question(server, model=MODEL, answer=None), budget=budget)
         assert len(server.requests) == 1

@@ -1,4 +1,6 @@
-"""A memory says one thing: what states more, makes detail up, repeats itself or is no memory matches nothing."""
+"""A memory says one thing: what states more, makes detail up, repeats itself or is no memory
+matches nothing.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,9 @@ DOG = "Has a four-year-old beagle named Pip"
 
 
 class Reader(Embedded):
-    """A judge that reads dialogues: it says the relations and supports it was given, by id, or fails to check."""
+    """A judge that reads dialogues: it says the relations and supports it was given, by id, or
+    fails to check.
+    """
 
     name = "reader"
     comparable = True
@@ -45,13 +49,19 @@ class Reader(Embedded):
         self._pairs, self._support, self._checks = pairs, support or {}, checks
         self.checked: list[list[str]] = []
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
         rows_by_id = {item.id: place for place, item in enumerate(gold)}
         columns = {item.id: place for place, item in enumerate(predicted)}
         shown = [(g, p, r) for g, p, r in self._pairs if g in rows_by_id and p in columns]
-        return Judgement("ok", tuple(Pair(rows_by_id[g], columns[p], r, "named") for g, p, r in shown))  # type: ignore[arg-type]
+        return Judgement(
+            "ok", tuple(Pair(rows_by_id[g], columns[p], r, "named") for g, p, r in shown)
+        )  # type: ignore[arg-type]
 
-    async def support(self, dialogue: object, items: Sequence[Item], *, about: str) -> SupportJudgement:
+    async def support(
+        self, dialogue: object, items: Sequence[Item], *, about: str
+    ) -> SupportJudgement:
         self.checked.append([item.id for item in items])
         if self._checks != "ok":
             return SupportJudgement(self._checks, {}, error="no answer")
@@ -77,14 +87,18 @@ def reasons(scored: Scored) -> dict[str, str]:
 
 def test_a_bundle_matches_nothing_under_any_policy():
     judge = Reader(("g1", "p1", "bundle"), ("g2", "p1", "bundle"))
-    scored = score(memories("Owns a dog", "Works nights"), memories("Has a dog and works nights"), judge)
+    scored = score(
+        memories("Owns a dog", "Works nights"), memories("Has a dog and works nights"), judge
+    )
     assert (scored.scores["f1"], scored.scores["f1_strict"]) == (0, 0)
     assert (scored.counts["bundles"], reasons(scored)) == (1, {"p1": "bundle"})
 
 
 def test_what_a_judge_calls_narrower_than_unrelated_gold_is_a_bundle():
     judge = Reader(("g1", "p1", "narrower"), ("g2", "p1", "narrower"), support={"p1": "supported"})
-    scored = score(memories("Owns a dog", "Works nights"), memories("Everything the user said"), judge)
+    scored = score(
+        memories("Owns a dog", "Works nights"), memories("Everything the user said"), judge
+    )
     assert (scored.scores["f1"], scored.counts["bundles"]) == (0, 1)
 
 
@@ -94,7 +108,9 @@ def test_gold_that_tells_one_matter_twice_makes_no_bundle_of_what_implies_both()
     assert (scored.counts["matched"], "bundles" in scored.counts) == (1, False)
 
 
-@pytest.mark.parametrize(("support", "f1"), [("supported", 1.0), ("unsupported", 0.0), ("not_about_user", 0.0)])
+@pytest.mark.parametrize(
+    ("support", "f1"), [("supported", 1.0), ("unsupported", 0.0), ("not_about_user", 0.0)]
+)
 def test_added_detail_matches_only_where_the_dialogue_bears_it_out(support, f1):
     judge = Reader(("g1", "p1", "narrower"), support={"p1": support})
     scored = score(memories("Owns a dog"), [memory(DOG)], judge)
@@ -119,10 +135,14 @@ def test_what_says_the_same_is_not_checked():
         pytest.param("Has a dog called Pip", "same", id="a name that the user said"),
     ],
 )
-def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_the_same(value, relation):
+def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_the_same(
+    value, relation
+):
     judge = Reader(("g1", "p1", "same"))
     dialogue = [{"role": "user", "text": "My dog is called Pip."}]
-    sample = extraction_sample(memories("Owns a dog")).model_copy(update={"dialogue": (Turn(**dialogue[0]),)})
+    sample = extraction_sample(memories("Owns a dog")).model_copy(
+        update={"dialogue": (Turn(**dialogue[0]),)}
+    )
     verdict = asyncio.run(EXTRACTION.judge(sample, heard(memory(value)), judge, JUST_THE_SCORE))
     assert [pair["relation"] for pair in verdict["pairs"]] == [relation]
     scored = EXTRACTION.score(sample, heard(memory(value)), verdict, judge)
@@ -130,8 +150,15 @@ def test_a_name_or_number_that_nobody_said_is_detail_though_the_judge_calls_it_t
 
 
 def test_with_extras_added_detail_and_extras_are_checked_in_one_question():
-    judge = Reader(("g1", "p1", "narrower"), ("g2", "p2", "same"), support={"p1": "supported", "p3": "supported"})
-    gold, predicted = memories("Owns a dog", "Lives in Porto"), memories(DOG, "Resides in Porto", "Sings")
+    judge = Reader(
+        ("g1", "p1", "narrower"),
+        ("g2", "p2", "same"),
+        support={"p1": "supported", "p3": "supported"},
+    )
+    gold, predicted = (
+        memories("Owns a dog", "Lives in Porto"),
+        memories(DOG, "Resides in Porto", "Sings"),
+    )
     scored = score(gold, predicted, judge, JudgingOptions(extras=True))
     assert judge.checked == [["p1", "p3"]]
     assert {name: scored.counts[name] for name in ("extras", "supported", "checked")} == {
@@ -178,7 +205,9 @@ def test_update_checks_added_detail_against_both_dialogues():
         {"gold": {"answer": [memory("Owns a dog").model_dump()]}},
     )
     item = {**memory(DOG).model_dump(), "action": None, "replaces": None}
-    prediction = Prediction(benchmark_id="b1", track="task2", outcome="ok", prediction={"memory_items": [item]})
+    prediction = Prediction(
+        benchmark_id="b1", track="task2", outcome="ok", prediction={"memory_items": [item]}
+    )
     judge = Listening(("g1", "p1", "narrower"))
     verdict = asyncio.run(UPDATE.judge(sample, prediction, judge, JUST_THE_SCORE))
     assert seen == ["old", "new"]
@@ -187,7 +216,9 @@ def test_update_checks_added_detail_against_both_dialogues():
 
 def test_a_value_far_longer_than_any_memory_is_an_invalid_item_that_counts():
     gold = memories("Owns a dog")
-    scored = score(gold, [memory("Owns a dog"), memory("a dog " * 400)], Reader(("g1", "p2", "same")))
+    scored = score(
+        gold, [memory("Owns a dog"), memory("a dog " * 400)], Reader(("g1", "p2", "same"))
+    )
     assert scored.scores["precision"] == 0.5
     assert (scored.counts["invalid_items"], reasons(scored)) == (1, {"p2": "too long"})
 
@@ -205,8 +236,13 @@ def test_wide_characters_count_as_two_letters(value, invalid):
     "copies",
     [
         pytest.param(["Owns a dog"] * 3, id="to the letter"),
-        pytest.param(["Owns a dog", "OWNS  A DOG", "The user owns a dog."], id="case, spaces and phrasing"),
-        pytest.param(["Owns a dog in Porto, walks it at six", "Owns a dog in Porto; walks it at six!"], id="marks"),
+        pytest.param(
+            ["Owns a dog", "OWNS  A DOG", "The user owns a dog."], id="case, spaces and phrasing"
+        ),
+        pytest.param(
+            ["Owns a dog in Porto, walks it at six", "Owns a dog in Porto; walks it at six!"],
+            id="marks",
+        ),
     ],
 )
 def test_near_copies_count_once(copies):
@@ -232,16 +268,32 @@ def test_other_numbers_and_negations_are_no_copies():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from(["Owns a dog", "owns a dog!", "Sings", "x" * 1_200, "Lives in Porto"]), max_size=6))
+@given(
+    st.lists(
+        st.sampled_from(["Owns a dog", "owns a dog!", "Sings", "x" * 1_200, "Lives in Porto"]),
+        max_size=6,
+    )
+)
 def test_every_prediction_is_asked_about_paired_set_aside_or_a_copy(values):
-    screening = screen(gold_items(memories("Sings", "Lives in Porto")), predicted_items(memories(*values)))
+    screening = screen(
+        gold_items(memories("Sings", "Lives in Porto")), predicted_items(memories(*values))
+    )
     parts = [screening.asked, screening.too_long, screening.too_many, tuple(screening.copies)]
     parts.append(tuple(pair.predicted for pair in screening.identical))
     assert sorted(n for part in parts for n in part) == list(range(len(values)))
     assert not {*screening.copies} & {*screening.copies.values()}
 
 
-MARKERS = ("<|im_end|>", "<|im_start|>system", "[INST]", "[/INST]", "<<SYS>>", "<end_of_turn>", "</s>", "<｜User｜>")
+MARKERS = (
+    "<|im_end|>",
+    "<|im_start|>system",
+    "[INST]",
+    "[/INST]",
+    "<<SYS>>",
+    "<end_of_turn>",
+    "</s>",
+    "<｜User｜>",
+)
 
 
 @pytest.mark.parametrize("marker", MARKERS)
@@ -253,7 +305,9 @@ def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value(ma
 
 
 def shown(judge: LlmJudge, values: Sequence[str]) -> list[str]:
-    (request,) = judge.match_requests(gold_items(memories("a")), predicted_items(memories(*values)), about="b")
+    (request,) = judge.match_requests(
+        gold_items(memories("a")), predicted_items(memories(*values)), about="b"
+    )
     return [item["value"] for item in payload_of(request)["predicted"]]
 
 
@@ -277,7 +331,9 @@ def test_lists_are_shown_in_an_order_that_hangs_on_seed_and_repeat_alone():
 
 @pytest.fixture(scope="module")
 def embellished(tmp_path_factory):
-    """A run whose judge calls everything narrower, and reads in the dialogue that only even visitors bear it out."""
+    """A run whose judge calls everything narrower, and reads in the dialogue that only even
+    visitors bear it out.
+    """
     folder = tmp_path_factory.mktemp("embellished")
     write_visitors(folder / "data", 6)
 
@@ -286,7 +342,11 @@ def embellished(tmp_path_factory):
         if '"kind": "support"' in text:
             items = json.loads(text[text.index("{") :])["items"]
             said = "supported" if visitor(body) % 2 == 0 else "unsupported"
-            return Answer(json.dumps({"items": [{"reason": "", "id": item["id"], "support": said} for item in items]}))
+            return Answer(
+                json.dumps(
+                    {"items": [{"reason": "", "id": item["id"], "support": said} for item in items]}
+                )
+            )
         if is_judging(body):
             payload = json.loads(text[text.index("{") :])
             gold, predicted = payload["gold"][0]["id"], payload["predicted"][0]["id"]
@@ -295,7 +355,9 @@ def embellished(tmp_path_factory):
         return Answer(json.dumps({"memory_items": memory_items(values_of(visitor(body))[0])}))
 
     with serve(answer) as server:
-        finished = run(folder, *extraction(server.url, "out=out", "baseline_records=0"), OPENAI_API_KEY="none")
+        finished = run(
+            folder, *extraction(server.url, "out=out", "baseline_records=0"), OPENAI_API_KEY="none"
+        )
     assert finished.returncode == 0, finished.stderr
     return folder, finished
 
@@ -303,8 +365,14 @@ def embellished(tmp_path_factory):
 def test_a_run_checks_added_detail_and_prints_the_shares_by_relation(embellished):
     folder, finished = embellished
     counts = task1(folder / "out")["counts"]
-    assert (counts["matched_narrower"], counts["matched_same"], counts["unsupported_detail"]) == (3, 0, 3)
+    assert (counts["matched_narrower"], counts["matched_same"], counts["unsupported_detail"]) == (
+        3,
+        0,
+        3,
+    )
     assert "3 matches: 0% same, 100% narrower (adds supported detail)." in finished.stdout
     assert "3 add detail that the dialogue does not support" in " ".join(finished.stdout.split())
-    aside = [row["set_aside"] for row in rows(folder / "out" / "scores.jsonl") if "set_aside" in row]
+    aside = [
+        row["set_aside"] for row in rows(folder / "out" / "scores.jsonl") if "set_aside" in row
+    ]
     assert [item["reason"] for part in aside for item in part] == ["unsupported detail"] * 3

@@ -53,13 +53,18 @@ def test_answers_that_came_in_time_are_not_mixed_with_those_of_another_time(in_o
 
 def no_outcome(lines):
     lines[1] = (
-        json.dumps({key: value for key, value in json.loads(lines[1]).items() if key != "outcome"}).encode() + b"\n"
+        json.dumps(
+            {key: value for key, value in json.loads(lines[1]).items() if key != "outcome"}
+        ).encode()
+        + b"\n"
     )
 
 
 def odd_outcome(lines):
     lines[1] = (
-        lines[1].replace(b'"outcome": "ok"', b'"outcome": "fine"').replace(b'"outcome":"ok"', b'"outcome":"fine"')
+        lines[1]
+        .replace(b'"outcome": "ok"', b'"outcome": "fine"')
+        .replace(b'"outcome":"ok"', b'"outcome":"fine"')
     )
 
 
@@ -68,10 +73,15 @@ def a_list_for_an_answer(lines):
 
 
 def a_word_for_memories(lines):
-    lines[1] = json.dumps({**json.loads(lines[1]), "prediction": {"memory_items": "none"}}).encode() + b"\n"
+    lines[1] = (
+        json.dumps({**json.loads(lines[1]), "prediction": {"memory_items": "none"}}).encode()
+        + b"\n"
+    )
 
 
-@pytest.mark.parametrize("damage", [no_outcome, odd_outcome, a_list_for_an_answer, a_word_for_memories])
+@pytest.mark.parametrize(
+    "damage", [no_outcome, odd_outcome, a_list_for_an_answer, a_word_for_memories]
+)
 def test_a_row_that_is_no_prediction_is_asked_again(in_order, tmp_path, damage):
     folder = finished(tmp_path / "again", "place / 50").parent
     before = (folder / "out" / "predictions.jsonl").read_bytes()

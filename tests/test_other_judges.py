@@ -12,7 +12,10 @@ from alps.judges.rubric import RubricQuestion
 from alps.judges.support import support_answer
 from tests.builders import memories
 
-GOLD, PREDICTED = memories("Plays the cello", "Lives in Graz"), memories("A cellist", "Has a home in Graz")
+GOLD, PREDICTED = (
+    memories("Plays the cello", "Lives in Graz"),
+    memories("A cellist", "Has a home in Graz"),
+)
 
 
 class Opinion(Embedded):
@@ -39,7 +42,11 @@ def relations(judgement):
 
 
 def test_the_majority_of_the_draws_decides():
-    draws = [Opinion((0, 0, "same")), Opinion((0, 0, "same"), (1, 1, "same")), Opinion((0, 0, "related"))]
+    draws = [
+        Opinion((0, 0, "same")),
+        Opinion((0, 0, "same"), (1, 1, "same")),
+        Opinion((0, 0, "related")),
+    ]
     assert relations(judged(RepeatedJudge(draws))) == {(0, 0): "same"}
 
 
@@ -57,7 +64,10 @@ def test_a_tie_goes_against_the_system(one, other, decided):
 
 
 def test_one_failed_draw_fails_the_judgement():
-    assert judged(RepeatedJudge([Opinion((0, 0, "same")), Opinion(outcome="unparsable")])).outcome == "unparsable"
+    assert (
+        judged(RepeatedJudge([Opinion((0, 0, "same")), Opinion(outcome="unparsable")])).outcome
+        == "unparsable"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +77,9 @@ def test_one_failed_draw_fails_the_judgement():
         pytest.param([{(0, 0): "same"}, {(0, 0): "narrower"}], 1.0, id="two kinds of match"),
         pytest.param([{(0, 0): "same"}, {(0, 0): "broader"}], 0.0, id="match and no match"),
         pytest.param([{(0, 0): "same"}, {(0, 0): "same"}, {}], 1 / 3, id="two of three"),
-        pytest.param([{(0, 0): "same", (1, 1): "same"}, {(0, 0): "same"}], 0.5, id="one of two pairs"),
+        pytest.param(
+            [{(0, 0): "same", (1, 1): "same"}, {(0, 0): "same"}], 0.5, id="one of two pairs"
+        ),
     ],
 )
 def test_self_agreement_is_the_share_of_equal_decisions(votes, agreement):
@@ -75,13 +87,23 @@ def test_self_agreement_is_the_share_of_equal_decisions(votes, agreement):
 
 
 def test_the_number_of_draws_is_part_of_the_fingerprint():
-    assert RepeatedJudge([Opinion(), Opinion()]).fingerprint != RepeatedJudge([Opinion()] * 3).fingerprint
+    assert (
+        RepeatedJudge([Opinion(), Opinion()]).fingerprint
+        != RepeatedJudge([Opinion()] * 3).fingerprint
+    )
 
 
 def record(**changes):
-    items = [{"memory_id": f"m{n}", "type": "direct", "value": m.value} for n, m in enumerate(PREDICTED, start=1)]
+    items = [
+        {"memory_id": f"m{n}", "type": "direct", "value": m.value}
+        for n, m in enumerate(PREDICTED, start=1)
+    ]
     reviews = [{"gold_id": GOLD[0].memory_id, "pred_id": "m1", "error_type": "EQUIVALENT"}]
-    row = {"benchmark_id": "b1", "model_output": {"memory_items": items}, "judge_output": {"pair_reviews": reviews}}
+    row = {
+        "benchmark_id": "b1",
+        "model_output": {"memory_items": items},
+        "judge_output": {"pair_reviews": reviews},
+    }
     return {**row, **changes}
 
 
@@ -92,7 +114,9 @@ def recorded(tmp_path, *rows):
 
 
 def own_ids(predicted):
-    return tuple(m.model_copy(update={"memory_id": f"m{n}"}) for n, m in enumerate(predicted, start=1))
+    return tuple(
+        m.model_copy(update={"memory_id": f"m{n}"}) for n, m in enumerate(predicted, start=1)
+    )
 
 
 @pytest.mark.parametrize("error_type", RELATION_OF)
@@ -123,10 +147,17 @@ def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, row, outcome):
     [({"score": 1}, "pa", "ei"), ({"resonation": 4, "expression": 3, "reception": 5}, "ei", "cf")],
 )
 def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said, rubric, others):
-    judge = recorded(tmp_path, record(model_output={"responses": [{"response": "Take a walk."}]}, judge_output=said))
+    judge = recorded(
+        tmp_path,
+        record(model_output={"responses": [{"response": "Take a walk."}]}, judge_output=said),
+    )
 
     def rated(name):
-        return asyncio.run(judge.rate(RubricQuestion(name, "What now?", "Take a walk.", "Likes walks", ()), about="b1"))
+        return asyncio.run(
+            judge.rate(
+                RubricQuestion(name, "What now?", "Take a walk.", "Likes walks", ()), about="b1"
+            )
+        )
 
     assert rated(rubric).outcome == "ok"
     assert (rated(others).outcome, rated(others).marks) == ("invalid", {})
@@ -134,8 +165,12 @@ def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said
 
 
 def test_bad_records_are_named_with_their_line_and_field(tmp_path):
-    bad = record(judge_output={"pair_reviews": [{"gold_id": "m1", "pred_id": "m1", "error_type": "MAYBE"}]})
-    with pytest.raises(DataError, match=r"line 2, judge_output\.pair_reviews\.0\.error_type: .*MAYBE"):
+    bad = record(
+        judge_output={"pair_reviews": [{"gold_id": "m1", "pred_id": "m1", "error_type": "MAYBE"}]}
+    )
+    with pytest.raises(
+        DataError, match=r"line 2, judge_output\.pair_reviews\.0\.error_type: .*MAYBE"
+    ):
         recorded(tmp_path, record(), bad)
     with pytest.raises(UsageError, match="no such file"):
         RecordedJudge(tmp_path / "missing.jsonl")
@@ -144,8 +179,12 @@ def test_bad_records_are_named_with_their_line_and_field(tmp_path):
 @pytest.mark.parametrize(
     ("node", "problem"),
     [
-        pytest.param({"items": [{"id": "p1", "support": "maybe"}]}, "maybe", id="an unknown verdict"),
-        pytest.param({"items": [{"id": "p1", "support": "supported"}]}, "p2", id="an item left out"),
+        pytest.param(
+            {"items": [{"id": "p1", "support": "maybe"}]}, "maybe", id="an unknown verdict"
+        ),
+        pytest.param(
+            {"items": [{"id": "p1", "support": "supported"}]}, "p2", id="an item left out"
+        ),
         pytest.param({"verdict": "supported"}, "items", id="no list"),
     ],
 )

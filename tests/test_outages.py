@@ -1,4 +1,6 @@
-"""Rate limits and outages, as servers without Retry-After have them: in virtual time, so that hours take no time."""
+"""Rate limits and outages, as servers without Retry-After have them: in virtual time, so that hours
+take no time.
+"""
 
 import asyncio
 from typing import Any
@@ -26,14 +28,24 @@ HOW_MANY = [pytest.param(None, id="auto"), pytest.param(64, id="64 at once")]
     ("server", "count", "rejected", "seconds"),
     [
         pytest.param(lambda: Bucket(10, 10), 1_000, 150, 130, id="bucket"),
-        pytest.param(lambda: Bucket(10, 10, retry_after=1.0), 1_000, 150, 130, id="bucket, Retry-After"),
+        pytest.param(
+            lambda: Bucket(10, 10, retry_after=1.0), 1_000, 150, 130, id="bucket, Retry-After"
+        ),
         pytest.param(lambda: Windows(600, 60), 2_000, 600, 220, id="600 a minute"),
         pytest.param(lambda: Windows(60, 60), 300, 300, 280, id="60 a minute"),
-        pytest.param(lambda: Windows(60, 60, offset=40), 300, 300, 280, id="60 a minute, by the clock"),
-        pytest.param(lambda: Windows(60, 60, 23, retry_after=60), 254, 66, 310, id="60 a minute, Retry-After"),
-        pytest.param(lambda: Outage(529, 10, 100, Bucket(10, 10)), 1_000, 200, 270, id="529 for 90 s"),
+        pytest.param(
+            lambda: Windows(60, 60, offset=40), 300, 300, 280, id="60 a minute, by the clock"
+        ),
+        pytest.param(
+            lambda: Windows(60, 60, 23, retry_after=60), 254, 66, 310, id="60 a minute, Retry-After"
+        ),
+        pytest.param(
+            lambda: Outage(529, 10, 100, Bucket(10, 10)), 1_000, 200, 270, id="529 for 90 s"
+        ),
         pytest.param(lambda: Outage(503, 2, 302), 600, 100, 390, id="503 for 300 s"),
-        pytest.param(lambda: Outage(503, 0, 300), 600, 120, 390, id="503 from the first request on"),
+        pytest.param(
+            lambda: Outage(503, 0, 300), 600, 120, 390, id="503 from the first request on"
+        ),
     ],
 )
 def test_nothing_is_lost_and_little_is_rejected(
@@ -115,7 +127,10 @@ def test_an_outage_that_outlasts_the_patience_costs_no_hours_and_few_requests():
     assert fared.answered == 0
     assert 600 <= fared.seconds <= 700
     assert fared.rejected <= 250
-    assert any("not asked: the endpoint has not answered for 10 min" in str(one.error) for one in fared.completions)
+    assert any(
+        "not asked: the endpoint has not answered for 10 min" in str(one.error)
+        for one in fared.completions
+    )
 
 
 def test_records_after_the_outage_are_answered_though_it_outlasted_the_patience():
@@ -137,7 +152,9 @@ def test_one_request_that_always_fails_is_given_up_while_others_are_answered():
     assert 8 <= len(tries) <= 9
 
 
-def outcomes(send: Any, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any) -> list[str]:
+def outcomes(
+    send: Any, count: int, *, workers: int = 8, concurrency: int | None = 4, **options: Any
+) -> list[str]:
     async def all_of_them() -> list[str]:
         asking: Any = {"concurrency": concurrency, "ledger": NoLedger(), "send": send, **options}
         client = Client(cache=None, **asking)
@@ -146,7 +163,9 @@ def outcomes(send: Any, count: int, *, workers: int = 8, concurrency: int | None
         async def work() -> None:
             for number in waiting:
                 message = {"role": "user", "content": str(number)}
-                heard[number] = (await client.complete(Request("openai/tiny", (message,), None))).outcome
+                heard[number] = (
+                    await client.complete(Request("openai/tiny", (message,), None))
+                ).outcome
 
         await asyncio.gather(*(work() for _ in range(workers)))
         return heard
@@ -157,8 +176,12 @@ def outcomes(send: Any, count: int, *, workers: int = 8, concurrency: int | None
 @pytest.mark.parametrize(
     "error",
     [
-        pytest.param(TransportError("no answer within 120 s", transient=True, status=408), id="hung"),
-        pytest.param(TransportError("unreadable", transient=True, status=200, billed=True), id="unreadable"),
+        pytest.param(
+            TransportError("no answer within 120 s", transient=True, status=408), id="hung"
+        ),
+        pytest.param(
+            TransportError("unreadable", transient=True, status=200, billed=True), id="unreadable"
+        ),
     ],
 )
 def test_what_may_be_billed_is_asked_three_times(error: TransportError):
@@ -181,7 +204,9 @@ def failing_alike(status: int, **changes: Any) -> Any:
 
 
 def test_the_same_error_from_the_first_requests_ends_the_run():
-    with pytest.raises(UsageError, match=r"'openai/tiny': the first 3 requests failed alike.*Invalid model name"):
+    with pytest.raises(
+        UsageError, match=r"'openai/tiny': the first 3 requests failed alike.*Invalid model name"
+    ):
         outcomes(failing_alike(400), 20)
 
 

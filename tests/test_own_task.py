@@ -1,4 +1,5 @@
-"""A task of one's own, whatever its metrics and baselines: it is scored to the end, or refused before anything is paid.
+"""A task of one's own, whatever its metrics and baselines: it is scored to the end, or refused
+before anything is paid.
 
 `alps` runs in an empty folder with a module of the user's, as in docs/extending.md.
 """
@@ -99,15 +100,21 @@ METRICS = {
 
 
 def own_task(folder: Path, *, metrics: str = EXACT, systems: str = CALM, rows: int = 3) -> Path:
-    """Write the module, its rubric, data and recorded answers of which each says `calm`, the first rightly."""
+    """Write the module, its rubric, data and recorded answers of which each says `calm`, the first
+    rightly.
+    """
     (folder / "moods.py").write_text(MODULE.replace("METRICS", metrics).replace("SYSTEMS", systems))
     (folder / "fitting.md").write_text(RUBRIC)
     track = folder / "data" / "dev" / "mood"
     track.mkdir(parents=True)
     names = [f"m{number}" for number in range(rows)]
     files = {
-        track / "model_input.jsonl": [{"benchmark_id": n, "session_id": n, "text": "Tea, and rain."} for n in names],
-        track / "reference_output.jsonl": [{"benchmark_id": n, "mood": "calm" if n == "m0" else "sad"} for n in names],
+        track / "model_input.jsonl": [
+            {"benchmark_id": n, "session_id": n, "text": "Tea, and rain."} for n in names
+        ],
+        track / "reference_output.jsonl": [
+            {"benchmark_id": n, "mood": "calm" if n == "m0" else "sad"} for n in names
+        ],
         folder / "answers.jsonl": [{"benchmark_id": n, "mood": "calm"} for n in names],
     }
     for path, lines in files.items():
@@ -120,7 +127,9 @@ def run_moods(folder: Path, *words: str, **variables: str) -> Finished:
 
 
 @pytest.mark.parametrize("metrics", METRICS.values(), ids=METRICS)
-def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_reported(tmp_path, metrics):
+def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_reported(
+    tmp_path, metrics
+):
     folder = own_task(tmp_path, metrics=metrics)
     finished = run_moods(folder, "model=predictions:answers.jsonl")
     assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
@@ -137,13 +146,19 @@ def test_whatever_its_metrics_a_task_with_a_baseline_is_summarised_listed_and_re
 def test_a_paid_judgement_of_a_rates_only_task_is_shown_beside_a_baseline_that_has_none(tmp_path):
     own_task(tmp_path, metrics=RATED)
     with serve(lambda body: Answer('{"reason": "it does", "verdict": "met"}')) as server:
-        words = ("model=predictions:answers.jsonl", "judge=openai/scripted", f"judge_api_base={server.url}")
+        words = (
+            "model=predictions:answers.jsonl",
+            "judge=openai/scripted",
+            f"judge_api_base={server.url}",
+        )
         finished = run_moods(tmp_path, *words, OPENAI_API_KEY="test")
     assert finished.returncode == 0, finished.stderr
     track = summary(tmp_path / "out")["tracks"]["mood"]
     assert track["scores"]["fitting"]["value"] == 1.0
     floor = track["floors"]["floor/calm"]["scores"]["fitting"]
-    assert floor["value"] is None or floor["value"] == 1.0  # by an embedded judge, which rates nothing, or the run's
+    assert (
+        floor["value"] is None or floor["value"] == 1.0
+    )  # by an embedded judge, which rates nothing, or the run's
 
 
 def test_a_figure_that_needs_a_ranking_has_no_value_where_nothing_ranks(tmp_path):
@@ -248,7 +263,9 @@ def test_a_traceback_names_no_key(tmp_path):
         "import os\n\n\n"
         "class Leaky:\n    def predict(self, sample):\n        raise ValueError(os.environ['SOME_API_KEY'])\n"
     )
-    finished = run_moods(tmp_path, "model=python:system:Leaky", SOME_API_KEY="hunter2-hunter2-hunter2")
+    finished = run_moods(
+        tmp_path, "model=python:system:Leaky", SOME_API_KEY="hunter2-hunter2-hunter2"
+    )
     assert finished.returncode == 1
     written = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file())
     assert "hunter2" not in f"{finished.stdout}{finished.stderr}{written.decode()}"

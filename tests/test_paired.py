@@ -23,7 +23,8 @@ pairs = st.lists(st.tuples(numbers, numbers), min_size=2, max_size=25)
 
 
 @pytest.mark.parametrize(
-    ("b", "c", "chi2", "p"), [(121, 59, 21.355555555555554, 4.4344492637551645e-06), (8, 1, 49 / 9, 0.0390625)]
+    ("b", "c", "chi2", "p"),
+    [(121, 59, 21.355555555555554, 4.4344492637551645e-06), (8, 1, 49 / 9, 0.0390625)],
 )
 def test_published_mcnemar_tests_are_reproduced(b, c, chi2, p):
     found = mcnemar(b, c)
@@ -78,7 +79,10 @@ def test_a_difference_turns_its_sign_with_its_sides(scores):
 def test_a_shift_of_both_sides_changes_nothing():
     generator = np.random.default_rng(1)
     first, second = generator.random(30), generator.random(30)
-    one, other = paired_difference(first, second), paired_difference(first + 5, second + 5, bounds=(5, 6))
+    one, other = (
+        paired_difference(first, second),
+        paired_difference(first + 5, second + 5, bounds=(5, 6)),
+    )
     assert one.p == pytest.approx(other.p)
     assert one.estimate.low == pytest.approx(other.estimate.low)
 
@@ -105,7 +109,9 @@ def test_a_difference_that_never_varies_is_judged_by_its_sign():
     same = paired_difference(np.ones(10), np.ones(10))
     assert (same.p, same.estimate.value, same.detectable) == (1, 0.0, 0.0)
     assert same.estimate.low == pytest.approx(-same.estimate.high)
-    assert 0.2 < same.estimate.high < 0.4  # ten records that agree don't exclude one in four that differ
+    assert (
+        0.2 < same.estimate.high < 0.4
+    )  # ten records that agree don't exclude one in four that differ
 
 
 def test_one_cluster_or_no_record_has_no_test():
@@ -129,9 +135,13 @@ def test_true_nulls_are_rejected_about_as_often_as_they_should_be():
 
 def test_a_difference_as_large_as_detectable_is_detected_in_four_of_five_cases():
     generator = np.random.default_rng(4)
-    detectable = detectable_difference(generator.normal(0, 1, 10_000)) * 10  # at 100 records rather than 10,000
+    detectable = (
+        detectable_difference(generator.normal(0, 1, 10_000)) * 10
+    )  # at 100 records rather than 10,000
     assert detectable == pytest.approx(2.8016 / 10, rel=0.03)
-    found = sum(ttest_1samp(generator.normal(detectable, 1, 100), 0).pvalue <= 0.05 for _ in range(500))
+    found = sum(
+        ttest_1samp(generator.normal(detectable, 1, 100), 0).pvalue <= 0.05 for _ in range(500)
+    )
     assert found / 500 == pytest.approx(0.8, abs=0.06)
 
 
@@ -181,7 +191,10 @@ def test_two_systems_share_a_letter_exactly_if_they_are_not_told_apart(count, da
     assert all(own for own in letters)
     for one, other in every:
         assert bool(set(letters[one]) & set(letters[other])) == ((one, other) not in different)
-    classes = [{n for n, own in enumerate(letters) if name in own} for name in set(itertools.chain(*letters))]
+    classes = [
+        {n for n, own in enumerate(letters) if name in own}
+        for name in set(itertools.chain(*letters))
+    ]
     assert not any(one < other for one, other in itertools.permutations(classes, 2))
 
 
@@ -202,7 +215,10 @@ def test_letters_go_down_the_ranking():
         (lambda: paired_mcnemar([True], []), "lengths differ"),
         (lambda: paired_difference(np.ones(2), np.ones(3)), "lengths differ"),
         (lambda: paired_difference(np.ones(2), np.ones(2), ["a"]), "lengths differ"),
-        (lambda: paired_difference(np.array([1, np.nan]), np.ones(2)), "only records that both sides have"),
+        (
+            lambda: paired_difference(np.array([1, np.nan]), np.ones(2)),
+            "only records that both sides have",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):

@@ -1,4 +1,6 @@
-"""Paths as people give them: the folder they stand in, and `~`, which most shells leave alone behind a `key=`."""
+"""Paths as people give them: the folder they stand in, and `~`, which most shells leave alone
+behind a `key=`.
+"""
 
 import hashlib
 import json
@@ -47,7 +49,11 @@ def names_in(folder):
 
 
 def files_in(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,9 @@ def test_pools_lie_in_the_home_folder(home):
 
 
 def test_the_home_folder_of_nobody_is_one_line(home):
-    with pytest.raises(UsageError, match=r"^out=~no-such-user/x: there is no home folder for ~no-such-user$"):
+    with pytest.raises(
+        UsageError, match=r"^out=~no-such-user/x: there is no home folder for ~no-such-user$"
+    ):
         parse_words([*RULES, "out=~no-such-user/x"], RunSettings)
 
 
@@ -108,7 +116,9 @@ def test_a_run_can_be_judged_again_from_a_folder_in_it(tmp_path, monkeypatch):
     (tmp_path / "runs" / "x" / "notes").mkdir()
     monkeypatch.chdir(tmp_path / "runs" / "x" / "notes")
     done("score", "..")
-    assert [path.name.startswith("x--lexical-") for path in (tmp_path / "runs").glob("x-*")] == [True]
+    assert [path.name.startswith("x--lexical-") for path in (tmp_path / "runs").glob("x-*")] == [
+        True
+    ]
 
 
 def test_a_site_is_built_and_built_again_in_the_folder_one_stands_in(tmp_path, monkeypatch):
@@ -118,7 +128,9 @@ def test_a_site_is_built_and_built_again_in_the_folder_one_stands_in(tmp_path, m
     monkeypatch.chdir(here)
     assert "0 submissions" in done("leaderboard", "build", f"submissions={submissions}", "out=.")
     built = files_in(here)
-    stale = {name: f"of an older version: {name}" for name in ("data/stale.csv", "old/deep/page.html")}
+    stale = {
+        name: f"of an older version: {name}" for name in ("data/stale.csv", "old/deep/page.html")
+    }
     for name, text in stale.items():
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).write_text(text)
@@ -138,6 +150,11 @@ def test_a_site_behind_a_link_is_built_where_the_link_leads(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "site").symlink_to("real")
     for _ in range(2):
-        done("leaderboard", "build", f"submissions={tmp_path / 'submissions'}", f"out={tmp_path / 'site'}")
+        done(
+            "leaderboard",
+            "build",
+            f"submissions={tmp_path / 'submissions'}",
+            f"out={tmp_path / 'site'}",
+        )
     assert (tmp_path / "real" / "index.html").is_file()
     assert (tmp_path / "site").is_symlink()

@@ -1,4 +1,6 @@
-"""Runs over the wire formats of seven providers, as aimock speaks them: software that nobody here wrote."""
+"""Runs over the wire formats of seven providers, as aimock speaks them: software that nobody here
+wrote.
+"""
 
 import importlib
 import os
@@ -21,7 +23,9 @@ def aimock():
     """The address of aimock, out of the folder that ALPS_AIMOCK names; what is named must be there."""
     folder = os.environ.get("ALPS_AIMOCK")
     if not folder:
-        pytest.skip("aimock is not here: python bench/peers.py install folder=DIR, then ALPS_AIMOCK=DIR")
+        pytest.skip(
+            "aimock is not here: python bench/peers.py install folder=DIR, then ALPS_AIMOCK=DIR"
+        )
     with peers.aimock(Path(folder).resolve()) as url:
         yield url
 

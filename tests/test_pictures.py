@@ -37,5 +37,7 @@ def test_the_picture_of_a_run_is_what_a_terminal_shows(tmp_path: Path) -> None:
 def test_every_picture_of_the_readme_is_there_and_can_be_told_without_seeing_it() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     named = re.findall(r'(?:src|srcset)="([^"]+)"', readme)
-    assert sorted(named) == sorted(f"docs/pictures/{path.name}" for path in PICTURES.glob("*.[sp][vn]g"))
+    assert sorted(named) == sorted(
+        f"docs/pictures/{path.name}" for path in PICTURES.glob("*.[sp][vn]g")
+    )
     assert all(re.search(r'alt="[^"]{20,}"', image) for image in re.findall(r"<img[^>]*>", readme))

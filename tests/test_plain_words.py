@@ -1,4 +1,6 @@
-"""What is typed wrongly, or would change nothing, is said in plain words; what is printed fits where it is printed."""
+"""What is typed wrongly, or would change nothing, is said in plain words; what is printed fits
+where it is printed.
+"""
 
 import json
 import re
@@ -40,7 +42,9 @@ def refused(*words: str, settings: type = RunSettings) -> str:
 
 
 def test_an_empty_model_is_a_missing_one(alps):
-    assert one_line(alps("run", "task=extraction", "model=")).startswith("alps: model= is missing (")
+    assert one_line(alps("run", "task=extraction", "model=")).startswith(
+        "alps: model= is missing ("
+    )
 
 
 @pytest.mark.parametrize("word", ["model=", "model= "])
@@ -50,12 +54,16 @@ def test_a_needed_word_without_a_value_is_missing(word):
 
 def test_an_empty_value_elsewhere_is_no_default():
     assert refused(*RULES, "split=") == "split=: empty; leave it out"
-    assert refused("labels=stress", "judge=", settings=CalibrateSettings).startswith("judge=: empty")
+    assert refused("labels=stress", "judge=", settings=CalibrateSettings).startswith(
+        "judge=: empty"
+    )
 
 
 def test_an_empty_model_in_a_config_file_names_the_file(tmp_path):
     (tmp_path / "a.toml").write_text('task = "extraction"\nmodel = ""\n', encoding="utf-8")
-    assert refused(f"config={tmp_path / 'a.toml'}").startswith(f"{tmp_path / 'a.toml'}: model= is missing (")
+    assert refused(f"config={tmp_path / 'a.toml'}").startswith(
+        f"{tmp_path / 'a.toml'}: model= is missing ("
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +93,17 @@ def test_a_key_of_a_provider_is_sent_to_the_environment():
 
 
 @pytest.mark.parametrize(
-    "key", ["openai_api_key", "judge_api_key", "apikey", "token", "hf_token", "judge_token", "key", "client_secret"]
+    "key",
+    [
+        "openai_api_key",
+        "judge_api_key",
+        "apikey",
+        "token",
+        "hf_token",
+        "judge_token",
+        "key",
+        "client_secret",
+    ],
 )
 def test_whatever_a_key_is_called_its_value_is_never_shown(key):
     said = refused(*RULES, f"{key}=hunter22")
@@ -98,7 +116,9 @@ def test_a_key_of_a_provider_in_a_config_file_is_sent_to_the_environment_too(tmp
     with pytest.raises(DataError) as caught:
         parse_words([f"config={tmp_path / 'a.toml'}"], RunSettings)
     said = str(caught.value)
-    assert said.startswith(f"{tmp_path / 'a.toml'}, api_key: unknown key; keys come from the environment")
+    assert said.startswith(
+        f"{tmp_path / 'a.toml'}, api_key: unknown key; keys come from the environment"
+    )
     assert "hunter22" not in said
 
 
@@ -113,22 +133,39 @@ def test_a_config_file_may_begin_with_a_byte_order_mark(tmp_path):
 
 
 def test_a_task_that_stands_twice_is_run_once():
-    assert parse_words(["task=update,extraction,update", "model=rules"], RunSettings).task == "update,extraction"
+    assert (
+        parse_words(["task=update,extraction,update", "model=rules"], RunSettings).task
+        == "update,extraction"
+    )
 
 
 def test_what_a_gate_is_unless_given_stands_in_its_help():
     for name, value in vars(GATES).items():
-        assert str(CalibrateSettings.model_fields[f"gate_{name}"].description).endswith(f"[{value:g}]")
+        assert str(CalibrateSettings.model_fields[f"gate_{name}"].description).endswith(
+            f"[{value:g}]"
+        )
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((*RULES, "temperature=0.3"), "temperature=0.3 would change nothing: model=rules is no litellm model"),
-        ((*RULES, "api_base=http://127.0.0.1:9/v1"), "api_base= would change nothing: model=rules is no litellm"),
+        (
+            (*RULES, "temperature=0.3"),
+            "temperature=0.3 would change nothing: model=rules is no litellm model",
+        ),
+        (
+            (*RULES, "api_base=http://127.0.0.1:9/v1"),
+            "api_base= would change nothing: model=rules is no litellm",
+        ),
         ((*LLM, "judge_api_base=http://127.0.0.1:9/v1"), "no judge= was given, so lexical judges"),
-        ((*LLM, "judge=lexical", "judge_repeats=3"), "judge_repeats=3 would change nothing: judge=lexical is no"),
-        (("task=extraction", "model=predictions:a", "max_tokens=9"), "max_tokens=9 would change nothing"),
+        (
+            (*LLM, "judge=lexical", "judge_repeats=3"),
+            "judge_repeats=3 would change nothing: judge=lexical is no",
+        ),
+        (
+            ("task=extraction", "model=predictions:a", "max_tokens=9"),
+            "max_tokens=9 would change nothing",
+        ),
     ],
 )
 def test_a_setting_that_nobody_heeds_is_refused(words, told):
@@ -142,16 +179,25 @@ def test_a_setting_that_nobody_heeds_is_refused(words, told):
     [
         (("run", "config=a.toml"), "top_p=0.5 would change nothing"),
         (("score", "anywhere", "judge_repeats=3"), "judge_repeats=3 would change nothing"),
-        (("calibrate", "judge=lexical", "labels=stress", "judge_temperature=1"), "judge_temperature=1.0 would change"),
+        (
+            ("calibrate", "judge=lexical", "labels=stress", "judge_temperature=1"),
+            "judge_temperature=1.0 would change",
+        ),
     ],
 )
-def test_a_setting_that_nobody_heeds_is_refused_by_every_command(words, told, tmp_path, monkeypatch):
+def test_a_setting_that_nobody_heeds_is_refused_by_every_command(
+    words, told, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    Path("a.toml").write_text('task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n', encoding="utf-8")
+    Path("a.toml").write_text(
+        'task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n', encoding="utf-8"
+    )
     assert told in str(CliRunner().invoke(cli, words).exception)
 
 
-@pytest.mark.parametrize("words", [(*LLM, "temperature=0.3"), (*RULES, "judge=openai/x", "judge_repeats=3"), RULES])
+@pytest.mark.parametrize(
+    "words", [(*LLM, "temperature=0.3"), (*RULES, "judge=openai/x", "judge_repeats=3"), RULES]
+)
 def test_a_setting_that_is_heeded_is_taken(words):
     check_run(parse_words(words, RunSettings))
 
@@ -161,11 +207,26 @@ def test_a_run_is_judged_again_without_what_its_model_heeded():
 
 
 @pytest.mark.parametrize(
-    "given", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+    "given",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
 )
 def test_a_terminal_without_our_signs_gets_others(tmp_path, given):
-    words = [sys.executable, "-m", "alps", "run", "task=extraction", "model=rules", "limit=2", "out=x"]
-    done = subprocess.run(words, cwd=tmp_path, env=environment(tmp_path, **given), capture_output=True, check=False)
+    words = [
+        sys.executable,
+        "-m",
+        "alps",
+        "run",
+        "task=extraction",
+        "model=rules",
+        "limit=2",
+        "out=x",
+    ]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment(tmp_path, **given), capture_output=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"95 % interval" in done.stdout
     assert b"- judge lexical does not tell 'narrower'." in done.stdout
@@ -182,11 +243,16 @@ def test_tables_keep_to_a_narrow_terminal_and_leave_no_blanks_in_a_pipe(tmp_path
 
 
 def test_an_estimate_names_the_setting_that_bounds_the_judge(capsys):
-    stages = [Stage(stage, f"openai/{stage}", calls=2, most_tokens=None) for stage in ("generate", "judge")]
+    stages = [
+        Stage(stage, f"openai/{stage}", calls=2, most_tokens=None)
+        for stage in ("generate", "judge")
+    ]
     show_estimate(stages, max_cost=None, max_total_tokens=None)
     told_of = capsys.readouterr().out
     assert "openai/generate: how much it can answer is unknown; max_tokens= bounds it." in told_of
-    assert "openai/judge: how much it can answer is unknown; judge_max_tokens= bounds it." in told_of
+    assert (
+        "openai/judge: how much it can answer is unknown; judge_max_tokens= bounds it." in told_of
+    )
 
 
 def test_figures_that_no_record_defines_are_named_below_the_table(tmp_path, monkeypatch):
@@ -197,20 +263,34 @@ def test_figures_that_no_record_defines_are_named_below_the_table(tmp_path, monk
     assert ": no scored record has any." in below
 
 
-def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_the_page(tmp_path, monkeypatch):
+def test_answers_that_were_cut_off_are_told_in_the_table_for_the_record_and_on_the_page(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     told("run", "task=utilization", "ability=pa", "model=rules", "limit=2", "out=whole")
     rows = [
-        json.loads(line) for line in (tmp_path / "whole/predictions.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line)
+        for line in (tmp_path / "whole/predictions.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     rows[0]["truncated"] = True
-    (tmp_path / "cut.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    words = ("run", "task=utilization", "ability=pa", "model=predictions:cut.jsonl", "limit=2", "out=cut")
+    (tmp_path / "cut.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
+    words = (
+        "run",
+        "task=utilization",
+        "ability=pa",
+        "model=predictions:cut.jsonl",
+        "limit=2",
+        "out=cut",
+    )
     assert "\n1 answer was cut off (max_tokens).\n" in told(*words)
     assert "the answer was cut off (max_tokens)" in told("show", "cut", "1")
     assert "cut off" not in told("show", "cut", "2")
     told("report", "cut", "out=cut.html")
-    assert "1 answer was cut off (max_tokens)." in (tmp_path / "cut.html").read_text(encoding="utf-8")
+    assert "1 answer was cut off (max_tokens)." in (tmp_path / "cut.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +312,11 @@ def test_a_file_of_predictions_that_can_not_be_read_says_what_it_is(file, told_o
     ("model", "task", "said"),
     [
         ("predictions:", "extraction", "names no file; write predictions:FILE"),
-        ("oracle", "utilization", "no system of utilization, it answers extraction, update, retrieval alone"),
+        (
+            "oracle",
+            "utilization",
+            "no system of utilization, it answers extraction, update, retrieval alone",
+        ),
         ("python:os:getcwd", "extraction", "getcwd has no method 'predict' (it gives a str)"),
     ],
 )
@@ -250,7 +334,12 @@ def calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_calibration_is_no_run_for_any_command(calibrated):
-    for words in (("show", "cal", "1"), ("report", "runs/cal"), ("compare", "cal", "cal"), ("score", "cal")):
+    for words in (
+        ("show", "cal", "1"),
+        ("report", "runs/cal"),
+        ("compare", "cal", "cal"),
+        ("score", "cal"),
+    ):
         assert "a calibration, no run; its page is" in str(CliRunner().invoke(cli, words).exception)
     assert "No run in: cal (a calibration)" in told("ls")
 
@@ -275,10 +364,19 @@ def test_the_page_of_recorded_verdicts_binds_no_judge(calibrated):
 
 def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = ("task=utilization", "ability=pa", "model=rules", "limit=1", "condition=gold_memory", "window=2000")
+    words = (
+        "task=utilization",
+        "ability=pa",
+        "model=rules",
+        "limit=1",
+        "condition=gold_memory",
+        "window=2000",
+    )
     told("run", *words, "out=runs/a")
     (tmp_path / "runs" / "b").mkdir()
-    (tmp_path / "runs" / "b" / "manifest.json").write_text('{"settings": {"task": "nix"}, "data": {}, "judge": {}}')
+    (tmp_path / "runs" / "b" / "manifest.json").write_text(
+        '{"settings": {"task": "nix"}, "data": {}, "judge": {}}'
+    )
     listed = " ".join(told("ls").split())
     assert "ability pa · gold_memory · window 2000" in listed
     assert "Unreadable: runs/b" in listed
@@ -288,7 +386,10 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
     ("words", "said"),
     [
         (("show", "", "1"), "a run is to be named"),
-        (("show", "runs", "1"), "no run here (manifest.json is missing); name one of those in it, such as runs/a"),
+        (
+            ("show", "runs", "1"),
+            "no run here (manifest.json is missing); name one of those in it, such as runs/a",
+        ),
         (("calibrate", "judge=lexical", "labels=runs"), "labels=runs: no label folder"),
         (("submit", "runs/a", "name=x", "date=tomorrow"), "date=tomorrow: it takes a day, such as"),
     ],
@@ -296,7 +397,9 @@ def test_runs_that_differ_in_their_conditions_alone_are_told_apart(tmp_path, mon
 def test_a_folder_of_another_kind_is_told_as_one(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "a").mkdir(parents=True)
-    (tmp_path / "runs" / "a" / "manifest.json").write_text('{"settings": {"task": "update"}, "data": {}, "judge": {}}')
+    (tmp_path / "runs" / "a" / "manifest.json").write_text(
+        '{"settings": {"task": "update"}, "data": {}, "judge": {}}'
+    )
     assert said in str(CliRunner().invoke(cli, words).exception)
 
 

@@ -51,13 +51,20 @@ def query_row(number, *, text=None, session=None, said=None):
 def talk_row(number, *values):
     ids = {"benchmark_id": f"t{number:03}", "task": "task1", "session_id": SESSION.format(number)}
     items = [memory(text, memory_id=f"m{n}").model_dump() for n, text in enumerate(values, start=1)]
-    return {**ids, "input": {"dialogue": [{"role": "user", "text": "hi"}]}}, {**ids, "gold": {"memory_items": items}}
+    return {**ids, "input": {"dialogue": [{"role": "user", "text": "hi"}]}}, {
+        **ids,
+        "gold": {"memory_items": items},
+    }
 
 
 def write(folder, *, queries, memories, each=4):
-    """Write `queries` queries, and `memories` memories, `each` a session, beginning with those of the queries."""
+    """Write `queries` queries, and `memories` memories, `each` a session, beginning with those of
+    the queries.
+    """
     numbers = range(0, memories, each)
-    talks = [talk_row(n, *map(value, range(k, min(k + each, memories)))) for n, k in enumerate(numbers)]
+    talks = [
+        talk_row(n, *map(value, range(k, min(k + each, memories)))) for n, k in enumerate(numbers)
+    ]
     write_track(folder / "dev" / "task1", talks)
     write_track(folder / "dev" / "task3", [query_row(n) for n in range(queries)])
     return folder
@@ -79,18 +86,25 @@ def pools(folder, size, seed=0):
 
 def drawn(folder, size, seed=0):
     return {
-        name: [*values[:place], *values[place + 1 :]] for name, (values, place) in pools(folder, size, seed).items()
+        name: [*values[:place], *values[place + 1 :]]
+        for name, (values, place) in pools(folder, size, seed).items()
     }
 
 
 def tree(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.jsonl"))
+    }
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_other_pools(tmp_path):
     write(tmp_path / "data", queries=12, memories=160)
     for out, seed in (("one", 5), ("two", 5), ("three", 6)):
-        list(write_pools(str(tmp_path / "data"), None, out=str(tmp_path / out), sizes=[100], seed=seed))
+        list(
+            write_pools(
+                str(tmp_path / "data"), None, out=str(tmp_path / out), sizes=[100], seed=seed
+            )
+        )
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
     one, three = (drawn(tmp_path / "data", 100, seed) for seed in (5, 6))
     assert all(set(one[name]) != set(three[name]) for name in one)
@@ -102,7 +116,9 @@ def test_a_pool_does_not_depend_on_the_other_queries_order(tmp_path):
     write_track(tmp_path / "two" / "dev" / "task3", [query_row(n) for n in reversed(range(6))])
     one, two = pools(tmp_path / "one", 100), pools(tmp_path / "two", 100)
     assert list(one) == list(reversed(two))
-    assert {name: place for name, (_, place) in one.items()} == {name: place for name, (_, place) in two.items()}
+    assert {name: place for name, (_, place) in one.items()} == {
+        name: place for name, (_, place) in two.items()
+    }
 
 
 def test_pools_have_their_size_and_opaque_ids_in_order_and_the_gold_once(tmp_path):
@@ -111,7 +127,9 @@ def test_pools_have_their_size_and_opaque_ids_in_order_and_the_gold_once(tmp_pat
         pool = row["input"]["candidate_memories"]
         assert [item["memory_id"] for item in pool] == [f"c{n:03}" for n in range(1, 102)]
         assert {tuple(item) for item in pool} == {("memory_id", "value")}
-        chosen = next(item for item in pool if item["memory_id"] == gold["gold"]["selected_memory_id"])
+        chosen = next(
+            item for item in pool if item["memory_id"] == gold["gold"]["selected_memory_id"]
+        )
         assert chosen == gold["gold"]["selected_memory"]
         number = int(row["benchmark_id"][1:])
         assert chosen["value"] == wanted(number)
@@ -126,11 +144,18 @@ def test_the_place_of_the_gold_is_uniform_and_so_is_that_of_a_distractor(tmp_pat
     found = pools(tmp_path, size, seed)
     golds = Counter(place for _, place in found.values())
     assert chisquare([golds[place] for place in range(size + 1)]).pvalue > 0.001
-    watched = Counter(values.index(value(23)) for values, _ in found.values() if value(23) in values)
-    assert chisquare([watched[place] for place in range(size + 1)]).pvalue > 0.001 or sum(watched.values()) < 20
+    watched = Counter(
+        values.index(value(23)) for values, _ in found.values() if value(23) in values
+    )
+    assert (
+        chisquare([watched[place] for place in range(size + 1)]).pvalue > 0.001
+        or sum(watched.values()) < 20
+    )
 
 
-def test_generated_memories_come_in_only_where_the_others_do_not_suffice_and_stand_anywhere(tmp_path):
+def test_generated_memories_come_in_only_where_the_others_do_not_suffice_and_stand_anywhere(
+    tmp_path,
+):
     write(tmp_path, queries=300, memories=24, each=1)
     made = source(tmp_path)
     made.bank = [*made.bank[:12], *(replace(one, generated=True) for one in made.bank[12:24])]
@@ -154,7 +179,9 @@ def test_nothing_comes_from_the_session_of_the_query(tmp_path):
     assert len({value for values in drawn(tmp_path, 180).values() for value in values}) > 200
 
 
-def test_a_memory_that_is_gold_elsewhere_stands_in_other_pools_so_that_being_rare_tells_nothing(tmp_path):
+def test_a_memory_that_is_gold_elsewhere_stands_in_other_pools_so_that_being_rare_tells_nothing(
+    tmp_path,
+):
     write(tmp_path, queries=60, memories=120)
     found = pools(tmp_path, 100)
     times = Counter(value for values, _ in found.values() for value in values)
@@ -189,26 +216,36 @@ def test_rejected_memories_are_no_distractors_and_a_rejected_gold_does_not_show_
     marked = talk_row(950, "Owns a yacht [ERROR: a joke]", "Owns a barge")
     talks = [(pair.input, pair.gold) for pair in read_track(tmp_path / "dev" / "task1")]
     write_track(tmp_path / "dev" / "task1", [*talks, marked])
-    write_track(tmp_path / "dev" / "task3", [query_row(0, said=" Flies a kite [ERROR: unclear] "), query_row(1)])
+    write_track(
+        tmp_path / "dev" / "task3",
+        [query_row(0, said=" Flies a kite [ERROR: unclear] "), query_row(1)],
+    )
     found = pools(tmp_path, 110)
     values, place = found["q000"]
     assert values[place] == "Flies a kite"
     everything = {text for values, _ in found.values() for text in values}
     assert "Owns a barge" in everything
-    assert not [text for text in everything if "ERROR" in text or "yacht" in text or text != text.strip()]
+    assert not [
+        text for text in everything if "ERROR" in text or "yacht" in text or text != text.strip()
+    ]
 
 
 def test_memories_come_from_every_task_and_from_the_session_that_their_row_names(tmp_path):
     split = tmp_path / "dev"
-    write_track(split / "task3", [query_row(0, session="s-update"), query_row(1, session="s-other")])
+    write_track(
+        split / "task3", [query_row(0, session="s-update"), query_row(1, session="s-other")]
+    )
     item = [memory(value(n), memory_id=f"m{n}").model_dump() for n in range(8)]
     update = {"benchmark_id": "u1", "session_id": "s-update"}
     write_track(
-        split / "task2", [({**update, "input": {"memory": item[:2]}}, {**update, "gold": {"answer": item[1:4]}})]
+        split / "task2",
+        [({**update, "input": {"memory": item[:2]}}, {**update, "gold": {"answer": item[1:4]}})],
     )
     use = {"benchmark_id": "p1", "session_id": "s-use"}
     known = {"selected_memory": item[4], "extracted_memory": item[4:7]}
-    write_track(split / "task4_ability3", [({**use, "input": {"query": "?"}}, {**use, "gold": known})])
+    write_track(
+        split / "task4_ability3", [({**use, "input": {"query": "?"}}, {**use, "gold": known})]
+    )
     write_track(split / "task1", [({"benchmark_id": "alone", "input": {}}, None)])
     of_update = {value(n) for n in range(4)}
     of_use = {value(n) for n in range(4, 7)}
@@ -217,11 +254,18 @@ def test_memories_come_from_every_task_and_from_the_session_that_their_row_names
     assert set(drawn(tmp_path, 7)["q001"]) == of_update | of_use
 
 
-def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_bad_lines_are_named(tmp_path):
+def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_bad_lines_are_named(
+    tmp_path,
+):
     write(tmp_path / "data", queries=2, memories=8)
     bank = tmp_path / "data" / "dev" / "task3" / "bank.jsonl"
     lines = [
-        {"memory_id": f"b{n}", "session_id": SESSION.format(n % 2), "value": value(100 + n), "label": "Possessions/Pet"}
+        {
+            "memory_id": f"b{n}",
+            "session_id": SESSION.format(n % 2),
+            "value": value(100 + n),
+            "label": "Possessions/Pet",
+        }
         for n in range(10)
     ]
     bank.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -237,7 +281,11 @@ def test_a_bank_beside_the_queries_gives_memories_with_their_sessions_and_its_ba
 
 @pytest.mark.parametrize(
     "line",
-    ['{"memory_id": "b1", "value": "Café"}'.encode("latin-1"), b"[" * 5_000 + b"]" * 5_000, b'{"memory_id": '],
+    [
+        '{"memory_id": "b1", "value": "Café"}'.encode("latin-1"),
+        b"[" * 5_000 + b"]" * 5_000,
+        b'{"memory_id": ',
+    ],
     ids=["latin-1", "deep", "torn"],
 )
 def test_a_line_of_the_bank_that_is_no_json_is_named_on_one_line(tmp_path, line):
@@ -260,15 +308,30 @@ def test_floors_find_no_more_than_chance_in_built_pools(tmp_path, name):
     assert binom.sf(hits - 1, total, 1 / 101) > 0.001
 
 
-def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools_built_on_the_fly(tmp_path):
+def test_written_pools_have_the_release_layout_and_run_gives_the_scores_of_pools_built_on_the_fly(
+    tmp_path,
+):
     write(tmp_path / "data", queries=10, memories=160)
-    made = alps_here("data", "pools", f"data={tmp_path / 'data'}", "distractors=100", f"out={tmp_path / 'pools'}")
+    made = alps_here(
+        "data", "pools", f"data={tmp_path / 'data'}", "distractors=100", f"out={tmp_path / 'pools'}"
+    )
     assert made.code == 0, made.err
-    assert f"{tmp_path / 'pools' / 'dev' / 'task3' / 'd100'}: 10 pools of 100 distractors" in made.out
+    assert (
+        f"{tmp_path / 'pools' / 'dev' / 'task3' / 'd100'}: 10 pools of 100 distractors" in made.out
+    )
     folder = tmp_path / "pools" / "dev" / "task3" / "d100"
-    assert {path.name for path in folder.iterdir()} == {"model_input.jsonl", "reference_output.jsonl"}
+    assert {path.name for path in folder.iterdir()} == {
+        "model_input.jsonl",
+        "reference_output.jsonl",
+    }
     for data, out in (("data", "fly"), ("pools", "written")):
-        words = ("run", "task=retrieval", "model=bm25", f"data={tmp_path / data}", f"out={tmp_path / out}")
+        words = (
+            "run",
+            "task=retrieval",
+            "model=bm25",
+            f"data={tmp_path / data}",
+            f"out={tmp_path / out}",
+        )
         assert alps_here(*words).code == 0
     fly, written = (scores_of(tmp_path / name) for name in ("fly", "written"))
     assert fly == written
@@ -287,13 +350,18 @@ def test_another_seed_of_a_run_is_another_experiment_on_other_pools(tmp_path):
     assert alps_here(*words, f"out={tmp_path / 'out'}").code == 0
     assert "settings.seed" in alps_here(*words, "seed=1", f"out={tmp_path / 'out'}").one_line
     alps_here(*words, "seed=1", f"out={tmp_path / 'other'}")
-    hashes = [json.loads((tmp_path / name / "manifest.json").read_text())["data"] for name in ("out", "other")]
+    hashes = [
+        json.loads((tmp_path / name / "manifest.json").read_text())["data"]
+        for name in ("out", "other")
+    ]
     assert hashes[0] != hashes[1]
 
 
 def test_an_audit_of_written_pools_finds_nothing_serious(tmp_path):
     write(tmp_path / "data", queries=60, memories=340)
-    made = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}", "seed=3")
+    made = alps_here(
+        "data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}", "seed=3"
+    )
     assert made.code == 0, made.err
     assert len(made.out.splitlines()) == 5
     report = audit(str(tmp_path / "pools"), None)
@@ -301,11 +369,17 @@ def test_an_audit_of_written_pools_finds_nothing_serious(tmp_path):
     assert [finding for finding in report.findings if finding.severity == "serious"] == []
 
 
-@pytest.mark.parametrize("words", [["data", "pools", "distractors=300"], ["run", "task=retrieval", "distractors=300"]])
-def test_too_few_memories_are_said_in_one_line_with_their_number_and_nothing_is_written(tmp_path, words):
+@pytest.mark.parametrize(
+    "words", [["data", "pools", "distractors=300"], ["run", "task=retrieval", "distractors=300"]]
+)
+def test_too_few_memories_are_said_in_one_line_with_their_number_and_nothing_is_written(
+    tmp_path, words
+):
     write(tmp_path / "data", queries=3, memories=160)
     more = ["model=bm25"] if words[0] == "run" else []
-    error = alps_here(*words, *more, f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}").one_line
+    error = alps_here(
+        *words, *more, f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}"
+    ).one_line
     assert "distractors=300" in error
     assert re.search(r" has 15\d memories ", error)
     assert "q000" in error
@@ -362,7 +436,9 @@ def test_a_query_that_can_not_be_read_is_named_on_one_line(tmp_path, change, sai
     row, gold = query_row(1)
     change(row, gold)
     write_track(tmp_path / "data" / "dev" / "task3", [query_row(0), (row, gold)])
-    error = alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}").one_line
+    error = alps_here(
+        "data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'pools'}"
+    ).one_line
     assert said in error
     assert "q001" in error
 
@@ -379,17 +455,24 @@ def test_withheld_gold_gives_no_pool_and_data_without_queries_say_what_is_missin
 
 def test_pools_of_another_size_are_built_from_the_queries_of_given_pools(tmp_path):
     write(tmp_path / "data", queries=4, memories=340)
-    alps_here("data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'data'}", "distractors=100")
+    alps_here(
+        "data", "pools", f"data={tmp_path / 'data'}", f"out={tmp_path / 'data'}", "distractors=100"
+    )
     for path in (tmp_path / "data" / "dev" / "task3").glob("*.jsonl"):
         path.unlink()
     with_300 = drawn(tmp_path / "data", 300)
     assert {len(values) for values in with_300.values()} == {300}
-    given = {pair.input["benchmark_id"]: pair for pair in read_track(tmp_path / "data" / "dev" / "task3" / "d100")}
+    given = {
+        pair.input["benchmark_id"]: pair
+        for pair in read_track(tmp_path / "data" / "dev" / "task3" / "d100")
+    }
     assert set(with_300) == set(given)
 
 
 def test_pools_of_the_samples_say_how_many_distractors_were_generated(tmp_path):
-    made = alps_here("data", "pools", "data=samples", "distractors=1000", f"out={tmp_path / 'pools'}")
+    made = alps_here(
+        "data", "pools", "data=samples", "distractors=1000", f"out={tmp_path / 'pools'}"
+    )
     (line,) = made.out.splitlines()
     assert re.search(r"pools of 1000 distractors, \d+% of the distractors generated$", line)
     report = audit(str(tmp_path / "pools"), None)

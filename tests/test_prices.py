@@ -65,7 +65,11 @@ UNKNOWN = [
     "groq/llama-9-70b",
     "openai/my-local",
 ]
-FREE = [key for key, row in TABLE.items() if row.get("mode") == "chat" and row.get(INPUT) == row.get(OUTPUT) == 0]
+FREE = [
+    key
+    for key, row in TABLE.items()
+    if row.get("mode") == "chat" and row.get(INPUT) == row.get(OUTPUT) == 0
+]
 
 
 def test_there_are_forty_names():
@@ -89,13 +93,23 @@ def test_what_the_table_does_not_price_has_no_price_and_not_one_of_nothing(name:
 
 
 def test_every_model_of_the_table_that_is_priced_by_token_is_known_by_its_own_key():
-    priced = [key for key, row in TABLE.items() if row.get("mode") == "chat" and row.get(INPUT) and row.get(OUTPUT)]
+    priced = [
+        key
+        for key, row in TABLE.items()
+        if row.get("mode") == "chat" and row.get(INPUT) and row.get(OUTPUT)
+    ]
     assert len(priced) > 2_000
-    wrong = [key for key in priced if entry_of(key) is not TABLE[key] and price_of(key).input != TABLE[key][INPUT]]
+    wrong = [
+        key
+        for key in priced
+        if entry_of(key) is not TABLE[key] and price_of(key).input != TABLE[key][INPUT]
+    ]
     assert wrong == []
 
 
-@pytest.mark.parametrize(("name", "listed"), [("openai/any", True), ("hosted_vllm/any", True), ("nonsense/any", False)])
+@pytest.mark.parametrize(
+    ("name", "listed"), [("openai/any", True), ("hosted_vllm/any", True), ("nonsense/any", False)]
+)
 def test_which_names_litellm_knows_a_provider_of(name: str, listed: bool):
     assert is_listed(name) is listed
 
@@ -106,25 +120,67 @@ def cost(name: str, *used: int, service: str | None = None) -> float | None:
 
 # The bills are computed from the providers' price pages: dollars per million tokens times tokens.
 BILLS = [
-    pytest.param("openai/gpt-4.1-mini", (10_000, 500), None, (10_000 * 0.4 + 500 * 1.6), id="plain"),
-    pytest.param("openai/gpt-4.1-mini", (10_000, 500, 8_000), None, 2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6, id="cached"),
-    pytest.param("openai/gpt-4.1-mini", (10_000, 500), "batch", 10_000 * 0.2 + 500 * 0.8, id="batch"),
-    pytest.param("openai/gpt-5", (10_000, 4_500, 0, 0, 0, 4_000), None, 10_000 * 1.25 + 4_500 * 10, id="reasoning"),
-    pytest.param("openai/gpt-5", (10_000, 500, 8_000), "flex", 2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5, id="flex"),
+    pytest.param(
+        "openai/gpt-4.1-mini", (10_000, 500), None, (10_000 * 0.4 + 500 * 1.6), id="plain"
+    ),
+    pytest.param(
+        "openai/gpt-4.1-mini",
+        (10_000, 500, 8_000),
+        None,
+        2_000 * 0.4 + 8_000 * 0.1 + 500 * 1.6,
+        id="cached",
+    ),
+    pytest.param(
+        "openai/gpt-4.1-mini", (10_000, 500), "batch", 10_000 * 0.2 + 500 * 0.8, id="batch"
+    ),
+    pytest.param(
+        "openai/gpt-5",
+        (10_000, 4_500, 0, 0, 0, 4_000),
+        None,
+        10_000 * 1.25 + 4_500 * 10,
+        id="reasoning",
+    ),
+    pytest.param(
+        "openai/gpt-5",
+        (10_000, 500, 8_000),
+        "flex",
+        2_000 * 0.625 + 8_000 * 0.0625 + 500 * 5,
+        id="flex",
+    ),
     pytest.param("openai/gpt-5", (10_000, 500), "priority", 10_000 * 2.5 + 500 * 20, id="priority"),
     pytest.param("openai/gpt-5", (10_000, 500), "default", 10_000 * 1.25 + 500 * 10, id="default"),
     pytest.param("openai/o3", (10_000, 500), "flex", 10_000 * 1 + 500 * 4, id="flex of another"),
     pytest.param(
-        "anthropic/claude-sonnet-4-5", (10_000, 500, 0, 9_000), None, 1_000 * 3 + 9_000 * 3.75 + 500 * 15, id="write"
+        "anthropic/claude-sonnet-4-5",
+        (10_000, 500, 0, 9_000),
+        None,
+        1_000 * 3 + 9_000 * 3.75 + 500 * 15,
+        id="write",
     ),
     pytest.param(
-        "anthropic/claude-sonnet-4-5", (10_000, 500, 0, 9_000, 9_000), None, 1_000 * 3 + 9_000 * 6 + 500 * 15, id="hour"
+        "anthropic/claude-sonnet-4-5",
+        (10_000, 500, 0, 9_000, 9_000),
+        None,
+        1_000 * 3 + 9_000 * 6 + 500 * 15,
+        id="hour",
     ),
     pytest.param(
-        "anthropic/claude-sonnet-4-5", (10_000, 500, 9_000), None, 1_000 * 3 + 9_000 * 0.3 + 500 * 15, id="read"
+        "anthropic/claude-sonnet-4-5",
+        (10_000, 500, 9_000),
+        None,
+        1_000 * 3 + 9_000 * 0.3 + 500 * 15,
+        id="read",
     ),
-    pytest.param("gemini/gemini-2.5-pro", (200_000, 2_500), None, 200_000 * 1.25 + 2_500 * 10, id="at the threshold"),
-    pytest.param("gemini/gemini-2.5-pro", (300_000, 2_500), None, 300_000 * 2.5 + 2_500 * 15, id="above it"),
+    pytest.param(
+        "gemini/gemini-2.5-pro",
+        (200_000, 2_500),
+        None,
+        200_000 * 1.25 + 2_500 * 10,
+        id="at the threshold",
+    ),
+    pytest.param(
+        "gemini/gemini-2.5-pro", (300_000, 2_500), None, 300_000 * 2.5 + 2_500 * 15, id="above it"
+    ),
     pytest.param(
         "gemini/gemini-2.5-pro",
         (300_000, 2_500, 100_000),
@@ -132,7 +188,13 @@ BILLS = [
         200_000 * 2.5 + 100_000 * 0.25 + 2_500 * 15,
         id="above it and cached",
     ),
-    pytest.param("gemini/gemini-2.5-pro", (10_000, 500), "batch", 10_000 * 0.625 + 500 * 5, id="batch of gemini"),
+    pytest.param(
+        "gemini/gemini-2.5-pro",
+        (10_000, 500),
+        "batch",
+        10_000 * 0.625 + 500 * 5,
+        id="batch of gemini",
+    ),
     pytest.param(
         "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
         (400_000, 1_000),
@@ -189,7 +251,11 @@ output = 0
     ],
 )
 def test_a_price_file_says_the_same_kinds_of_rates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: tuple[int, ...], service: str | None, millionths: float
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    used: tuple[int, ...],
+    service: str | None,
+    millionths: float,
 ):
     monkeypatch.setenv("ALPS_PRICES", str(tmp_path / "prices.toml"))
     (tmp_path / "prices.toml").write_text(OWN)
@@ -217,17 +283,25 @@ def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
-    stages = {line.split()[0]: line for line in done.stdout.splitlines() if line.startswith((" generate", " judge"))}
+    stages = {
+        line.split()[0]: line
+        for line in done.stdout.splitlines()
+        if line.startswith((" generate", " judge"))
+    }
     assert "– $" in stages["generate"]
     assert stages["judge"].endswith("– – –")
 
 
-def test_a_dry_run_shows_a_dash_for_a_price_that_is_not_known_and_nothing_where_nothing_is_asked(tmp_path: Path):
+def test_a_dry_run_shows_a_dash_for_a_price_that_is_not_known_and_nothing_where_nothing_is_asked(
+    tmp_path: Path,
+):
     words = ("task=extraction", "model=openai/gpt-9", "data=samples", "limit=2", "dry_run=yes")
     finished = run(tmp_path, "run", *words)
     assert finished.returncode == 0, finished.stderr
     stages = {
-        line.split()[0]: line.split() for line in finished.stdout.splitlines() if line.startswith((" gen", " jud"))
+        line.split()[0]: line.split()
+        for line in finished.stdout.splitlines()
+        if line.startswith((" gen", " jud"))
     }
     assert stages["generate"][-3:] == ["–", "–", "–"]
     assert stages["judge"] == ["judge", "0"]
@@ -238,7 +312,9 @@ def test_a_run_of_a_model_that_is_newer_than_the_table_costs_a_dash(tmp_path: Pa
     write_visitors(tmp_path / "data", 2)
     with serve(good) as server:
         words = [
-            word.replace("openai/scripted-judge", "openai/gpt-9-judge").replace("openai/scripted", "openai/gpt-9")
+            word.replace("openai/scripted-judge", "openai/gpt-9-judge").replace(
+                "openai/scripted", "openai/gpt-9"
+            )
             for word in extraction(server.url, "out=out")
         ]
         finished = run(tmp_path, *words, OPENAI_API_KEY="none")
@@ -247,4 +323,6 @@ def test_a_run_of_a_model_that_is_newer_than_the_table_costs_a_dash(tmp_path: Pa
     calls = summary(tmp_path / "out")["calls"]
     assert (calls["cost"], calls["unpriced"]) == (None, calls["http"])
     assert calls["without_price"] == ["openai/gpt-9", "openai/gpt-9-judge"]
-    assert finished.stdout.count("No cost is known of calls to openai/gpt-9, openai/gpt-9-judge") == 1
+    assert (
+        finished.stdout.count("No cost is known of calls to openai/gpt-9, openai/gpt-9-judge") == 1
+    )

@@ -75,7 +75,9 @@ for name in rows():
     assert [name for name in NAMES if note in predictions[name].notes] == ["b"]
 
 
-def test_garbage_instead_of_an_answer_is_unparsable_and_does_not_hold_up_the_others(make, monkeypatch):
+def test_garbage_instead_of_an_answer_is_unparsable_and_does_not_hold_up_the_others(
+    make, monkeypatch
+):
     monkeypatch.setattr(program, "_SILENCE", 0.3)
     body = """
 for name in rows():
@@ -101,7 +103,11 @@ for name in rows():
 """
     predictions = ask(make(body, timeout=3.0, in_flight=2), *NAMES, "g")
     assert answered(predictions, "b", "d", "f")
-    assert [predictions[name].raw for name in "bdf"] == ["sorry, not b", "sorry, not d", "sorry, not f"]
+    assert [predictions[name].raw for name in "bdf"] == [
+        "sorry, not b",
+        "sorry, not d",
+        "sorry, not f",
+    ]
     assert diary.starts == 1
 
 
@@ -196,7 +202,9 @@ for name in rows(): pass
     assert "whose" in str(predictions["a"].raw)
 
 
-@pytest.mark.parametrize("line", ['{"value_of_loss": 0.1}', "17", '"text"', "null", "[]", '{"benchmark_id": null}'])
+@pytest.mark.parametrize(
+    "line", ['{"value_of_loss": 0.1}', "17", '"text"', "null", "[]", '{"benchmark_id": null}']
+)
 def test_json_that_is_no_answer_is_not_taken_for_one(make, line):
     body = f"""
 for name in rows():
@@ -217,7 +225,9 @@ for name in rows():
 """
     predictions = ask(make(body, in_flight=2), *NAMES)
     assert answered(predictions)
-    strays = [name for name in NAMES if any("not waiting" in note for note in predictions[name].notes)]
+    strays = [
+        name for name in NAMES if any("not waiting" in note for note in predictions[name].notes)
+    ]
     assert strays == list(NAMES)
 
 

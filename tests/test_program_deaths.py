@@ -17,7 +17,9 @@ from tests.programs import (
 )
 
 
-def test_the_row_on_which_the_program_dies_twice_is_empty_and_the_others_are_unaffected(make, diary):
+def test_the_row_on_which_the_program_dies_twice_is_empty_and_the_others_are_unaffected(
+    make, diary
+):
     body = """
 for name in rows():
     if name == "b":
@@ -118,7 +120,9 @@ def test_a_program_that_dies_before_its_first_answer_three_times_can_not_be_used
 
         await asyncio.gather(*(one(name) for name in NAMES))
 
-    with pytest.raises(UsageError, match=r"died 3 times before its first answer \(exit code 1\): KeyError: dialog"):
+    with pytest.raises(
+        UsageError, match=r"died 3 times before its first answer \(exit code 1\): KeyError: dialog"
+    ):
         asyncio.run(all_of_them())
     assert diary.starts == 3
     assert finished == []
@@ -151,7 +155,9 @@ def test_a_file_that_is_no_program(tmp_path):
         ask(system(str(tmp_path / "broken"), tmp_path), "a", "b")
 
 
-def test_the_row_on_which_the_program_hangs_is_empty_and_the_others_are_unaffected(make, diary, tmp_path, no_grace):
+def test_the_row_on_which_the_program_hangs_is_empty_and_the_others_are_unaffected(
+    make, diary, tmp_path, no_grace
+):
     body = (
         HOLDING.format(lock=str(tmp_path / "lock"))
         + """
@@ -209,7 +215,9 @@ note("goodbye")
 
 
 def test_a_program_that_never_answers_stops_the_run_instead_of_scoring_zero(make, diary):
-    with pytest.raises(UsageError, match=r"no answer within 0.2 s, 3 times: does it flush its output"):
+    with pytest.raises(
+        UsageError, match=r"no answer within 0.2 s, 3 times: does it flush its output"
+    ):
         ask(make("for name in rows(): time.sleep(60)", timeout=0.2), *NAMES)
     assert diary.starts == 3
 

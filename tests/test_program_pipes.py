@@ -35,7 +35,9 @@ def halfway():
 
 
 def _ask_greeting(asked: ProgramSystem, diary: Diary, *names: str) -> list[Prediction]:
-    """Ask a program that goes on at `halfway()` only if the event loop is free to do something else then."""
+    """Ask a program that goes on at `halfway()` only if the event loop is free to do something else
+    then.
+    """
 
     async def greet() -> None:
         while not diary.path.exists() or "halfway" not in diary.lines:
@@ -117,7 +119,10 @@ def test_the_command_is_named_without_its_secrets(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
     asked = system(f"{sys.executable} -c pass --key hush-hush-hush", tmp_path)
     assert asked.name == f"program:{Path(sys.executable).name}"
-    assert asked.settings == {"command": f"{sys.executable} -c pass --key [secret]", "timeout": PATIENT}
+    assert asked.settings == {
+        "command": f"{sys.executable} -c pass --key [secret]",
+        "timeout": PATIENT,
+    }
 
 
 def test_a_program_ends_by_itself_when_its_input_ends(make, diary, tmp_path):
@@ -171,7 +176,11 @@ def test_nothing_stays_behind_when_the_run_is_cancelled(make, tmp_path):
 
 def test_nothing_stays_behind_after_control_c(tmp_path):
     script, lock = tmp_path / "script.py", tmp_path / "lock"
-    script.write_text(PRELUDE.format(diary=str(tmp_path / "diary")) + HOLDING.format(lock=str(lock)) + "list(rows())")
+    script.write_text(
+        PRELUDE.format(diary=str(tmp_path / "diary"))
+        + HOLDING.format(lock=str(lock))
+        + "list(rows())"
+    )
     run = f"""
 import asyncio
 from pathlib import Path
@@ -187,7 +196,9 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    running = subprocess.Popen([sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while not is_held(lock):
         assert running.poll() is None
         time.sleep(0.02)

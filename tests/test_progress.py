@@ -37,9 +37,13 @@ def watched(folder: Path, *words: str) -> str:
 
 def test_progress_stays_on_one_line_names_the_system_as_it_was_given_and_goes_away(tmp_path):
     write_visitors(tmp_path / "data", 3)
-    rows = [json.dumps({"benchmark_id": visitor_id(number), "memory_items": []}) for number in range(3)]
+    rows = [
+        json.dumps({"benchmark_id": visitor_id(number), "memory_items": []}) for number in range(3)
+    ]
     (tmp_path / "pred[b]:dog:.jsonl").write_text("".join(f"{row}\n" for row in rows))
-    seen = watched(tmp_path, "run", "task=extraction", "data=data", "model=predictions:pred[b]:dog:.jsonl")
+    seen = watched(
+        tmp_path, "run", "task=extraction", "data=data", "model=predictions:pred[b]:dog:.jsonl"
+    )
     assert "predictions:pred[b]:dog:.jsonl" in seen
     assert "3/3" in seen
     assert seen.count("\n") <= 1

@@ -1,4 +1,6 @@
-"""`prompt=recall|precision`: what extraction asks a model, and what a run asked so is compared with."""
+"""`prompt=recall|precision`: what extraction asks a model, and what a run asked so is compared
+with.
+"""
 
 import json
 
@@ -54,7 +56,9 @@ def test_the_recall_prompt_asks_for_six_fields_in_words_of_its_own(asked):
     assert fields_of(recall[0]) == SIX
     assert len(fields_of(precision[0])) == 12
     assert system_text(recall[0]) != system_text(precision[0])
-    named = {line.split("`")[1] for line in system_text(recall[0]).splitlines() if line.startswith("- `")}
+    named = {
+        line.split("`")[1] for line in system_text(recall[0]).splitlines() if line.startswith("- `")
+    }
     assert named == SIX
     assert "Preferences/Food" in system_text(recall[0])
 
@@ -70,7 +74,10 @@ def test_an_answer_in_six_fields_is_read_whole(asked):
 
 def test_the_manifest_tells_the_prompts_apart(asked):
     folder, _ = asked
-    manifests = {words: json.loads((folder / words / "manifest.json").read_text()) for words in ("recall", "precision")}
+    manifests = {
+        words: json.loads((folder / words / "manifest.json").read_text())
+        for words in ("recall", "precision")
+    }
     assert manifests["recall"]["settings"]["prompt"] == "recall"
     assert set(manifests["recall"]["prompts"]) == {"extraction/recall-1"}
     assert set(manifests["precision"]["prompts"]) == {"extraction/1"}

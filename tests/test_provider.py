@@ -17,7 +17,8 @@ from alps.llm.provider import close, send
 from alps.llm.types import Reply, Request, TransportError
 from tests.loopback import Answer, asked_over_http, serve
 
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
+# litellm silences what pydantic says of its models when it is imported, but builds them later, in
+# the first call.
 pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
 
 LOOPBACK = "http://127.0.0.1:9/v1"
@@ -27,7 +28,13 @@ QUESTION = [{"role": "user", "content": "Chess?"}]
 def sent(answer: Answer, **changes: Any) -> Reply:
     with serve(lambda _: answer) as server:
         request = Request[str](
-            **{"model": "openai/tiny", "messages": (), "answer": None, "api_base": server.url, **changes}
+            **{
+                "model": "openai/tiny",
+                "messages": (),
+                "answer": None,
+                "api_base": server.url,
+                **changes,
+            }
         )
         return asked_over_http(send(request, QUESTION))
 
@@ -40,7 +47,11 @@ def failed(answer: Answer) -> TransportError:
 
 def cost_of(model: str, *, cached: int) -> float:
     usage = {"prompt_tokens": 2_000, "completion_tokens": 100, "total_tokens": 2_100}
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes."}}
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "Yes."},
+    }
     details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
     body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
     reply = sent(Answer(body=json.dumps({**body, "usage": {**usage, **details}})), model=model)
@@ -49,9 +60,13 @@ def cost_of(model: str, *, cached: int) -> float:
     return reply.cost
 
 
-def test_what_the_provider_had_in_its_cache_is_cheaper_by_litellms_table(monkeypatch: pytest.MonkeyPatch):
+def test_what_the_provider_had_in_its_cache_is_cheaper_by_litellms_table(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setenv("OPENAI_API_KEY", "an-ordinary-looking-word")
-    assert 0 < cost_of("openai/gpt-4.1-mini", cached=1_500) < cost_of("openai/gpt-4.1-mini", cached=0)
+    assert (
+        0 < cost_of("openai/gpt-4.1-mini", cached=1_500) < cost_of("openai/gpt-4.1-mini", cached=0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +86,9 @@ def test_connections_that_litellm_has_replaced_are_closed_with_the_others():
     complaints: list[str] = []
 
     async def ask_twice_with_an_hour_between(url: str) -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: complaints.append(context["message"])
+        )
         request = Request[str](model="openai/tiny", messages=(), answer=None, api_base=url)
         await send(request, QUESTION)
         kept = sys.modules["litellm"].in_memory_llm_clients_cache
@@ -116,7 +133,9 @@ def test_a_key_that_is_set_is_enough(monkeypatch: pytest.MonkeyPatch):
     check_model("openai/gpt-4.1-mini", api_base=None)
 
 
-@pytest.mark.parametrize("model", ["openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"])
+@pytest.mark.parametrize(
+    "model", ["openai/gpt-4.1-mini", "openai/any-name", "hosted_vllm/any/name"]
+)
 def test_an_endpoint_of_ones_own_needs_no_key(model: str):
     check_model(model, api_base=LOOPBACK)
 
@@ -139,7 +158,8 @@ def test_a_refusal_of_its_own_field_is_heard():
     "body",
     [
         pytest.param(
-            '{"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": []}', id="no choices"
+            '{"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": []}',
+            id="no choices",
         ),
         pytest.param(
             '{"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": '
@@ -180,7 +200,8 @@ def test_a_server_that_is_not_there_is_transient():
 
 
 @pytest.mark.parametrize(
-    ("header", "seconds"), [("0.5", 0.5), ("7", 7.0), ("0", 0.0), ("-3", 0.0), ("soon", None), (None, None)]
+    ("header", "seconds"),
+    [("0.5", 0.5), ("7", 7.0), ("0", 0.0), ("-3", 0.0), ("soon", None), (None, None)],
 )
 def test_the_time_that_the_server_asked_for_is_read(header: str | None, seconds: float | None):
     headers = {"Retry-After": header} if header is not None else {}
@@ -197,7 +218,9 @@ def test_the_time_that_the_server_asked_for_may_be_a_date():
 def test_a_quota_for_the_day_ends_the_run_instead_of_sleeping_over_it():
     error = failed(Answer(status=429, headers={"Retry-After": "86400"}))
     assert not error.transient
-    assert str(error.fatal).startswith("model 'openai/tiny': the provider asks to wait 24.0 hours (RateLimitError")
+    assert str(error.fatal).startswith(
+        "model 'openai/tiny': the provider asks to wait 24.0 hours (RateLimitError"
+    )
     assert "the same command goes on then" in str(error.fatal)
     assert failed(Answer(status=429, headers={"Retry-After": "3600"})).fatal is None
 
@@ -214,7 +237,9 @@ def test_neither_library_is_imported_before_the_first_call():
         "import sys, alps.llm, alps.llm.provider, alps.cli\n"
         "print([name for name in ('litellm', 'instructor', 'openai') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
 
 

@@ -23,11 +23,17 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("status", "message", "told"),
     [
-        (400, "Invalid model name passed in model=tiny", "the first 3 requests failed alike, and none was answered"),
+        (
+            400,
+            "Invalid model name passed in model=tiny",
+            "the first 3 requests failed alike, and none was answered",
+        ),
         (402, "Insufficient Balance", "the account has no money or quota left"),
     ],
 )
-def test_an_error_that_stays_ends_the_run_with_one_line(folder: Path, status: int, message: str, told: str):
+def test_an_error_that_stays_ends_the_run_with_one_line(
+    folder: Path, status: int, message: str, told: str
+):
     with serve(lambda _: Answer(status=status, error=message)) as endpoint:
         done = run(folder, *extraction(endpoint.url, "out=run", "concurrency=1"), **KEY)
         assert len(endpoint.requests) <= 5  # others are under way when the third fails
@@ -74,6 +80,8 @@ def test_what_is_too_long_is_asked_once_and_not_again_when_the_run_goes_on(folde
         again = run(folder, *words, **KEY)
     assert (first.returncode, again.returncode) == (0, 0), (first.stderr, again.stderr)
     assert asked == [who]
-    outcomes = {row["benchmark_id"]: row["outcome"] for row in rows(folder / "run" / "scores.jsonl")}
+    outcomes = {
+        row["benchmark_id"]: row["outcome"] for row in rows(folder / "run" / "scores.jsonl")
+    }
     assert outcomes["visitor_03"] == "too_long"
     assert "too_long" in first.stdout

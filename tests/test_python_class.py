@@ -122,14 +122,22 @@ def test_a_prediction_keeps_what_it_says_about_itself(make):
     returned = """Prediction(benchmark_id="a", track="task1", outcome="ok", repaired=True, raw="as it came",
         prediction={"memory_items": [{"value": "likes tea"}]}, notes=("a note",))"""
     prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")[0]
-    assert (prediction.repaired, prediction.raw, prediction.notes[0]) == (True, "as it came", "a note")
+    assert (prediction.repaired, prediction.raw, prediction.notes[0]) == (
+        True,
+        "as it came",
+        "a note",
+    )
     assert "missing type" in prediction.notes
 
 
 def test_a_prediction_may_say_that_it_failed(make):
     returned = 'Prediction(benchmark_id="a", track="?", outcome="transport", prediction={"x": 1}, error="no network")'
     prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")[0]
-    assert (prediction.outcome, prediction.track, prediction.error) == ("transport", "task1", "no network")
+    assert (prediction.outcome, prediction.track, prediction.error) == (
+        "transport",
+        "task1",
+        "no network",
+    )
     assert prediction.prediction is None
 
 
@@ -163,7 +171,10 @@ def test_none_is_empty(make):
 @pytest.mark.parametrize(
     ("raised", "error"),
     [
-        ('ValueError("two\\nlines of sk-12345678901234")', "raised ValueError: two lines of [secret]"),
+        (
+            'ValueError("two\\nlines of sk-12345678901234")',
+            "raised ValueError: two lines of [secret]",
+        ),
         ("KeyError", "raised KeyError"),
         ("TimeoutError('of its own')", "raised TimeoutError: of its own"),
         ("StopIteration(1)", None),
@@ -256,7 +267,11 @@ async def later(self, sample):
 
 
 @pytest.mark.parametrize(
-    "pause", ["def predict(self, sample): time.sleep", "async def predict(self, sample): await asyncio.sleep"]
+    "pause",
+    [
+        "def predict(self, sample): time.sleep",
+        "async def predict(self, sample): await asyncio.sleep",
+    ],
 )
 def test_a_call_that_takes_too_long_is_empty_and_the_others_are_unaffected(make, pause):
     header, _, sleep = pause.partition(": ")
@@ -282,7 +297,9 @@ def test_waiting_for_the_thread_is_not_held_against_a_sample(make):
 
 
 def test_a_call_that_never_ends_does_not_keep_the_process_from_ending(module):
-    Path(f"{module}.py").write_text("import time\nclass Mine:\n    def predict(self, sample): time.sleep(60)\n")
+    Path(f"{module}.py").write_text(
+        "import time\nclass Mine:\n    def predict(self, sample): time.sleep(60)\n"
+    )
     run = f"""
 import asyncio
 from alps.systems.python_class import PythonSystem
@@ -301,7 +318,9 @@ print(asyncio.run(PythonSystem("{module}:Mine", task=TASK, timeout=0.1).predict(
 
 
 def test_a_cancelled_run_leaves_the_call(make):
-    asked = make("async def predict(self, sample):\n    try: await asyncio.sleep(60)\n    finally: seen.append('left')")
+    asked = make(
+        "async def predict(self, sample):\n    try: await asyncio.sleep(60)\n    finally: seen.append('left')"
+    )
 
     async def run() -> None:
         with pytest.raises(TimeoutError):
@@ -322,7 +341,11 @@ def test_declared_settings_are_part_of_the_settings(make):
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
-    [("[1]", "must be a dict, got list"), ('{"x": object()}', "plain JSON"), ('{"x": float("nan")}', "plain JSON")],
+    [
+        ("[1]", "must be a dict, got list"),
+        ('{"x": object()}', "plain JSON"),
+        ('{"x": float("nan")}', "plain JSON"),
+    ],
 )
 def test_settings_that_can_not_be_written_down(make, settings, complaint):
     with pytest.raises(UsageError, match=complaint):
@@ -347,23 +370,30 @@ def test_it_is_closed_once(make, close):
 
 def test_it_can_be_used_in_another_event_loop(make):
     asked = make(
-        "async def predict(self, sample):\n    await asyncio.sleep(0)\n    return [sample.benchmark_id]", in_flight=1
+        "async def predict(self, sample):\n    await asyncio.sleep(0)\n    return [sample.benchmark_id]",
+        in_flight=1,
     )
     for names in ("abc", "de"):
-        assert [facts(prediction) for prediction in ask(asked, *names)] == [[name] for name in names]
+        assert [facts(prediction) for prediction in ask(asked, *names)] == [
+            [name] for name in names
+        ]
 
 
 def test_a_module_in_a_package_of_the_working_directory_is_found(module):
     Path(module).mkdir()
     Path(module, "__init__.py").touch()
-    Path(module, "inner.py").write_text("class Mine:\n    def predict(self, sample): return ['found']\n")
+    Path(module, "inner.py").write_text(
+        "class Mine:\n    def predict(self, sample): return ['found']\n"
+    )
     asked = PythonSystem(f"{module}.inner:Mine", task=TASK, timeout=20)
     assert facts(ask(asked, "a")[0]) == ["found"]
 
 
 def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module):
     Path("colorsys.py").write_text("raise RuntimeError('not me')")
-    Path(f"{module}.py").write_text("import colorsys\nclass Mine:\n    def predict(self, sample): return []\n")
+    Path(f"{module}.py").write_text(
+        "import colorsys\nclass Mine:\n    def predict(self, sample): return []\n"
+    )
     assert facts(ask(PythonSystem(f"{module}:Mine", task=TASK, timeout=20), "a")[0]) == []
 
 
@@ -375,7 +405,10 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         (":Mine", "expected python:package.module:Class"),
         ("{module}x:Mine", "no module '{module}x' — did you mean '{module}'?"),
         ("no_such_thing_at_all.inner:Mine", "no module 'no_such_thing_at_all'"),
-        ("{module}_package.iner:Mine", "no module '{module}_package.iner' — did you mean '{module}_package.inner'?"),
+        (
+            "{module}_package.iner:Mine",
+            "no module '{module}_package.iner' — did you mean '{module}_package.inner'?",
+        ),
         ("{module}.inner:Mine", "no module '{module}.inner'"),
         ("{module}:Mime", "no class 'Mime' in {module} — did you mean 'Mine'?"),
         ("{module}:number", "no class 'number' in {module}"),

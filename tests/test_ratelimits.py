@@ -20,7 +20,14 @@ NOW = 1_790_000_000.0
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
-        *(("1s", 1.0), ("6m0s", 360.0), ("17ms", 0.017), ("2m59.56s", 179.56), ("1h2m3s", 3723.0), ("2.5", 2.5)),
+        *(
+            ("1s", 1.0),
+            ("6m0s", 360.0),
+            ("17ms", 0.017),
+            ("2m59.56s", 179.56),
+            ("1h2m3s", 3723.0),
+            ("2.5", 2.5),
+        ),
         *(("0", 0.0), (str(int(NOW) + 30), 30.0), (str(int(1000 * NOW) + 30_000), 30.0)),
         *(("2026-09-21T14:13:50Z", 30.0), ("soon", None), ("", None), ("-4", 0.0)),
     ],
@@ -92,7 +99,9 @@ def failed(answer: Answer, model: str = "openai/tiny", **changes: Any) -> Transp
 
 
 def said(status: int, message: str, **more: Any) -> Answer:
-    return Answer(status=status, body=json.dumps({"error": {"message": message, "type": "error", **more}}))
+    return Answer(
+        status=status, body=json.dumps({"error": {"message": message, "type": "error", **more}})
+    )
 
 
 def test_a_limit_that_is_used_up_is_waited_for_until_its_reset():
@@ -110,7 +119,9 @@ def test_what_a_proxy_passes_on_is_read():
         pytest.param(said(402, "Insufficient Balance"), "openai/tiny", id="402"),
         pytest.param(said(402, "No."), "openai/tiny", id="402 of few words"),
         pytest.param(
-            said(429, "You exceeded your current quota.", code="insufficient_quota"), "openai/tiny", id="openai"
+            said(429, "You exceeded your current quota.", code="insufficient_quota"),
+            "openai/tiny",
+            id="openai",
         ),
         pytest.param(
             said(400, "Your credit balance is too low to access the Anthropic API."),
@@ -120,7 +131,9 @@ def test_what_a_proxy_passes_on_is_read():
         pytest.param(said(403, "Your account has run out of credits."), "openai/tiny", id="403"),
     ],
 )
-def test_an_account_without_money_ends_the_run(answer: Answer, model: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_account_without_money_ends_the_run(
+    answer: Answer, model: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "ordinary-anthropic")
     error = failed(answer, model)
     assert isinstance(error.fatal, QuotaError)
@@ -139,7 +152,10 @@ def test_a_quota_of_the_minute_is_waited_for():
     [
         (413, "Payload Too Large"),
         (413, ""),
-        (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."),
+        (
+            400,
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+        ),
         (400, "prompt is too long: 210000 tokens > 200000 maximum"),
         (400, "Input is too long for requested model."),
         (422, "the request exceeds the available context size, try increasing it"),
@@ -152,7 +168,9 @@ def test_a_request_that_is_too_long_is_asked_once(desk: Desk, status: int, messa
     assert (completion.outcome, len(server.requests)) == ("too_long", 1)
 
 
-@pytest.mark.parametrize("message", ["max_tokens is too large: 99999. This model supports at most 16384.", "Bad."])
+@pytest.mark.parametrize(
+    "message", ["max_tokens is too large: 99999. This model supports at most 16384.", "Bad."]
+)
 def test_other_bad_requests_are_not_too_long(message: str):
     error = failed(said(400, message))
     assert (error.too_long, error.transient) == (False, False)
@@ -165,7 +183,9 @@ def test_a_package_that_is_missing_ends_the_run_with_its_name(monkeypatch: pytes
         except ModuleNotFoundError as error:
             from litellm.exceptions import APIConnectionError
 
-            raise APIConnectionError(message=str(error), llm_provider="vertex_ai", model="gemini") from error
+            raise APIConnectionError(
+                message=str(error), llm_provider="vertex_ai", model="gemini"
+            ) from error
 
     monkeypatch.setattr("litellm.acompletion", missing)
     fatal: AlpsError | None = failed(Answer(GOOD)).fatal
@@ -180,7 +200,9 @@ def test_what_fails_on_this_side_is_not_asked_again(monkeypatch: pytest.MonkeyPa
         except KeyError as error:
             from litellm.exceptions import APIConnectionError
 
-            raise APIConnectionError(message=str(error), llm_provider="openai", model="tiny") from error
+            raise APIConnectionError(
+                message=str(error), llm_provider="openai", model="tiny"
+            ) from error
 
     monkeypatch.setattr("litellm.acompletion", broken)
     assert not failed(Answer(GOOD)).transient

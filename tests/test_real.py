@@ -25,7 +25,15 @@ COUNTS = {
 }
 SCORES = {
     "task1": ("f1", "precision", "recall", "f1_strict", "recall_direct", "recall_indirect"),
-    "task2": ("f1", "f1_changed", "action_accuracy", "precision_modify", "recall_add", "contradiction_kept", "lost"),
+    "task2": (
+        "f1",
+        "f1_changed",
+        "action_accuracy",
+        "precision_modify",
+        "recall_add",
+        "contradiction_kept",
+        "lost",
+    ),
     "task3_d100": ("recall_at_1", "memory_used"),
     "task4_ability1": ("pa",),
     "task4_ability2": ("pf", "pf_general", "pf_interaction"),
@@ -42,7 +50,15 @@ def embedded(sample, tmp_path_factory):
 
     def carry_out(model):
         name = model.replace("/", "-")
-        return run(folder, "run", "task=extraction", f"model={model}", f"data={sample}", "split=dev", f"out={name}")
+        return run(
+            folder,
+            "run",
+            "task=extraction",
+            f"model={model}",
+            f"data={sample}",
+            "split=dev",
+            f"out={name}",
+        )
 
     models = ("rules", "oracle", *FLOORS)
     with ThreadPoolExecutor(2) as pool:
@@ -55,10 +71,23 @@ class Replay:
     def __init__(self, sample, folder, *options, begin=start):
         self.folder, self.log = folder, folder / "server.jsonl"
         tool = sample.parent / "tools" / "replay_server.py"
-        server = [sys.executable, str(tool), "--sample", str(sample), "--log", str(self.log), *options]
+        server = [
+            sys.executable,
+            str(tool),
+            "--sample",
+            str(sample),
+            "--log",
+            str(self.log),
+            *options,
+        ]
         self.server = subprocess.Popen(server, stdout=subprocess.PIPE, text=True)
         url = self.server.stdout.readline().strip()
-        model = ("model=openai/replay", f"api_base={url}", "judge=openai/judge", f"judge_api_base={url}")
+        model = (
+            "model=openai/replay",
+            f"api_base={url}",
+            "judge=openai/judge",
+            f"judge_api_base={url}",
+        )
         words = ("task=all", *model, f"data={sample}", "split=dev", "out=out", "baseline_records=0")
         self.run = begin(folder, "run", *words)
 
@@ -75,7 +104,9 @@ class Replay:
 
 @pytest.fixture(scope="module", autouse=True)
 def begun(sample, tmp_path_factory):
-    """Begin both runs with the first test: the one with faults waits for most of its time, and is looked at last."""
+    """Begin both runs with the first test: the one with faults waits for most of its time, and is
+    looked at last.
+    """
     if not (sample.parent / "tools" / "replay_server.py").is_file():
         yield None
         return
@@ -174,9 +205,16 @@ def test_an_answer_that_never_came_is_empty_and_every_other_one_is_read(calm, re
 
 
 def test_every_memory_of_a_recorded_answer_is_found_in_its_order(calm, recorded):
-    expected = {name: values for name, text in recorded.items() if text and (values := plain_values(text)) is not None}
+    expected = {
+        name: values
+        for name, text in recorded.items()
+        if text and (values := plain_values(text)) is not None
+    }
     rows_by_id = predicted(calm)
-    found = {name: [m["value"] for m in rows_by_id[name]["prediction"]["memory_items"]] for name in expected}
+    found = {
+        name: [m["value"] for m in rows_by_id[name]["prediction"]["memory_items"]]
+        for name in expected
+    }
     assert len(expected) == 77
     assert found == expected
 
@@ -186,7 +224,9 @@ def test_an_answer_that_was_cut_off_gives_its_one_complete_memory(calm, recorded
     row = predicted(calm)[name]
     assert plain_values(recorded[name]) is None
     assert (row["outcome"], row["repaired"], row["truncated"]) == ("ok", True, True)
-    assert [memory["value"] in recorded[name] for memory in row["prediction"]["memory_items"]] == [True]
+    assert [memory["value"] in recorded[name] for memory in row["prediction"]["memory_items"]] == [
+        True
+    ]
 
 
 def test_only_what_needed_mending_is_marked_as_mended(calm, recorded):
@@ -205,7 +245,11 @@ def test_every_task_is_run(calm):
 @pytest.mark.parametrize("track", COUNTS)
 def test_every_record_of_every_track_is_scored(calm, track):
     found = calm.tracks[track]
-    assert (found["scored"], found["unscored"], found["failed_judgements"]) == (COUNTS[track], 0, {})
+    assert (found["scored"], found["unscored"], found["failed_judgements"]) == (
+        COUNTS[track],
+        0,
+        {},
+    )
     outcomes = Counter(row["outcome"] for row in predicted(calm, track).values())
     assert found["failed_predictions"] == {kind: n for kind, n in outcomes.items() if kind != "ok"}
     assert outcomes["ok"] >= 0.95 * COUNTS[track] - 5
@@ -225,13 +269,22 @@ def test_update_gold_holds_the_actions_of_the_release(calm):
 
 def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
     words = [sys.executable, str(ROOT / "bench" / "lexical_judge.py"), str(sample)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    printed = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    }
+    printed = subprocess.run(
+        words, capture_output=True, text=True, check=True, env=environment
+    ).stdout
     sizes = re.findall(r"n (\d+), sessions", printed)
     kappas = re.findall(r"cross-validated +(-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", printed)
     assert len(sizes) == len(kappas) == 4
-    assert kappas[2:] == [("0.557", "0.458", "0.647"), ("0.265", "0.145", "0.386")], "docs/judges.md and README.md"
-    (all_pairs, all_low, all_high), (differing, low, high) = (tuple(map(two_decimals, kappa)) for kappa in kappas[:2])
+    assert kappas[2:] == [("0.557", "0.458", "0.647"), ("0.265", "0.145", "0.386")], (
+        "docs/judges.md and README.md"
+    )
+    (all_pairs, all_low, all_high), (differing, low, high) = (
+        tuple(map(two_decimals, kappa)) for kappa in kappas[:2]
+    )
     assert (
         f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} pairs, "
         f"{differing} [{low}, {high}] on the {sizes[1]} not identical"
@@ -243,15 +296,25 @@ def two_decimals(text):
 
 
 @pytest.mark.parametrize(("task", "track"), [("extraction", "task1"), ("update", "task2")])
-def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(sample, tmp_path, task, track):
+def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line(
+    sample, tmp_path, task, track
+):
     records = sample / "recorded" / track / "records.jsonl"
-    words = (f"task={task}", f"data={sample}", f"model=predictions:{records}", "out=out", "max_failures=6%")
+    words = (
+        f"task={task}",
+        f"data={sample}",
+        f"model=predictions:{records}",
+        "out=out",
+        "max_failures=6%",
+    )
     assert run(tmp_path, "run", *words).returncode == 0  # 5 of 84 extractions are empty
     judging = (f"judge=recorded:{records}", "scoring=authors-v1", "out=again", "max_failures=6%")
     judged = run(tmp_path, "score", "out", *judging)
     assert judged.returncode == 0, judged.stderr
     expected = {row["benchmark_id"]: row for row in rows(records)}
-    found = {row["benchmark_id"]: row["scores"] for row in rows(tmp_path / "again" / "scores.jsonl")}
+    found = {
+        row["benchmark_id"]: row["scores"] for row in rows(tmp_path / "again" / "scores.jsonl")
+    }
     assert found.keys() == expected.keys()
     for name, scores in found.items():
         assert scores["final_score"] == pytest.approx(expected[name]["final_score"], abs=1e-4)
@@ -261,10 +324,19 @@ def test_the_authors_scores_of_every_record_are_reproduced_from_the_command_line
 def test_recorded_responses_get_their_recorded_marks(sample, tmp_path):
     for ability, name in ((1, "pa"), (3, "vra"), (5, "ei")):
         records = sample / "recorded" / f"task4_ability{ability}" / "records.jsonl"
-        words = ("task=utilization", f"ability={name}", f"data={sample}", f"model=predictions:{records}")
-        assert run(tmp_path, "run", *words, f"judge=recorded:{records}", f"out={name}").returncode in (0, 1)
+        words = (
+            "task=utilization",
+            f"ability={name}",
+            f"data={sample}",
+            f"model=predictions:{records}",
+        )
+        assert run(
+            tmp_path, "run", *words, f"judge=recorded:{records}", f"out={name}"
+        ).returncode in (0, 1)
         track = summary(tmp_path / name)["tracks"][f"task4_ability{ability}"]
-        assert track["n"] == COUNTS[f"task4_ability{ability}"] == track["scored"] + track["unscored"]
+        assert (
+            track["n"] == COUNTS[f"task4_ability{ability}"] == track["scored"] + track["unscored"]
+        )
         assert track["scores"][name]["n"] > 0
 
 
@@ -281,7 +353,10 @@ def test_faults_leave_few_records_unscored(faulty):
     assert "Traceback" not in faulty.finished.stderr
     unscored = sum(track["unscored"] for track in faulty.tracks.values())
     assert unscored <= 0.1 * sum(COUNTS.values())
-    failed = sum(sum(track["failed_predictions"].get(kind, 0) for kind in FAILURES) for track in faulty.tracks.values())
+    failed = sum(
+        sum(track["failed_predictions"].get(kind, 0) for kind in FAILURES)
+        for track in faulty.tracks.values()
+    )
     assert faulty.finished.returncode == (unscored + failed > 0.05 * sum(COUNTS.values()))
 
 
@@ -309,6 +384,7 @@ def test_faults_lose_no_memory_that_was_said(calm, faulty):
         for name, row in heard.items()
         if row["outcome"] == "ok"
         and not disturbed[name]["truncated"]
-        and (disturbed[name]["prediction"] or {}).get("memory_items") != row["prediction"]["memory_items"]
+        and (disturbed[name]["prediction"] or {}).get("memory_items")
+        != row["prediction"]["memory_items"]
     }
     assert lost == {}

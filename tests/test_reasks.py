@@ -1,6 +1,18 @@
 import pytest
 
-from tests.desk import GOOD, HALF, JUDGED, OTHER_SHAPE, PROSE, QUESTION, QUIET_LITELLM, Desk, always, in_turn, question
+from tests.desk import (
+    GOOD,
+    HALF,
+    JUDGED,
+    OTHER_SHAPE,
+    PROSE,
+    QUESTION,
+    QUIET_LITELLM,
+    Desk,
+    always,
+    in_turn,
+    question,
+)
 from tests.loopback import Answer, serve
 
 pytestmark = QUIET_LITELLM

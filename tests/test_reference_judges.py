@@ -22,7 +22,10 @@ def values(row):
 
 
 def answers(*rows):
-    return [binary(truth, 1, payload={"response": response, "memory": memory}) for truth, response, memory in rows]
+    return [
+        binary(truth, 1, payload={"response": response, "memory": memory})
+        for truth, response, memory in rows
+    ]
 
 
 def test_always_met_accepts_everything(tmp_path):
@@ -31,20 +34,27 @@ def test_always_met_accepts_everything(tmp_path):
 
 
 def test_the_longest_responses_are_positive_as_often_as_people_say_so(tmp_path):
-    rows = answers((1, "tea" * 9, "tea"), (0, "tea" * 8, "tea"), (1, "tea" * 7, "tea"), (0, "tea", "tea"))
+    rows = answers(
+        (1, "tea" * 9, "tea"), (0, "tea" * 8, "tea"), (1, "tea" * 7, "tea"), (0, "tea", "tea")
+    )
     row = found(tmp_path, "pa", BINARY, rows)["longest"]
     assert values(row) == {"sensitivity": 0.5, "specificity": 0.5, "kappa": 0, "agreement": 0.5}
 
 
 def test_on_an_ordinal_scale_people_s_own_marks_are_handed_out_by_length(tmp_path):
-    rows = [("ei", {"anna": mark}, 1, {"payload": {"response": "w" * mark}}) for mark in (5, 1, 3, 3, 2)]
+    rows = [
+        ("ei", {"anna": mark}, 1, {"payload": {"response": "w" * mark}}) for mark in (5, 1, 3, 3, 2)
+    ]
     row = found(tmp_path, "ei", FIVE, rows)["longest"]
     assert values(row) == {"kappa": 1, "agreement": 1, "mae": 0}
 
 
 def test_of_two_outputs_the_longer_one_is_taken_and_of_equal_ones_none(tmp_path):
     texts = (("long one", "short", 1), ("short", "long one", 1), ("equal", "equal", 2))
-    rows = [("q", {"anna": truth}, 1, {"payload": {"output_1": a, "output_2": b}}) for a, b, truth in texts]
+    rows = [
+        ("q", {"anna": truth}, 1, {"payload": {"output_1": a, "output_2": b}})
+        for a, b, truth in texts
+    ]
     row = found(tmp_path, "q", PAIR, rows)["longest"]
     assert (row["n"], row["agreement"]["value"]) == (2, 0.5)
 
@@ -56,19 +66,32 @@ def test_lexical_accepts_what_is_worded_like_its_reference(tmp_path):
         (1, "a hot drink", "The user likes green tea from Japan"),
     )
     row = found(tmp_path, "pa", BINARY, rows)["lexical"]
-    assert values(row) == pytest.approx({"sensitivity": 0.5, "specificity": 1, "kappa": 0.4, "agreement": 2 / 3})
+    assert values(row) == pytest.approx(
+        {"sensitivity": 0.5, "specificity": 1, "kappa": 0.4, "agreement": 2 / 3}
+    )
 
 
 def test_lexical_takes_the_closest_of_several_answers(tmp_path):
-    payload = {"candidate": "Landover, Maryland", "gold_answers": ["the Washington area", "Landover in Maryland"]}
+    payload = {
+        "candidate": "Landover, Maryland",
+        "gold_answers": ["the Washington area", "Landover in Maryland"],
+    }
     row = found(tmp_path, "pa", BINARY, [binary(1, 1, payload=payload)])["lexical"]
     assert row["sensitivity"]["value"] == 1
 
 
 def test_lexical_names_relations_of_memories(tmp_path):
-    memories = (("likes green tea", "likes green tea", "same"), ("likes green tea", "owns a red boat", "unrelated"))
+    memories = (
+        ("likes green tea", "likes green tea", "same"),
+        ("likes green tea", "owns a red boat", "unrelated"),
+    )
     rows = [
-        ("m", {"anna": truth}, "same", {"payload": {"gold": {"value": gold}, "predicted": {"value": predicted}}})
+        (
+            "m",
+            {"anna": truth},
+            "same",
+            {"payload": {"gold": {"value": gold}, "predicted": {"value": predicted}}},
+        )
         for gold, predicted, truth in memories
     ]
     row = found(tmp_path, "m", RELATIONS, rows)
@@ -81,13 +104,17 @@ def test_each_person_is_held_against_what_the_others_say(tmp_path):
     given = ((1, 1, 1), (1, 1, 0), (0, 0, 0), (0, 1, 0))
     rows = [("pa", dict(zip(("anna", "ben", "carla"), labels, strict=True)), 1) for labels in given]
     row = found(tmp_path, "pa", BINARY, rows)["people"]
-    # Of an item where one of three stands alone, this one is wrong, and each of the others half right.
+    # Of an item where one of three stands alone, this one is wrong, and each of the others half
+    # right.
     assert (row["n"], row["agreement"]["value"]) == (12, pytest.approx((3 + 1 + 3 + 1) / 12))
 
 
 def test_a_third_opinion_that_only_settles_disputes_does_not_flatter_people(tmp_path):
     rows = [("pa", {"anna": n % 2, "ben": n % 2}, 1) for n in range(8)]
-    rows += [("pa", {"anna": 1, "ben": 0, "carla": 1}, 1), ("pa", {"anna": 1, "ben": 0, "carla": 0}, 1)]
+    rows += [
+        ("pa", {"anna": 1, "ben": 0, "carla": 1}, 1),
+        ("pa", {"anna": 1, "ben": 0, "carla": 0}, 1),
+    ]
     row = found(tmp_path, "pa", BINARY, rows)["people"]
     assert row["agreement"]["value"] == pytest.approx((16 + 2 * 1) / 22)
 
@@ -95,7 +122,10 @@ def test_a_third_opinion_that_only_settles_disputes_does_not_flatter_people(tmp_
 def test_what_a_payload_lacks_is_a_reason_and_no_number(tmp_path):
     rows = found(tmp_path / "a", "pa", BINARY, [("pa", {"anna": 1}, 1), ("pa", {"anna": 0}, 1)])
     assert rows["longest"] == {"n": 0, "reason": "no item has a response in its payload"}
-    assert rows["lexical"] == {"n": 0, "reason": "no item has a response and a reference in its payload"}
+    assert rows["lexical"] == {
+        "n": 0,
+        "reason": "no item has a response and a reference in its payload",
+    }
     assert rows["people"] == {"n": 0, "reason": "no item was labelled by two people or more"}
     pairs = found(tmp_path / "b", "q", PAIR, [("q", {"anna": 1}, 1)])
     assert pairs["longest"]["reason"] == "no item has output_1 and output_2 in its payload"

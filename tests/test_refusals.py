@@ -36,7 +36,9 @@ def test_a_refusal_in_prose_is_a_refusal(text: str):
         pytest.param("Sure, here is a poem about the sea.", id="an answer to the dialogue"),
         pytest.param("बिल्कुल समझ गया, यही टोन रखूंगा।", id="Hindi"),
         pytest.param("我可以帮你写这封信。", id="Chinese"),
-        pytest.param("I'm sorry to hear that you lost your job. How are you holding up?", id="sympathy"),
+        pytest.param(
+            "I'm sorry to hear that you lost your job. How are you holding up?", id="sympathy"
+        ),
         pytest.param("I can't wait to hear how the concert went!", id="anticipation"),
         pytest.param("I cannot. " + "The story went on and on. " * 100, id="a long text"),
     ],

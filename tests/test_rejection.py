@@ -8,10 +8,14 @@ REJECTED = [
     pytest.param("Owns a cat [ERROR: not said by the user]", id="one mark"),
     pytest.param("Owns a cat\n[ERROR: not said\nby the user]  ", id="over two lines"),
     pytest.param("Owns a cat [ERROR: cut off", id="a mark that is cut off"),
-    pytest.param("Owns a cat [ERROR: label [Possessions/Car] is wrong]", id="brackets inside the mark"),
+    pytest.param(
+        "Owns a cat [ERROR: label [Possessions/Car] is wrong]", id="brackets inside the mark"
+    ),
     pytest.param("Owns a cat [ERROR: not said] [ERROR: not about the user]", id="two marks"),
     pytest.param("Owns a cat [ERROR: see [ERROR: not said]]", id="a mark inside the mark"),
-    pytest.param("Owns a cat [ERROR: label [Possessions/Car] is", id="a mark with brackets that is cut off"),
+    pytest.param(
+        "Owns a cat [ERROR: label [Possessions/Car] is", id="a mark with brackets that is cut off"
+    ),
 ]
 
 
@@ -23,7 +27,12 @@ def test_the_mark_of_rejected_gold_is_counted_and_never_shown(value):
 
 @pytest.mark.parametrize(
     "value",
-    ["Owns a cat", "Sees [ERROR: 404] in the log every day", "Sees [ERROR: 404] on [site]", "Fixes an ERROR"],
+    [
+        "Owns a cat",
+        "Sees [ERROR: 404] in the log every day",
+        "Sees [ERROR: 404] on [site]",
+        "Fixes an ERROR",
+    ],
 )
 def test_a_value_that_only_speaks_of_errors_is_not_rejected(value):
     assert not is_rejected(value)

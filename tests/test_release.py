@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from alps.data.release import GOLD, INPUT, open_split, read_samples, read_track, track_hash, write_track
+from alps.data.release import (
+    GOLD,
+    INPUT,
+    open_split,
+    read_samples,
+    read_track,
+    track_hash,
+    write_track,
+)
 from alps.errors import DataError, UsageError
 from alps.tasks import TaskOptions, load_task
 from tests.builders import TRACK, memory
@@ -17,19 +25,29 @@ Row = dict[str, Any]
 
 
 def input_row(name: str, *turns: tuple[str, str], **fields: Any) -> Row:
-    said = [{"role": role, "text": text} for role, text in turns or (("user", "Hello"), ("assistant", "Hi"))]
+    said = [
+        {"role": role, "text": text}
+        for role, text in turns or (("user", "Hello"), ("assistant", "Hi"))
+    ]
     return {"benchmark_id": name, "session_id": f"s-{name}", "input": {"dialogue": said}, **fields}
 
 
 def gold_row(name: str, *values: str) -> Row:
-    items = [memory(value, memory_id=f"m{n}").model_dump() for n, value in enumerate(values, start=1)]
+    items = [
+        memory(value, memory_id=f"m{n}").model_dump() for n, value in enumerate(values, start=1)
+    ]
     return {"benchmark_id": name, "gold": {"memory_items": items}}
 
 
 def lines(path: Path, *rows: Row | str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    raw = (row if isinstance(row, (str, bytes)) else json.dumps(row, ensure_ascii=False) for row in rows)
-    path.write_bytes(b"".join((row if isinstance(row, bytes) else row.encode()) + b"\n" for row in raw))
+    raw = (
+        row if isinstance(row, (str, bytes)) else json.dumps(row, ensure_ascii=False)
+        for row in rows
+    )
+    path.write_bytes(
+        b"".join((row if isinstance(row, bytes) else row.encode()) + b"\n" for row in raw)
+    )
 
 
 def samples(folder: Path) -> list[Any]:
@@ -56,7 +74,9 @@ def test_what_was_written_is_read_back_joined_by_id(tmp_path):
 
 def test_writing_what_was_read_gives_the_same_bytes(tmp_path):
     odd = input_row(
-        "a", ("user", 'Line\u2028separator, \\ " 猫 \U0001f436 \x00'), note={"nested": [1, 2.5, None, True]}
+        "a",
+        ("user", 'Line\u2028separator, \\ " 猫 \U0001f436 \x00'),
+        note={"nested": [1, 2.5, None, True]},
     )
     write_track(tmp_path / "one", [(odd, gold_row("a", "有一只猫")), (input_row("b"), None)])
     pairs = [(pair.input, pair.gold) for pair in read_track(tmp_path / "one")]
@@ -106,9 +126,12 @@ def test_a_file_from_another_system_is_read(tmp_path):
 @pytest.mark.parametrize(
     "turns",
     [
-        pytest.param([("assistant", "Welcome!"), ("user", "Hello")], id="the assistant speaks first"),
         pytest.param(
-            [("user", "Hello"), ("user", "Are you there?"), ("assistant", "Yes")], id="two user turns in a row"
+            [("assistant", "Welcome!"), ("user", "Hello")], id="the assistant speaks first"
+        ),
+        pytest.param(
+            [("user", "Hello"), ("user", "Are you there?"), ("assistant", "Yes")],
+            id="two user turns in a row",
         ),
         pytest.param([("user", ""), ("assistant", "?")], id="an empty turn"),
         pytest.param([("system", "Be brief."), ("user", "Hello")], id="a system turn"),
@@ -125,9 +148,13 @@ BAD_INPUTS: Sequence[Any] = [
     pytest.param('{"benchmark_id": "b"', "not JSON", id="half a line"),
     pytest.param(b'{"benchmark_id": "\xff"}', "not JSON", id="no UTF-8"),
     pytest.param('["b"]', "expected a JSON object, got list", id="a list"),
-    pytest.param({"input": {"dialogue": []}}, "benchmark_id: must be a non-empty string", id="no id"),
     pytest.param(
-        input_row("") | {"benchmark_id": 7}, "benchmark_id: must be a non-empty string", id="an id that is a number"
+        {"input": {"dialogue": []}}, "benchmark_id: must be a non-empty string", id="no id"
+    ),
+    pytest.param(
+        input_row("") | {"benchmark_id": 7},
+        "benchmark_id: must be a non-empty string",
+        id="an id that is a number",
     ),
     pytest.param(input_row(""), "benchmark_id: must be a non-empty string", id="an empty id"),
     pytest.param(input_row("a"), "benchmark_id: 'a' stands twice", id="an id that stands twice"),
@@ -135,15 +162,25 @@ BAD_INPUTS: Sequence[Any] = [
     pytest.param({"benchmark_id": "b", "input": {}}, "dialogue: missing field", id="no dialogue"),
     pytest.param({"benchmark_id": "b", "input": []}, "input", id="an input that is a list"),
     pytest.param({"benchmark_id": "b", "input": None}, "input", id="a null input"),
-    pytest.param({"benchmark_id": "b", "input": {"dialogue": "Hello"}}, "dialogue", id="a dialogue that is a text"),
     pytest.param(
-        input_row("b", ("user", "x"), ("tool", "y")), "dialogue.1.role: Input should be", id="an unknown role"
+        {"benchmark_id": "b", "input": {"dialogue": "Hello"}},
+        "dialogue",
+        id="a dialogue that is a text",
     ),
     pytest.param(
-        input_row("b") | {"input": {"dialogue": [{"role": "user"}]}}, "dialogue.0.text: Field required", id="no text"
+        input_row("b", ("user", "x"), ("tool", "y")),
+        "dialogue.1.role: Input should be",
+        id="an unknown role",
     ),
     pytest.param(
-        input_row("b") | {"input": {"dialogue": [{"role": "user", "text": None}]}}, "dialogue.0.text", id="a null text"
+        input_row("b") | {"input": {"dialogue": [{"role": "user"}]}},
+        "dialogue.0.text: Field required",
+        id="no text",
+    ),
+    pytest.param(
+        input_row("b") | {"input": {"dialogue": [{"role": "user", "text": None}]}},
+        "dialogue.0.text",
+        id="a null text",
     ),
     pytest.param(
         input_row("b") | {"input": {"dialogue": [{"role": "user", "text": "x", "mood": 1}]}},
@@ -169,11 +206,20 @@ BAD_GOLDS: Sequence[Any] = [
     pytest.param(gold_row("a"), "benchmark_id: 'a' stands twice", id="an id that stands twice"),
     pytest.param(gold_row("z"), f"benchmark_id: 'z' has no row in {INPUT}", id="an orphan"),
     pytest.param({"benchmark_id": "b"}, "gold: missing field", id="no gold"),
-    pytest.param({"benchmark_id": "b", "gold": {}}, "memory_items: missing field", id="no memories"),
-    pytest.param({"benchmark_id": "b", "gold": {"memory_items": None}}, "memory_items", id="null memories"),
-    pytest.param({"benchmark_id": "b", "gold": {"memory_items": ["", 3]}}, "has a value", id="empty memories"),
     pytest.param(
-        {"benchmark_id": "b", "gold": {"memory_items": [memory("v").model_dump(), {"label": "Preferences/Food"}]}},
+        {"benchmark_id": "b", "gold": {}}, "memory_items: missing field", id="no memories"
+    ),
+    pytest.param(
+        {"benchmark_id": "b", "gold": {"memory_items": None}}, "memory_items", id="null memories"
+    ),
+    pytest.param(
+        {"benchmark_id": "b", "gold": {"memory_items": ["", 3]}}, "has a value", id="empty memories"
+    ),
+    pytest.param(
+        {
+            "benchmark_id": "b",
+            "gold": {"memory_items": [memory("v").model_dump(), {"label": "Preferences/Food"}]},
+        },
         "value",
         id="one memory without a value",
     ),
@@ -191,25 +237,36 @@ def test_a_bad_gold_row_is_named_with_its_file_its_line_and_its_field(tmp_path, 
 
 
 def update_rows(old: str, gold: str) -> tuple[Row, Row]:
-    """Return the rows of an update whose first memory, and whose first gold memory, have these values."""
+    """Return the rows of an update whose first memory, and whose first gold memory, have these
+    values.
+    """
     said = [{"role": "user", "text": "Hello"}]
     lists = [
         [memory("Owns a cat").model_dump(), memory("Owns a boat").model_dump() | {"value": value}]
         for value in (old, gold)
     ]
     shown = {"old_dialogue": said, "new_dialogue": said, "memory": lists[0]}
-    return {"benchmark_id": "b", "input": shown}, {"benchmark_id": "b", "gold": {"answer": lists[1]}}
+    return {"benchmark_id": "b", "input": shown}, {
+        "benchmark_id": "b",
+        "gold": {"answer": lists[1]},
+    }
 
 
 @pytest.mark.parametrize(
     ("old", "gold", "place"),
     [
-        pytest.param("", "Owns a boat", f"{INPUT}, line 1: input.memory: an item without a value", id="old"),
-        pytest.param("Owns a boat", "", f"{GOLD}, line 1: gold.answer: an item without a value", id="gold"),
+        pytest.param(
+            "", "Owns a boat", f"{INPUT}, line 1: input.memory: an item without a value", id="old"
+        ),
+        pytest.param(
+            "Owns a boat", "", f"{GOLD}, line 1: gold.answer: an item without a value", id="gold"
+        ),
         pytest.param("", "", f"{INPUT}, line 1: input.memory: an item without a value", id="both"),
     ],
 )
-def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_stands_in(tmp_path, old, gold, place):
+def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_stands_in(
+    tmp_path, old, gold, place
+):
     write_track(tmp_path, [update_rows(old, gold)])
     with pytest.raises(DataError) as caught:
         list(read_samples(tmp_path, load_task("update").read_sample))
@@ -221,19 +278,34 @@ def test_a_memory_of_an_update_without_a_value_is_named_by_the_field_that_it_sta
     ("change", "place"),
     [
         pytest.param(
-            lambda row, gold: gold["gold"].pop("selected_memory"), f"{GOLD}, line 1, selected_memory", id="gold"
+            lambda row, gold: gold["gold"].pop("selected_memory"),
+            f"{GOLD}, line 1, selected_memory",
+            id="gold",
         ),
-        pytest.param(lambda row, gold: row["input"].pop("audit_context"), f"{INPUT}, line 1", id="input"),
-        pytest.param(lambda row, gold: row["input"].update(queries=[{"query": 7}]), f"{INPUT}, line 1", id="query"),
+        pytest.param(
+            lambda row, gold: row["input"].pop("audit_context"), f"{INPUT}, line 1", id="input"
+        ),
+        pytest.param(
+            lambda row, gold: row["input"].update(queries=[{"query": 7}]),
+            f"{INPUT}, line 1",
+            id="query",
+        ),
     ],
 )
-def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(tmp_path, condition, change, place):
+def test_the_bad_one_of_two_files_is_named_also_where_gold_is_shown(
+    tmp_path, condition, change, place
+):
     row, gold = target_row("u1")
     change(row, gold)
     write_track(tmp_path, [(row, gold)])
     with pytest.raises(DataError) as caught:
         list(
-            read_samples(tmp_path, load_task("utilization", TaskOptions(condition=condition, ability="ei")).read_sample)
+            read_samples(
+                tmp_path,
+                load_task(
+                    "utilization", TaskOptions(condition=condition, ability="ei")
+                ).read_sample,
+            )
         )
     assert str(caught.value).startswith(str(tmp_path / place))
 
@@ -276,7 +348,10 @@ def test_where_there_are_several_splits_one_must_be_named(data_set):
 
 
 def test_a_split_that_is_missing_is_named_with_the_closest(data_set):
-    with pytest.raises(UsageError, match=r"split=vlidation: .* did you mean 'validation'\? \(found: dev, validation\)"):
+    with pytest.raises(
+        UsageError,
+        match=r"split=vlidation: .* did you mean 'validation'\? \(found: dev, validation\)",
+    ):
         open_split(str(data_set("dev/task1", "validation/task1")), "vlidation")
 
 
@@ -292,7 +367,10 @@ def test_a_folder_that_is_missing_is_named(tmp_path):
 
 @pytest.mark.parametrize("split", [None, "dev"])
 def test_a_folder_without_splits_is_told_how_they_lie_in_one(tmp_path, split):
-    with pytest.raises(UsageError, match=r"no SPLIT/TRACK folders in it, such as dev/task1 with a model_input\.jsonl$"):
+    with pytest.raises(
+        UsageError,
+        match=r"no SPLIT/TRACK folders in it, such as dev/task1 with a model_input\.jsonl$",
+    ):
         open_split(str(tmp_path), split)
 
 
@@ -310,7 +388,10 @@ def test_files_beside_the_splits_do_not_disturb(data_set):
 
 def test_a_large_file_is_read_with_flat_memory(tmp_path):
     text = "I have been thinking about my allotment again. " * 30
-    write_track(tmp_path, ((input_row(f"r{n}", ("user", text)), gold_row(f"r{n}", "Gardens")) for n in range(20_000)))
+    write_track(
+        tmp_path,
+        ((input_row(f"r{n}", ("user", text)), gold_row(f"r{n}", "Gardens")) for n in range(20_000)),
+    )
     assert (tmp_path / INPUT).stat().st_size > 25_000_000
     tracemalloc.start()
     try:

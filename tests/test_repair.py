@@ -134,12 +134,17 @@ def test_single_quotes_are_read(text: str):
         pytest.param(r"caf\xe9", r"caf\xe9", id="an escape that JSON lacks"),
         pytest.param(r"it\'s", r"it\'s", id="an escaped apostrophe"),
         pytest.param(r"C:\Users", r"C:\Users", id="a path"),
-        pytest.param(r"fine \u00e9, broken \u12", r"fine é, broken \u12", id="one fine and one broken"),
+        pytest.param(
+            r"fine \u00e9, broken \u12", r"fine é, broken \u12", id="one fine and one broken"
+        ),
     ],
 )
 def test_a_broken_escape_costs_no_memory(broken: str, shown: str):
     assert values(read(TEXT.replace("Plays the cello, badly", broken))) == (shown, *SAID[1:])
-    assert values(read(TEXT.replace("naïve", broken))) == (*SAID[:2], SAID[2].replace("naïve", shown))
+    assert values(read(TEXT.replace("naïve", broken))) == (
+        *SAID[:2],
+        SAID[2].replace("naïve", shown),
+    )
 
 
 def test_half_an_emoji_costs_no_memory():
@@ -170,9 +175,15 @@ def test_an_empty_list_is_an_answer(text: str):
         pytest.param(" \n\t", "empty", id="white space"),
         pytest.param("\ufeff", "unparsable", id="a byte order mark alone"),
         pytest.param(
-            "Sure! Beat two eggs, add flour, and rest the dough.", "unparsable", id="an answer to the dialogue"
+            "Sure! Beat two eggs, add flour, and rest the dough.",
+            "unparsable",
+            id="an answer to the dialogue",
         ),
-        pytest.param("See [the recipe](eggs.html) and add {a pinch of} salt.", "unparsable", id="prose with brackets"),
+        pytest.param(
+            "See [the recipe](eggs.html) and add {a pinch of} salt.",
+            "unparsable",
+            id="prose with brackets",
+        ),
         pytest.param("Write `rows = []` first.", "unparsable", id="prose with code"),
         pytest.param("```json\n```", "unparsable", id="an empty fence"),
         pytest.param('{"type": "object", "properties": {}}', "invalid", id="the schema"),
@@ -241,7 +252,9 @@ def test_an_answer_cut_anywhere_never_yields_a_half_said_memory(
     assert half_said[:3] == []
 
 
-@pytest.mark.parametrize("dress", ["plain", "indented", "ASCII escapes", "a bare list", "a fence", "prose"])
+@pytest.mark.parametrize(
+    "dress", ["plain", "indented", "ASCII escapes", "a bare list", "a fence", "prose"]
+)
 def test_an_answer_cut_anywhere_keeps_every_memory_that_was_complete(dress: str):
     text, said, _ = DRESSES[dress]
     ending = "}\n    }" if dress in ("indented", "a fence") else "}}"
@@ -276,9 +289,13 @@ def test_an_answer_that_breaks_off_between_memories_says_so(dress: str, finish_r
         pytest.param('["whole", "hal', '["whole"]', id="a string in a list"),
         pytest.param('["whole", "also"', '["whole", "also"]', id="two strings in a list"),
         pytest.param('{"a": "said \\"so\\"', "{}", id="an escaped quote does not close"),
-        pytest.param('{"a": "back\\\\"', '{"a": "back\\\\"}', id="an escaped backslash before the quote"),
+        pytest.param(
+            '{"a": "back\\\\"', '{"a": "back\\\\"}', id="an escaped backslash before the quote"
+        ),
         pytest.param("[[1, 2], [3", "[[1, 2], []]", id="a list within a list"),
-        pytest.param('{"a": {"b": [1, {"c": "d"', '{"a": {"b": [1, {"c": "d"}]}}', id="four levels"),
+        pytest.param(
+            '{"a": {"b": [1, {"c": "d"', '{"a": {"b": [1, {"c": "d"}]}}', id="four levels"
+        ),
         pytest.param('{"a": "]}', "{}", id="brackets within a string"),
     ],
 )
@@ -318,7 +335,9 @@ def test_a_loop_of_30_000_characters_is_read_in_two_seconds(text: str):
 
 
 def test_a_loop_of_whole_memories_keeps_all_that_were_complete():
-    completion = read('{"memory_items": [' + '{"value": "I like tea"}, ' * 1200 + '{"value": "I li', cut=True)
+    completion = read(
+        '{"memory_items": [' + '{"value": "I like tea"}, ' * 1200 + '{"value": "I li', cut=True
+    )
     assert values(completion) == ("I like tea",) * 1200
     assert completion.truncated
 
@@ -356,7 +375,11 @@ def test_a_failure_never_has_a_value_and_a_success_always_has_one(text: str):
 
 WORDS = st.text(alphabet="abcd ÄЖ中,.:;!?'()\"\n")
 NODES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
@@ -371,7 +394,14 @@ NODES: st.SearchStrategy[Any] = st.recursive(
     ascii_only=st.booleans(),
     indent=st.sampled_from([None, 2]),
 )
-@example(before="", node={"a": [{"b": 1}], "c": "``` and {"}, after="", fence="```json", ascii_only=False, indent=None)
+@example(
+    before="",
+    node={"a": [{"b": 1}], "c": "``` and {"},
+    after="",
+    fence="```json",
+    ascii_only=False,
+    indent=None,
+)
 @example(before='He said "', node={"a": 1}, after='" {', fence="", ascii_only=False, indent=None)
 def test_any_object_survives_a_fence_and_prose_around_it(
     before: str, node: dict[str, Any], after: str, fence: str, ascii_only: bool, indent: int | None

@@ -38,7 +38,8 @@ def pages(place: Path) -> Iterator[dict[str, Path]]:
             "samples": write_report([place / "samples-run"], place / "samples.html"),
             "hard": write_report([place / "hard-run"], place / "hard.html"),
             "both": write_report(
-                [place / "samples-run", place / "hard-run", place / "samples-run"], place / "both.html"
+                [place / "samples-run", place / "hard-run", place / "samples-run"],
+                place / "both.html",
             ),
         }
 
@@ -83,7 +84,9 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
 
 
 @pytest.mark.parametrize("name", ["samples", "hard"])
-def test_the_numbers_on_the_page_are_those_of_the_summary(pages: dict[str, Path], place: Path, name: str) -> None:
+def test_the_numbers_on_the_page_are_those_of_the_summary(
+    pages: dict[str, Path], place: Path, name: str
+) -> None:
     page, found = read(pages[name]), task1(place / f"{name}-run")
     for score in found["scores"].values():
         for key in ("value", "worst_case", "best_case"):
@@ -105,7 +108,9 @@ def test_every_kind_of_failure_is_counted_and_put_in_words(hard_page: Page, plac
         assert found["failed_predictions"][kind] == 1
         assert MEANINGS[kind] in hard_page.text
     assert "judge empty" in hard_page.text
-    bar = next(attributes for attributes in hard_page.all("svg") if attributes["class"] == "stacked")
+    bar = next(
+        attributes for attributes in hard_page.all("svg") if attributes["class"] == "stacked"
+    )
     counts = [int(part.split()[0]) for part in str(bar["aria-label"]).split(", ")]
     assert sum(counts) == found["n"] == len(RECORDS)
 
@@ -116,22 +121,46 @@ def test_hostile_text_stays_text(hard_page: Page) -> None:
     assert hard_page.scripts == SCRIPT
     assert len(hard_page.all("script")) == 1
     assert hard_page.all("img") == []
-    assert not [name for _, attributes in hard_page.elements for name in attributes if name.startswith("on")]
+    assert not [
+        name for _, attributes in hard_page.elements for name in attributes if name.startswith("on")
+    ]
     assert "\x1b" not in hard_page.text
     assert "\u202e" not in hard_page.text
 
 
 def test_nothing_on_the_page_can_be_requested(page: Page) -> None:
-    requesting = ("src", "href", "xlink:href", "srcset", "data", "action", "formaction", "poster", "background", "ping")
-    targets = [value for _, attributes in page.elements for name, value in attributes.items() if name in requesting]
+    requesting = (
+        "src",
+        "href",
+        "xlink:href",
+        "srcset",
+        "data",
+        "action",
+        "formaction",
+        "poster",
+        "background",
+        "ping",
+    )
+    targets = [
+        value
+        for _, attributes in page.elements
+        for name, value in attributes.items()
+        if name in requesting
+    ]
     assert all(str(target).startswith("#") for target in targets)
-    assert {tag for tag, _ in page.elements}.isdisjoint({"link", "iframe", "object", "embed", "base", "form", "image"})
+    assert {tag for tag, _ in page.elements}.isdisjoint(
+        {"link", "iframe", "object", "embed", "base", "form", "image"}
+    )
     ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
     assert {str(target)[1:] for target in targets} <= ids
 
 
 def test_the_policy_forbids_what_the_page_does_not_need(page: Page) -> None:
-    (policy,) = (meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    (policy,) = (
+        meta["content"]
+        for meta in page.all("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    )
     directives = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline' 'sha256-"
     assert str(policy).startswith(directives)
 
@@ -142,7 +171,10 @@ def test_ids_are_unique_and_every_table_has_headings(page: Page) -> None:
     tags = [tag for tag, _ in page.elements]
     assert tags.count("h1") == 1
     assert all(attributes.get("scope") for attributes in page.all("th"))
-    assert all(attributes.get("aria-label") or "aria-hidden" in attributes for attributes in page.all("svg"))
+    assert all(
+        attributes.get("aria-label") or "aria-hidden" in attributes
+        for attributes in page.all("svg")
+    )
 
 
 def test_an_embedded_judge_is_marked_as_not_comparable(
@@ -176,7 +208,10 @@ def test_bounds_are_shown_only_where_records_are_unscored(pages: dict[str, Path]
 
 def test_runs_under_different_judges_stand_apart(pages: dict[str, Path]) -> None:
     page = read(pages["both"])
-    assert len([section for section in page.all("section") if section.get("class") == "comparison"]) == 3
+    assert (
+        len([section for section in page.all("section") if section.get("class") == "comparison"])
+        == 3
+    )
     assert page.text.count("their scores are not ranked together") == 1
     assert [section["id"] for section in page.all("section") if section.get("class") == "run"] == [
         "run-a",
@@ -198,7 +233,9 @@ def test_evidence_is_marked_and_long_turns_are_folded_around_it(hard_page: Page)
     assert "11 more rows" in hard_page.text  # of the fifty inventions
 
 
-def test_the_page_is_written_without_its_data(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_written_without_its_data(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     page = read(write_report([place / "hard-run"], tmp_path / "deep" / "out.html"))
     assert "the data was not found again" in page.text
@@ -249,12 +286,18 @@ def test_the_chosen_records_follow_the_rule(copied_run: Path) -> None:
 
 def test_empty_places_are_given_out_again() -> None:
     def row(gold: int) -> dict[str, Any]:
-        return {"stage": "score", "outcome": "ok", "counts": {"gold": gold, "predicted": 0, "matched": 0}}
+        return {
+            "stage": "score",
+            "outcome": "ok",
+            "counts": {"gold": gold, "predicted": 0, "matched": 0},
+        }
 
     scores = {Key("task1", f"r{n}"): row(gold=1 + n % 7) for n in range(100)}
     ((group, keys),) = choose("extraction", scores, {})
     assert len(keys) == LIMIT > group.quota
-    assert [scores[key]["counts"]["gold"] for key in keys] == sorted((7,) * 14 + (6,) * 6, reverse=True)
+    assert [scores[key]["counts"]["gold"] for key in keys] == sorted(
+        (7,) * 14 + (6,) * 6, reverse=True
+    )
     assert keys[:2] == [Key("task1", "r6"), Key("task1", "r13")]
 
 
@@ -277,7 +320,11 @@ def test_a_whisker_lies_where_its_score_is() -> None:
 
 
 def test_the_parts_of_a_bar_fill_it() -> None:
-    parts = [charts.Part("a", "ok", 3), charts.Part("b", "mended", 0), charts.Part("<c>", "unscored", 1)]
+    parts = [
+        charts.Part("a", "ok", 3),
+        charts.Part("b", "mended", 0),
+        charts.Part("<c>", "unscored", 1),
+    ]
     drawn = charts.stacked(parts, name="bar")
     assert 'x="0%" y="0" width="75%"' in drawn
     assert 'x="75%" y="0" width="25%"' in drawn

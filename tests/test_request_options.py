@@ -1,4 +1,6 @@
-"""`request.NAME=VALUE`: what a provider is sent beside the sampling settings, and where that is written down."""
+"""`request.NAME=VALUE`: what a provider is sent beside the sampling settings, and where that is
+written down.
+"""
 
 import json
 import tomllib
@@ -40,7 +42,10 @@ def read(*words: str) -> Any:
         ("request.api_version=2024-10-21", {"api_version": "2024-10-21"}),
         ("request.service_tier=flex", {"service_tier": "flex"}),
         ("request.thinking.budget_tokens=2048", {"thinking": {"budget_tokens": 2048}}),
-        ("request.headers.HTTP-Referer=https://a.example/b=c", {"headers": {"HTTP-Referer": "https://a.example/b=c"}}),
+        (
+            "request.headers.HTTP-Referer=https://a.example/b=c",
+            {"headers": {"HTTP-Referer": "https://a.example/b=c"}},
+        ),
         ("request.headers.X-Api-Key=env:GATEWAY", {"headers": {"X-Api-Key": "env:GATEWAY"}}),
         (ROUTING, {"extra_body": {"provider": {"order": ["together"], "allow_fallbacks": False}}}),
         ('request={"seed": 7}', {"seed": 7}),
@@ -71,7 +76,10 @@ def test_options_of_the_command_line_come_before_those_of_a_file(tmp_path: Path)
         (["request.seed="], "request.seed=: empty"),
         (['request={"a": 1}', "request.b=2"], "request: given twice, as a table and as request.b="),
         (["request=7"], "request: it takes single options, as request.seed=7"),
-        (["request.temperature=1"], "request: temperature has a setting of its own; write temperature="),
+        (
+            ["request.temperature=1"],
+            "request: temperature has a setting of its own; write temperature=",
+        ),
         (["request.max_completion_tokens=9"], "write max_tokens="),
         (["request.top_p=0.5"], "write top_p="),
         (["request.base_url=http://127.0.0.1"], "write api_base="),
@@ -90,7 +98,9 @@ def test_options_of_the_command_line_come_before_those_of_a_file(tmp_path: Path)
         (["request..=1"], "can't be the name"),
     ],
 )
-def test_an_option_that_can_not_be_sent_as_it_is_meant_is_refused_in_one_line(words: list[str], said: str):
+def test_an_option_that_can_not_be_sent_as_it_is_meant_is_refused_in_one_line(
+    words: list[str], said: str
+):
     with pytest.raises(UsageError) as caught:
         read(*words)
     assert said in str(caught.value)
@@ -117,39 +127,71 @@ def test_an_option_that_may_hold_a_key_is_refused_without_its_value(word: str):
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "field"), [("request = 7", "request"), ("judge_reqest.seed = 7", "judge_reqest")])
-def test_a_table_of_a_file_that_can_not_be_read_names_the_file(tmp_path: Path, text: str, field: str):
+@pytest.mark.parametrize(
+    ("text", "field"), [("request = 7", "request"), ("judge_reqest.seed = 7", "judge_reqest")]
+)
+def test_a_table_of_a_file_that_can_not_be_read_names_the_file(
+    tmp_path: Path, text: str, field: str
+):
     (tmp_path / "config.toml").write_text(f"{text}\n")
     with pytest.raises((UsageError, DataError), match=f"config.toml.*{field}"):
         read(f"config={tmp_path / 'config.toml'}")
 
 
 def test_a_judge_has_options_of_its_own():
-    assert parse_words(("judge=openai/judge", "judge_request.top_p=0.5"), JudgeSettings).judge_request == {"top_p": 0.5}
-    with pytest.raises(UsageError, match="judge_request: max_tokens has a setting of its own; write judge_max_tokens="):
+    assert parse_words(
+        ("judge=openai/judge", "judge_request.top_p=0.5"), JudgeSettings
+    ).judge_request == {"top_p": 0.5}
+    with pytest.raises(
+        UsageError,
+        match="judge_request: max_tokens has a setting of its own; write judge_max_tokens=",
+    ):
         parse_words(("judge=openai/judge", "judge_request.max_tokens=5"), JudgeSettings)
     words = ("judge=openai/judge", "judge_request.seed=7")
     assert parse_words(words, JudgeSettings).judge_request == {"seed": 7}
     assert parse_words((*words, "labels=stress"), CalibrateSettings).judge_request == {"seed": 7}
-    assert parse_words((*NEEDED, "judge_request.seed=7", "request.seed=8"), RunSettings).request == {"seed": 8}
+    assert parse_words(
+        (*NEEDED, "judge_request.seed=7", "request.seed=8"), RunSettings
+    ).request == {"seed": 8}
 
 
 def test_options_are_part_of_what_is_measured_and_only_where_they_were_given():
-    plain, seeded = (parse_words([*NEEDED, *more], RunSettings) for more in ((), ("request.seed=7",)))
-    assert plain.experiment() == {name: kept for name, kept in seeded.experiment().items() if name != "request"}
+    plain, seeded = (
+        parse_words([*NEEDED, *more], RunSettings) for more in ((), ("request.seed=7",))
+    )
+    assert plain.experiment() == {
+        name: kept for name, kept in seeded.experiment().items() if name != "request"
+    }
     assert seeded.experiment()["request"] == {"seed": 7}
 
 
 def test_options_are_part_of_the_key_of_a_reply():
     def key(**changes: Any) -> str:
-        return cache_key(Request("openai/tiny", ({"role": "user", "content": "Chess?"},), None, **changes))
+        return cache_key(
+            Request("openai/tiny", ({"role": "user", "content": "Chess?"},), None, **changes)
+        )
 
-    assert len({key(), key(extra={"seed": 7}), key(extra={"seed": 8}), key(extra={"extra_body": {"seed": 7}})}) == 4
+    assert (
+        len(
+            {
+                key(),
+                key(extra={"seed": 7}),
+                key(extra={"seed": 8}),
+                key(extra={"extra_body": {"seed": 7}}),
+            }
+        )
+        == 4
+    )
     assert key(extra={}) == key()
 
 
 def test_a_table_of_options_is_written_as_the_toml_that_repeats_it(tmp_path: Path):
-    request = {"seed": 7, "stop": ["\n", 'a"b\x7f'], "extra_body": {"x-y": {"enable": False}}, "headers": {"A.b": "ü"}}
+    request = {
+        "seed": 7,
+        "stop": ["\n", 'a"b\x7f'],
+        "extra_body": {"x-y": {"enable": False}},
+        "headers": {"A.b": "ü"},
+    }
     write_config(tmp_path, {"request": request})
     assert tomllib.loads((tmp_path / "config.toml").read_text()) == {"request": request}
 
@@ -157,13 +199,21 @@ def test_a_table_of_options_is_written_as_the_toml_that_repeats_it(tmp_path: Pat
 def test_a_run_sends_its_options_writes_them_down_and_repeats_them(tmp_path: Path):
     write_visitors(tmp_path / "data", 1)
     options = (
-        *("request.seed=7", "request.top_k=20", f"{THINKING}=false", ROUTING, "judge_request.seed=9"),
+        *(
+            "request.seed=7",
+            "request.top_k=20",
+            f"{THINKING}=false",
+            ROUTING,
+            "judge_request.seed=9",
+        ),
         *("request.headers.X-Title=alps", "request.headers.X-Key=env:GATEWAY_SECRET"),
     )
     secret = {"GATEWAY_SECRET": "canary-0123456789"}
     with serve(good) as server:
         done = run(tmp_path, *extraction(server.url, *options, "out=out"), **secret)
-        again = run(tmp_path, "run", "config=out/config.toml", "out=again", ALPS_CACHE="off", **secret)
+        again = run(
+            tmp_path, "run", "config=out/config.toml", "out=again", ALPS_CACHE="off", **secret
+        )
     assert (done.returncode, again.returncode) == (0, 0), (done.stderr, again.stderr)
     asked = [body for body in server.requests if not is_judging(body)]
     judged = [body for body in server.requests if is_judging(body)]
@@ -175,7 +225,10 @@ def test_a_run_sends_its_options_writes_them_down_and_repeats_them(tmp_path: Pat
     keys = [headers.get("X-Key") or headers.get("x-key") for headers in server.headers]
     assert keys.count("canary-0123456789") == len(asked)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["settings"]["request"]["headers"] == {"X-Title": "alps", "X-Key": "env:GATEWAY_SECRET"}
+    assert manifest["settings"]["request"]["headers"] == {
+        "X-Title": "alps",
+        "X-Key": "env:GATEWAY_SECRET",
+    }
     assert manifest["system"]["request"] == manifest["settings"]["request"]
     assert manifest["judge"]["request"] == {"seed": 9}
     written = [path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()]
@@ -187,7 +240,9 @@ def test_a_judge_that_judges_again_is_sent_its_options(tmp_path: Path):
     judge = ("judge=openai/scripted-judge", "judge_request.seed=5", "out=again")
     with serve(good) as server:
         first = run(tmp_path, "run", "task=extraction", "data=data", "model=oracle", "out=out")
-        again = run(tmp_path, "score", "out", *judge, f"judge_api_base={server.url}", "baseline_records=1")
+        again = run(
+            tmp_path, "score", "out", *judge, f"judge_api_base={server.url}", "baseline_records=1"
+        )
     assert (first.returncode, again.returncode) == (0, 0), (first.stderr, again.stderr)
     assert server.requests
     assert {body["seed"] for body in server.requests} == {5}
@@ -197,11 +252,16 @@ def test_a_judge_that_judges_again_is_sent_its_options(tmp_path: Path):
     ("word", "said"),
     [
         ("request.headers.X-Key=env:NOBODY_SET_IT", "NOBODY_SET_IT is not set in the environment"),
-        ("judge_request.headers.X-Key=env:NOBODY_SET_IT", "judge_request.headers: NOBODY_SET_IT is not set"),
+        (
+            "judge_request.headers.X-Key=env:NOBODY_SET_IT",
+            "judge_request.headers: NOBODY_SET_IT is not set",
+        ),
         ("request.tags=[1]", "write request.extra_body.tags="),
     ],
 )
-def test_what_would_not_be_sent_is_refused_before_the_first_call(tmp_path: Path, word: str, said: str):
+def test_what_would_not_be_sent_is_refused_before_the_first_call(
+    tmp_path: Path, word: str, said: str
+):
     write_visitors(tmp_path / "data", 1)
     with serve(good) as server:
         done = run(tmp_path, *extraction(server.url, word, "out=out"))

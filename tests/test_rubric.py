@@ -61,7 +61,9 @@ class Bench:
     def rate(self, text: str, question: RubricQuestion, **answer: Any) -> Rating:
         async def ask(url: str) -> Rating:
             client = Client(concurrency=2, ledger=ledger, cache=None, timeout=20)
-            return await LlmJudge("openai/judge", client=client, api_base=url).rate(question, about="b1")
+            return await LlmJudge("openai/judge", client=client, api_base=url).rate(
+                question, about="b1"
+            )
 
         ledger = Ledger(self.folder / "calls.jsonl")
         try:
@@ -95,11 +97,16 @@ def test_the_question_ends_with_one_json_object_that_holds_all_that_is_judged(be
     assert list(found) == ["kind", "rubric", "query", "response", "memory", "dialogue"]
     assert (found["kind"], found["rubric"], found["response"]) == ("rubric", name, HOSTILE)
     assert (found["query"], found["memory"]) == ("Where shall we walk?", "Owns two greyhounds")
-    assert found["dialogue"] == [{"role": "user", "text": USER}, {"role": "assistant", "text": ASSISTANT}]
+    assert found["dialogue"] == [
+        {"role": "user", "text": USER},
+        {"role": "assistant", "text": ASSISTANT},
+    ]
     assert rubric(name).text in system
 
 
-@pytest.mark.parametrize(("name", "keys"), [("pa", ["verdict"]), ("memory_used", ["verdict"]), ("ei", [*DIMENSIONS])])
+@pytest.mark.parametrize(
+    ("name", "keys"), [("pa", ["verdict"]), ("memory_used", ["verdict"]), ("ei", [*DIMENSIONS])]
+)
 def test_the_reply_is_held_to_a_schema_in_which_the_reason_comes_first(bench, name, keys):
     bench.rate(json.dumps(FELT if name == "ei" else GOOD), asked(rubric=name))
     schema = bench.requests[0]["response_format"]["json_schema"]["schema"]
@@ -108,9 +115,18 @@ def test_the_reply_is_held_to_a_schema_in_which_the_reason_comes_first(bench, na
 
 def test_a_verdict_comes_with_its_reason_and_the_text_as_it_was(bench):
     rating = bench.rate(json.dumps(GOOD), asked())
-    assert (rating.outcome, rating.marks, rating.reason, rating.enforced) == ("ok", {"met": 1}, "it fits", None)
+    assert (rating.outcome, rating.marks, rating.reason, rating.enforced) == (
+        "ok",
+        {"met": 1},
+        "it fits",
+        None,
+    )
     assert json.loads(rating.raw[0]) == GOOD
-    assert rating.row() | {"raw": 0} == {"outcome": "ok", "marks": {"met": 1}, "reason": "it fits"} | {
+    assert rating.row() | {"raw": 0} == {
+        "outcome": "ok",
+        "marks": {"met": 1},
+        "reason": "it fits",
+    } | {
         "enforced": None,
         "error": None,
         "raw": 0,
@@ -145,14 +161,17 @@ def read(name: str, node: object) -> tuple[dict[str, int], str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "met"), [("met", 1), ("MET ", 1), (" not_met", 0), ("Not met", 0), ("NOT_MET", 0), ("\tMet\n", 1)]
+    ("said", "met"),
+    [("met", 1), ("MET ", 1), (" not_met", 0), ("Not met", 0), ("NOT_MET", 0), ("\tMet\n", 1)],
 )
 @pytest.mark.parametrize("name", BINARY)
 def test_a_binary_verdict_is_read_in_any_case_and_spacing(name, said, met):
     assert read(name, {"reason": "r", "verdict": said}) == ({"met": met}, "r")
 
 
-@pytest.mark.parametrize("verdict", ["", "yes", "unmet", "met or not_met", None, 1, True, ["met"], {}])
+@pytest.mark.parametrize(
+    "verdict", ["", "yes", "unmet", "met or not_met", None, 1, True, ["met"], {}]
+)
 def test_any_other_verdict_is_none(verdict):
     with pytest.raises(ValueError, match="is neither met nor not_met"):
         read("pa", {"reason": "r", "verdict": verdict})
@@ -181,19 +200,31 @@ def test_anything_else_is_no_dimension(name, mark):
 @pytest.mark.parametrize("reason", [{}, {"reason": None}, {"reason": ""}])
 def test_a_missing_reason_leaves_the_verdict(reason):
     assert read("pa", {**reason, "verdict": "met"}) == ({"met": 1}, "")
-    assert read("ei", {**reason, **dict.fromkeys(DIMENSIONS, 2)}) == (dict.fromkeys(DIMENSIONS, 2), "")
+    assert read("ei", {**reason, **dict.fromkeys(DIMENSIONS, 2)}) == (
+        dict.fromkeys(DIMENSIONS, 2),
+        "",
+    )
 
 
-EMPTY, COPIED, REPEATED = "the response says nothing", "the response is copied", "the answer only repeats the query"
+EMPTY, COPIED, REPEATED = (
+    "the response says nothing",
+    "the response is copied",
+    "the answer only repeats the query",
+)
 CHINESE = "我下个月要搬到成都去住，因为我妻子在那边的医院找到了新的工作，所以我们打算先租房。"
-RECALL_ZH = "您说过要搬到成都去住，所以我建议先在锦江区租一套离医院近的公寓，安顿下来以后再慢慢看房。"
+RECALL_ZH = (
+    "您说过要搬到成都去住，所以我建议先在锦江区租一套离医院近的公寓，安顿下来以后再慢慢看房。"
+)
 
 
 @pytest.mark.parametrize("name", RUBRICS)
 @pytest.mark.parametrize(
     ("response", "rule"),
     [
-        *[pytest.param(text, EMPTY, id=repr(text)) for text in ("", "  \n", "…!?", "👍 🎉", "\u200b", "。。。")],
+        *[
+            pytest.param(text, EMPTY, id=repr(text))
+            for text in ("", "  \n", "…!?", "👍 🎉", "\u200b", "。。。")
+        ],
         pytest.param(USER, COPIED, id="a turn of the user"),
         pytest.param(USER.upper().replace(" ", "  "), COPIED, id="in another case and spacing"),
         pytest.param(ASSISTANT, COPIED, id="a turn of the assistant"),
@@ -203,7 +234,9 @@ RECALL_ZH = "您说过要搬到成都去住，所以我建议先在锦江区租�
         pytest.param("OK", None, id="a short one"),
         pytest.param("They hate the rain.", None, id="a short recall"),
         pytest.param("我下个月要搬到成都去住。", None, id="a short recall in Chinese"),
-        pytest.param(f"You said: {USER.partition('.')[0]}. {ANSWER}", None, id="a quotation with an answer"),
+        pytest.param(
+            f"You said: {USER.partition('.')[0]}. {ANSWER}", None, id="a quotation with an answer"
+        ),
         pytest.param(RECALL_ZH, None, id="an answer in Chinese"),
     ],
 )
@@ -216,7 +249,9 @@ def test_hard_rules_bind_every_rubric(name, response, rule):
     assert (ruled.marks, ruled.enforced) == ((lowest_marks(name), broken) if rule else (best, None))
 
 
-@pytest.mark.parametrize("response", ["Where shall we walk?", "where shall  we WALK", "«Where shall we walk …»"])
+@pytest.mark.parametrize(
+    "response", ["Where shall we walk?", "where shall  we WALK", "«Where shall we walk …»"]
+)
 def test_only_repeating_the_query_is_no_use_of_a_memory(response):
     assert broken_rule(asked(response, "memory_used", ())) == REPEATED
     assert broken_rule(asked(response, "pa", ())) is None
@@ -266,7 +301,9 @@ def repeated(*marks: dict[str, int]) -> Rating:
         ((1,), 1, 1),
     ],
 )
-def test_the_lower_median_of_the_draws_decides_and_their_agreement_is_told(given, median, agreement):
+def test_the_lower_median_of_the_draws_decides_and_their_agreement_is_told(
+    given, median, agreement
+):
     rating = repeated(*({"met": mark} for mark in given))
     assert (rating.marks, rating.agreement) == ({"met": median}, pytest.approx(agreement))
     assert rating.reason == f"because {rating.marks}"
@@ -275,7 +312,10 @@ def test_the_lower_median_of_the_draws_decides_and_their_agreement_is_told(given
 
 
 def test_the_median_is_taken_dimension_by_dimension():
-    draws = [dict(zip(DIMENSIONS, marks, strict=True)) for marks in ((1, 5, 3), (2, 4, 3), (5, 1, 4), (5, 5, 5))]
+    draws = [
+        dict(zip(DIMENSIONS, marks, strict=True))
+        for marks in ((1, 5, 3), (2, 4, 3), (5, 1, 4), (5, 5, 5))
+    ]
     rating = repeated(*draws)
     assert list(rating.marks.values()) == [2, 4, 3]
     assert agreement_of([Rating("ok", marks) for marks in draws]) == 0
@@ -292,12 +332,20 @@ def recorded(folder: Path, *records: Any) -> RecordedJudge:
     return RecordedJudge(path)
 
 
-def record(responses: Iterable[str], judged: Any, name: str = "b1", **output: Any) -> dict[str, Any]:
+def record(
+    responses: Iterable[str], judged: Any, name: str = "b1", **output: Any
+) -> dict[str, Any]:
     given = [{"query_id": f"{name}:{n}", "response": text} for n, text in enumerate(responses)]
-    return {"benchmark_id": name, "model_output": {"responses": given, **output}, "judge_output": judged}
+    return {
+        "benchmark_id": name,
+        "model_output": {"responses": given, **output},
+        "judge_output": judged,
+    }
 
 
-def told(judge: RecordedJudge, response: str, about: str = "b1", rubric: str = "pa") -> tuple[str, Any]:
+def told(
+    judge: RecordedJudge, response: str, about: str = "b1", rubric: str = "pa"
+) -> tuple[str, Any]:
     rating = asyncio.run(judge.rate(asked(response, rubric), about=about))
     assert bool(rating.error) == (rating.outcome != "ok")
     return rating.outcome, rating.marks
@@ -328,7 +376,15 @@ def felt(*marks: Any, **fields: Any) -> dict[str, Any]:
 
 
 def test_several_queries_of_a_record_are_told_apart(tmp_path):
-    judged = [felt(3, 2.0, 2), felt(3, None, 3), felt(3, 0, 3), felt(3, 6, 3), None, felt(1, 1, 1), felt(2, "3", 4)]
+    judged = [
+        felt(3, 2.0, 2),
+        felt(3, None, 3),
+        felt(3, 0, 3),
+        felt(3, 6, 3),
+        None,
+        felt(1, 1, 1),
+        felt(2, "3", 4),
+    ]
     judge = recorded(tmp_path, record(["same"] * 7, judged))
     assert told(judge, "same", "b1:0", "ei") == ("ok", felt(3, 2, 2))
     assert told(judge, "same", "b1:5", "ei") == ("ok", felt(1, 1, 1))
@@ -347,7 +403,9 @@ def test_verdicts_out_of_step_go_to_the_response_that_they_quote(tmp_path):
 @pytest.mark.parametrize("used", [True, False])
 def test_whether_a_memory_was_used_is_repeated_for_the_answer_that_was_judged(tmp_path, used):
     output = {"used_memory": used, "score": float(used), "reason": "r"}
-    judge = recorded(tmp_path, record([], output, parsed_response={"answer": "Oslo", "selected_memory_id": "m3"}))
+    judge = recorded(
+        tmp_path, record([], output, parsed_response={"answer": "Oslo", "selected_memory_id": "m3"})
+    )
     assert told(judge, "oslo", rubric="memory_used") == ("ok", {"met": int(used)})
     assert told(judge, "Bergen", rubric="memory_used")[0] == "invalid"
 
@@ -376,7 +434,9 @@ def test_every_recorded_response_gets_its_recorded_marks(sample):
                 name = given["query_id"] if several else row["benchmark_id"]
                 question = asked(given["response"], samples[name].gold.rubric)
                 rating = asyncio.run(judge.rate(question, about=name))
-                marks = {key: said[key] for key in DIMENSIONS} if several else {"met": said["score"]}
+                marks = (
+                    {key: said[key] for key in DIMENSIONS} if several else {"met": said["score"]}
+                )
                 whole = None not in marks.values()
                 assert (rating.outcome, rating.marks) == (("ok", marks) if whole else ("empty", {}))
                 found += 1
@@ -392,7 +452,12 @@ def test_no_recorded_response_is_taken_for_a_copy(sample):
             (row,) = [row for row in said if row["benchmark_id"] == pair.input["benchmark_id"]]
             for given in row["model_output"]["responses"]:
                 if fold(given["response"]):
-                    assert broken_rule(asked(given["response"], first.gold.rubric, first.gold.dialogue)) is None
+                    assert (
+                        broken_rule(
+                            asked(given["response"], first.gold.rubric, first.gold.dialogue)
+                        )
+                        is None
+                    )
 
 
 def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
@@ -401,7 +466,9 @@ def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
     changed = Prompt(pa.id, pa.text + ".", "0" * 64)
     seen = [[pa], [changed], [rubric("cf")], [pa, rubric("cf")], []]
     once = [fingerprint_id(judge.fingerprint_for(prompts)) for prompts in seen]
-    twice = [fingerprint_id(RepeatedJudge([judge, judge]).fingerprint_for(prompts)) for prompts in seen]
+    twice = [
+        fingerprint_id(RepeatedJudge([judge, judge]).fingerprint_for(prompts)) for prompts in seen
+    ]
     assert len({*once, *twice}) == 10
     assert fingerprint_id(judge.fingerprint_for([pa])) == once[0]
 
@@ -409,7 +476,11 @@ def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
 def test_the_lexical_judge_fails_to_rate_and_says_why():
     judge = LexicalJudge()
     rating = asyncio.run(judge.rate(asked(), about="b1"))
-    assert (rating.outcome, rating.marks, rating.error) == ("invalid", {}, "this judge reads no rubrics")
+    assert (rating.outcome, rating.marks, rating.error) == (
+        "invalid",
+        {},
+        "this judge reads no rubrics",
+    )
     assert not judge.rates
     assert judge.rate_requests(asked(), about="b1") == ()
 
@@ -420,16 +491,33 @@ Figure = Callable[[float | None], bool]
 @pytest.mark.parametrize(
     ("response", "memory", "figure"),
     [
-        pytest.param("For two greyhounds, the market hall.", "Owns two greyhounds", lambda f: 0.5 < f < 1, id="named"),
-        pytest.param("Who owns two Greyhounds?", "Two greyhounds", lambda f: f == 1, id="all of it"),
-        pytest.param("Try the market hall.", "Owns two greyhounds", lambda f: f == 0, id="not named"),
+        pytest.param(
+            "For two greyhounds, the market hall.",
+            "Owns two greyhounds",
+            lambda f: 0.5 < f < 1,
+            id="named",
+        ),
+        pytest.param(
+            "Who owns two Greyhounds?", "Two greyhounds", lambda f: f == 1, id="all of it"
+        ),
+        pytest.param(
+            "Try the market hall.", "Owns two greyhounds", lambda f: f == 0, id="not named"
+        ),
         pytest.param(USER, "Moved to Bergen with two greyhounds", lambda f: f == 0, id="copied"),
         pytest.param(CHINESE, "搬到成都", lambda f: f == 0, id="copied in Chinese"),
-        pytest.param("既然您要搬到成都了，锦江区不错。", "用户要搬到成都", lambda f: f > 0.8, id="in Chinese"),
-        pytest.param("锦江区的早市很热闹。", "用户要搬到成都", lambda f: f == 0, id="not in Chinese"),
-        pytest.param("Yes.", "The user likes it", lambda f: f is None, id="a memory without content words"),
+        pytest.param(
+            "既然您要搬到成都了，锦江区不错。", "用户要搬到成都", lambda f: f > 0.8, id="in Chinese"
+        ),
+        pytest.param(
+            "锦江区的早市很热闹。", "用户要搬到成都", lambda f: f == 0, id="not in Chinese"
+        ),
+        pytest.param(
+            "Yes.", "The user likes it", lambda f: f is None, id="a memory without content words"
+        ),
         pytest.param("", "Owns two greyhounds", lambda f: f == 0, id="nothing said"),
     ],
 )
-def test_grounding_is_the_share_of_the_memory_in_the_answers_own_words(response: str, memory: str, figure: Figure):
+def test_grounding_is_the_share_of_the_memory_in_the_answers_own_words(
+    response: str, memory: str, figure: Figure
+):
     assert figure(grounding(response, memory, (*DIALOGUE, Turn(role="user", text=CHINESE))))

@@ -17,17 +17,29 @@ def values(*turns):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        pytest.param("I repair old radios in my garage", "Repairs old radios in their garage", id="a habit"),
-        pytest.param("I teach pottery to children", "Teach pottery to children", id="a row of its own"),
+        pytest.param(
+            "I repair old radios in my garage", "Repairs old radios in their garage", id="a habit"
+        ),
+        pytest.param(
+            "I teach pottery to children", "Teach pottery to children", id="a row of its own"
+        ),
         pytest.param("I carry an umbrella every day", "Carries an umbrella every day", id="y"),
-        pytest.param("I recently finished a marathon", "Finished a marathon", id="an adverb, a past form"),
-        pytest.param("I bought two canaries in May", "Bought two canaries in May", id="an irregular past form"),
+        pytest.param(
+            "I recently finished a marathon", "Finished a marathon", id="an adverb, a past form"
+        ),
+        pytest.param(
+            "I bought two canaries in May",
+            "Bought two canaries in May",
+            id="an irregular past form",
+        ),
         pytest.param("We are restoring a narrowboat", "Restoring a narrowboat", id="we"),
         pytest.param("I was raised by two aunts", "Raised by two aunts", id="passive"),
         pytest.param("My main worry is the roof", "Main worry is the roof", id="what is mine"),
         pytest.param("I would love to sail to Iceland", "Wants to sail to Iceland", id="a wish"),
         pytest.param(
-            "Note down that I keep bees behind the church", "Keeps bees behind the church", id="inside a request"
+            "Note down that I keep bees behind the church",
+            "Keeps bees behind the church",
+            id="inside a request",
         ),
     ],
 )
@@ -43,7 +55,11 @@ def test_two_statements_of_one_subject_are_two_memories():
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        pytest.param("What can I cook for my husband and two sons?", "Has a husband and two sons", id="en, several"),
+        pytest.param(
+            "What can I cook for my husband and two sons?",
+            "Has a husband and two sons",
+            id="en, several",
+        ),
         pytest.param("How do I train my dog?", "Has a dog", id="en, a pet"),
         pytest.param("How do I reset my Moto G7?", "Has a Moto G7", id="a thing with a name"),
         pytest.param("¿Qué le regalo a mi hermana?", "Has a sister", id="es"),
@@ -51,7 +67,11 @@ def test_two_statements_of_one_subject_are_two_memories():
         pytest.param("我姐姐明天来", "Has a sister", id="zh"),
         pytest.param("Моя бабушка печёт хлеб", "Has a grandmother", id="ru"),
         pytest.param("Mon chien dort", "Has a dog", id="fr"),
-        pytest.param("Please answer me in Spanish.", "Prefers answers in Spanish", id="a language to answer in"),
+        pytest.param(
+            "Please answer me in Spanish.",
+            "Prefers answers in Spanish",
+            id="a language to answer in",
+        ),
     ],
 )
 def test_relatives_pets_and_things_have_one_english_value_in_every_language(text, value):
@@ -99,7 +119,10 @@ def test_unseen_real_sessions_judge_the_patterns(sample):
     words = [sys.executable, str(ROOT / "bench" / "rules.py"), str(sample), str(full)]
     printed = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     blocks = re.split(r"^(?=sample|unseen)", printed, flags=re.MULTILINE)[1:]
-    assert [block.splitlines()[0] for block in blocks] == ["sample (looked at): 84 records", "unseen: 614 records"]
+    assert [block.splitlines()[0] for block in blocks] == [
+        "sample (looked at): 84 records",
+        "unseen: 614 records",
+    ]
     f1 = [float(re.search(r"rules +f1 (\S+)", block)[1]) for block in blocks]
     assert f1[0] >= 0.09
     assert f1[1] >= 0.035

@@ -23,7 +23,10 @@ from tests.endtoend import (
 from tests.loopback import serve
 from tests.visitors import good, is_judging, memory_items, values_of, visitor_id, write_visitors
 
-IDS = [row["benchmark_id"] for row in rows(ROOT / "data" / "samples" / "dev" / "task1" / "model_input.jsonl")]
+IDS = [
+    row["benchmark_id"]
+    for row in rows(ROOT / "data" / "samples" / "dev" / "task1" / "model_input.jsonl")
+]
 WORDS = ("run", "task=extraction", "model=rules", "data=samples")
 FLOORS = ("floor/empty", "floor/content-free", "floor/content-free-fluent")
 FILES = {"manifest.json", *JOURNALS, "calls.jsonl", "summary.json", "config.toml", ".lock"}
@@ -44,10 +47,17 @@ def recorded(path, *, unheard=(), without=()):
     def row(number):
         name = visitor_id(number)
         if number in unheard:
-            return {"benchmark_id": name, "track": "task1", "outcome": "transport", "error": "no answer"}
+            return {
+                "benchmark_id": name,
+                "track": "task1",
+                "outcome": "transport",
+                "error": "no answer",
+            }
         return {"benchmark_id": name, "memory_items": memory_items(*values_of(number))}
 
-    path.write_text("".join(json.dumps(row(number)) + "\n" for number in range(20) if number not in without))
+    path.write_text(
+        "".join(json.dumps(row(number)) + "\n" for number in range(20) if number not in without)
+    )
     return f"model=predictions:{path.name}"
 
 
@@ -55,7 +65,9 @@ def test_a_run_on_the_samples_prints_f1_with_its_interval(embedded):
     finished, _ = embedded
     assert finished.returncode == 0
     assert re.search(
-        rf"^ *F1 \(macro\) +\.\d{{3}} +\[\.\d{{3}}, \.\d{{3}}\] +{len(IDS)} *$", finished.stdout, re.MULTILINE
+        rf"^ *F1 \(macro\) +\.\d{{3}} +\[\.\d{{3}}, \.\d{{3}}\] +{len(IDS)} *$",
+        finished.stdout,
+        re.MULTILINE,
     )
     assert finished.stderr == ""
 
@@ -98,7 +110,9 @@ def test_the_summary_keeps_its_contract(embedded):
     assert track["floors"].keys() == set(FLOORS)
 
 
-@pytest.mark.parametrize("name", ["f1", "precision", "recall", "f1_strict", "recall_direct", "recall_indirect"])
+@pytest.mark.parametrize(
+    "name", ["f1", "precision", "recall", "f1_strict", "recall_direct", "recall_indirect"]
+)
 def test_every_score_of_the_contract_has_a_value_an_interval_and_n(embedded, name):
     assert task1(embedded[1])["scores"][name].keys() >= {"value", "low", "high", "n"}
 
@@ -141,7 +155,9 @@ def test_the_manifest_says_what_was_run_on_what(embedded):
     assert manifest["versions"]["python"]
 
 
-def test_the_same_command_again_gives_the_same_bytes_and_the_same_table(alps, embedded, finished_run):
+def test_the_same_command_again_gives_the_same_bytes_and_the_same_table(
+    alps, embedded, finished_run
+):
     before = contents(finished_run)
     again = alps(*WORDS, "out=out")
     assert again.returncode == 0
@@ -161,7 +177,9 @@ def test_the_same_command_elsewhere_gives_the_same_bytes(alps, embedded, tmp_pat
         pytest.param(("seed=1",), "settings.seed", id="seed"),
     ],
 )
-def test_another_setting_in_the_same_folder_is_refused_naming_the_field(alps, finished_run, words, field):
+def test_another_setting_in_the_same_folder_is_refused_naming_the_field(
+    alps, finished_run, words, field
+):
     before = contents(finished_run)
     assert field in one_line(alps(*WORDS, *words, "out=out"))
     assert contents(finished_run) == before
@@ -281,7 +299,9 @@ def test_a_record_that_was_not_predicted_counts_as_an_empty_answer(alps, tmp_pat
 
 def test_predictions_of_a_run_can_be_the_model_of_another(alps, embedded, tmp_path):
     shutil.copy(embedded[1] / "predictions.jsonl", tmp_path / "theirs.jsonl")
-    assert alps("run", "task=extraction", "model=predictions:theirs.jsonl", "out=out").returncode == 0
+    assert (
+        alps("run", "task=extraction", "model=predictions:theirs.jsonl", "out=out").returncode == 0
+    )
     assert task1(tmp_path / "out")["scores"] == task1(embedded[1])["scores"]
 
 
@@ -348,12 +368,15 @@ def test_scoring_again_asks_no_system_and_keeps_the_predictions(judged):
 
 def test_scoring_again_asks_only_the_new_judge(judged):
     assert len(judged["asked by the other"]) == 12
-    assert all(is_judging(body) and body["model"] == "other-judge" for body in judged["asked by the other"])
+    assert all(
+        is_judging(body) and body["model"] == "other-judge" for body in judged["asked by the other"]
+    )
 
 
 def test_two_judges_have_two_fingerprints(judged):
     prints = {
-        name: summary(judged["folder"] / name)["judge_fingerprint"] for name in ("by-llm", "by-words", "by-other")
+        name: summary(judged["folder"] / name)["judge_fingerprint"]
+        for name in ("by-llm", "by-words", "by-other")
     }
     assert len(set(prints.values())) == 3
 
@@ -374,9 +397,13 @@ def test_scoring_again_into_the_same_folder_is_refused(alps, finished_run):
     assert contents(finished_run) == before
 
 
-def test_scoring_again_an_unfinished_run_leaves_the_missing_records_unheard(alps, finished_run, tmp_path):
+def test_scoring_again_an_unfinished_run_leaves_the_missing_records_unheard(
+    alps, finished_run, tmp_path
+):
     path = finished_run / "predictions.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:10]) + b'{"benchmark_id": "alps_ext_')
+    path.write_bytes(
+        b"".join(path.read_bytes().splitlines(keepends=True)[:10]) + b'{"benchmark_id": "alps_ext_'
+    )
     finished = alps("score", "out", "judge=lexical", "out=again")
     track = task1(tmp_path / "again")
     assert finished.returncode == 1
@@ -408,5 +435,10 @@ def test_a_key_in_the_command_of_a_program_gets_into_no_file_and_no_name(tmp_pat
     finished = run(tmp_path, "run", "task=extraction", "data=data", model)
     assert finished.returncode == 0, finished.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    texts = [folder.name, finished.stdout, finished.stderr, *(path.read_text() for path in folder.iterdir())]
+    texts = [
+        folder.name,
+        finished.stdout,
+        finished.stderr,
+        *(path.read_text() for path in folder.iterdir()),
+    ]
     assert [text for text in texts if key in text] == []

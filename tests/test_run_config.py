@@ -9,7 +9,15 @@ from alps.settings import RunSettings, read_config
 from tests.endtoend import JOURNALS, contents
 from tests.tracks import alps_here
 
-RUN = ("run", "task=extraction,update", "model=rules", "limit=3", "max_failures=5%", "seed=7", "scoring=alps")
+RUN = (
+    "run",
+    "task=extraction,update",
+    "model=rules",
+    "limit=3",
+    "max_failures=5%",
+    "seed=7",
+    "scoring=alps",
+)
 SAID = {
     "task": "extraction,update",
     "model": "rules",
@@ -43,7 +51,10 @@ def test_the_file_says_what_was_given_and_nothing_else(made):
 
 
 def test_the_file_says_how_to_use_it(made):
-    assert "alps run config=runs/../first/config.toml out=" in (made / "first" / "config.toml").read_text()
+    assert (
+        "alps run config=runs/../first/config.toml out="
+        in (made / "first" / "config.toml").read_text()
+    )
 
 
 @pytest.mark.parametrize("name", ["second", "third"])
@@ -96,7 +107,12 @@ def test_the_file_is_no_part_of_a_submission(made, monkeypatch):
     monkeypatch.chdir(made)
     assert alps_here("run", "task=update", "model=floor/no-op", "out=whole").code == 0
     assert (made / "whole" / "config.toml").is_file()
-    assert alps_here("submit", "whole", "name=Nothing", "org=Us", "date=2026-01-02", "out=nothing").code == 0
+    assert (
+        alps_here(
+            "submit", "whole", "name=Nothing", "org=Us", "date=2026-01-02", "out=nothing"
+        ).code
+        == 0
+    )
     assert list((made / "nothing").rglob("*.toml")) == []
     assert alps_here("verify", "nothing").code == 0
 
@@ -110,7 +126,11 @@ def test_the_list_of_runs_does_not_mind_it(made, monkeypatch):
 
 def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("DEMO_API_KEY", "canary-0123456789")
-    given = {"model": "program:serve --key canary-0123456789", "judge": "sk-canary0123456789", "limit": 2}
+    given = {
+        "model": "program:serve --key canary-0123456789",
+        "judge": "sk-canary0123456789",
+        "limit": 2,
+    }
     write_config(tmp_path, given, told=["alps run canary-0123456789"])
     text = (tmp_path / "config.toml").read_text()
     assert "canary" not in text
@@ -120,9 +140,26 @@ def test_a_secret_does_not_get_into_the_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "model",
-    ['program:sh -c "cat\t\\n"', "predictions:C:\\old\\new.jsonl", "predictions:日本 …\x7f\x01.jsonl", "a # ]", "''"],
+    [
+        'program:sh -c "cat\t\\n"',
+        "predictions:C:\\old\\new.jsonl",
+        "predictions:日本 …\x7f\x01.jsonl",
+        "a # ]",
+        "''",
+    ],
 )
 def test_whatever_was_typed_comes_back(tmp_path, model):
-    given = {"model": model, "temperature": 1e-07, "limit": 3, "dry_run": True, "config": "x.toml", "split": None}
+    given = {
+        "model": model,
+        "temperature": 1e-07,
+        "limit": 3,
+        "dry_run": True,
+        "config": "x.toml",
+        "split": None,
+    }
     write_config(tmp_path, given, told=[f"made by {model}\nin one line"])
-    assert read_config(tmp_path / "config.toml", RunSettings) == {"model": model, "temperature": 1e-07, "limit": 3}
+    assert read_config(tmp_path / "config.toml", RunSettings) == {
+        "model": model,
+        "temperature": 1e-07,
+        "limit": 3,
+    }

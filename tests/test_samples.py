@@ -15,7 +15,9 @@ from tests.builders import TRACK
 
 FOLDER = open_split("samples", None).track(TRACK)
 SAMPLES: list[ExtractionSample] = list(read_samples(FOLDER, load_task("extraction").read_sample))
-EACH = pytest.mark.parametrize("sample", [pytest.param(sample, id=sample.benchmark_id) for sample in SAMPLES])
+EACH = pytest.mark.parametrize(
+    "sample", [pytest.param(sample, id=sample.benchmark_id) for sample in SAMPLES]
+)
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -27,13 +29,20 @@ def user_text(sample: ExtractionSample) -> str:
 
 
 def language(sample: ExtractionSample) -> str:
-    """Tell the language by script, and within Latin by letters that few languages have; code is left out."""
-    letters = [c for c in re.sub(r"```.*?(```|\Z)", "", user_text(sample), flags=re.DOTALL) if c.isalpha()]
+    """Tell the language by script, and within Latin by letters that few languages have; code is
+    left out.
+    """
+    letters = [
+        c for c in re.sub(r"```.*?(```|\Z)", "", user_text(sample), flags=re.DOTALL) if c.isalpha()
+    ]
     scripts = [unicodedata.name(c).split()[0] for c in letters]
     most = max(set(scripts), key=scripts.count)
     if most != "LATIN":
         return most
-    counts = {"German": sum(c in "äöüß" for c in letters), "Spanish": sum(c in "ñáíóú" for c in letters)}
+    counts = {
+        "German": sum(c in "äöüß" for c in letters),
+        "Spanish": sum(c in "ñáíóú" for c in letters),
+    }
     marked = max(counts, key=lambda name: counts[name])
     return marked if counts[marked] > len(letters) / 200 else "English"
 
@@ -44,7 +53,9 @@ def test_there_are_enough_dialogues_and_every_one_has_gold():
 
 
 def test_input_and_gold_stand_in_the_same_order():
-    assert [row["benchmark_id"] for row in rows(INPUT)] == [row["benchmark_id"] for row in rows(GOLD)]
+    assert [row["benchmark_id"] for row in rows(INPUT)] == [
+        row["benchmark_id"] for row in rows(GOLD)
+    ]
 
 
 def test_they_speak_at_least_four_languages_and_one_is_written_from_right_to_left():
@@ -53,7 +64,8 @@ def test_they_speak_at_least_four_languages_and_one_is_written_from_right_to_lef
     right_to_left = [
         sample
         for sample in SAMPLES
-        if sum(unicodedata.bidirectional(c) in ("R", "AL") for c in user_text(sample)) > len(user_text(sample)) / 2
+        if sum(unicodedata.bidirectional(c) in ("R", "AL") for c in user_text(sample))
+        > len(user_text(sample)) / 2
     ]
     assert right_to_left
 

@@ -15,9 +15,13 @@ INTERACTION = "Preferences/Interaction_Preferences"
 ABILITIES = {"ability1": ("alps_pa_", 14), "ability2": ("alps_pf_", 20)}
 SPLIT = open_split("samples", "dev")
 FOLDERS = {ability: SPLIT.track(f"task4_{ability}") for ability in ABILITIES}
-PAIRS: dict[str, list[RowPair]] = {ability: list(read_track(folder)) for ability, folder in FOLDERS.items()}
+PAIRS: dict[str, list[RowPair]] = {
+    ability: list(read_track(folder)) for ability, folder in FOLDERS.items()
+}
 ALL = [pair for pairs in PAIRS.values() for pair in pairs]
-EACH = pytest.mark.parametrize("pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in ALL])
+EACH = pytest.mark.parametrize(
+    "pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in ALL]
+)
 PER_ABILITY = pytest.mark.parametrize("ability", ABILITIES)
 
 FUNCTION_WORDS = {
@@ -30,7 +34,10 @@ FUNCTION_WORDS = {
 
 
 def plain(ability: str, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FOLDERS[ability] / name).read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (FOLDERS[ability] / name).read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def query(pair: RowPair) -> str:
@@ -38,7 +45,9 @@ def query(pair: RowPair) -> str:
 
 
 def dialogue(pair: RowPair) -> list[Turn]:
-    return [Turn.model_validate(turn) for turn in pair.input["input"]["model_input"]["dialogue_history"]]
+    return [
+        Turn.model_validate(turn) for turn in pair.input["input"]["model_input"]["dialogue_history"]
+    ]
 
 
 def gold(pair: RowPair) -> dict[str, Any]:
@@ -55,7 +64,9 @@ def user_text(pair: RowPair) -> str:
 
 
 def language(text: str) -> str:
-    """Tell the language by script, and within Latin by the commonest function words; code is left out."""
+    """Tell the language by script, and within Latin by the commonest function words; code is left
+    out.
+    """
     bare = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     scripts = Counter(unicodedata.name(c).split()[0] for c in bare if c.isalpha())
     if scripts["HIRAGANA"] + scripts["KATAKANA"] > scripts["CJK"] / 4:
@@ -64,11 +75,15 @@ def language(text: str) -> str:
     if most != "LATIN":
         return most
     words = Counter(re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", bare.lower()))
-    return max(FUNCTION_WORDS, key=lambda name: sum(words[word] for word in FUNCTION_WORDS[name].split()))
+    return max(
+        FUNCTION_WORDS, key=lambda name: sum(words[word] for word in FUNCTION_WORDS[name].split())
+    )
 
 
 def pieces(text: str) -> set[str]:
-    """Return what a text is about: words of four letters or more, and pairs of characters where there are no spaces."""
+    """Return what a text is about: words of four letters or more, and pairs of characters where
+    there are no spaces.
+    """
     folded = text.casefold()
     unspaced = re.findall(r"[\u3040-\u30ff\u3400-\u9fff]+", folded)
     words = re.findall(r"[^\W_\u3040-\u30ff\u3400-\u9fff]{4,}", folded)
@@ -81,7 +96,11 @@ def test_there_are_enough_records_and_input_and_gold_stand_in_the_same_order(abi
     inputs, golds = plain(ability, INPUT), plain(ability, GOLD)
     assert len(inputs) >= least
     expected = [f"{prefix}{number:03d}" for number in range(1, len(inputs) + 1)]
-    assert [row["benchmark_id"] for row in inputs] == [row["benchmark_id"] for row in golds] == expected
+    assert (
+        [row["benchmark_id"] for row in inputs]
+        == [row["benchmark_id"] for row in golds]
+        == expected
+    )
 
 
 @PER_ABILITY
@@ -92,9 +111,18 @@ def test_rows_have_the_layout_of_the_release(ability):
         assert list(row["input"]) == ["query", "queries", "model_input", "audit_context"]
         assert list(row["input"]["model_input"]) == ["query", "dialogue_history"]
         assert list(answer) == [*head, "gold"]
-        assert list(answer["gold"]) == ["memory_key", "selected_memory", "extracted_memory", "conversation"]
+        assert list(answer["gold"]) == [
+            "memory_key",
+            "selected_memory",
+            "extracted_memory",
+            "conversation",
+        ]
         assert [row[name] for name in head] == [answer[name] for name in head]
-        assert (row["task"], row["ability"], row["canonical_id"]) == ("task4", ability, row["benchmark_id"])
+        assert (row["task"], row["ability"], row["canonical_id"]) == (
+            "task4",
+            ability,
+            row["benchmark_id"],
+        )
 
 
 def test_preferences_come_in_both_kinds_and_personas_in_neither():
@@ -146,14 +174,18 @@ def test_the_dialogue_has_between_6_and_20_turns_and_is_the_same_everywhere(pair
     shown = pair.input["input"]["model_input"]["dialogue_history"]
     assert 6 <= len(shown) <= 20
     assert all(turn.text.strip() for turn in dialogue(pair))
-    assert pair.input["input"]["audit_context"]["conversation"] == shown == gold(pair)["conversation"]
+    assert (
+        pair.input["input"]["audit_context"]["conversation"] == shown == gold(pair)["conversation"]
+    )
 
 
 @EACH
 def test_the_query_is_the_same_everywhere_and_comes_after_the_dialogue(pair):
     text = query(pair)
     assert pair.input["input"]["model_input"]["query"] == text
-    assert pair.input["input"]["queries"] == [{"query_id": f"{pair.input['benchmark_id']}:1", "query": text}]
+    assert pair.input["input"]["queries"] == [
+        {"query_id": f"{pair.input['benchmark_id']}:1", "query": text}
+    ]
     assert text not in [turn.text for turn in dialogue(pair)]
 
 
@@ -161,7 +193,9 @@ def test_the_query_is_the_same_everywhere_and_comes_after_the_dialogue(pair):
 def test_the_target_is_one_of_two_to_six_memories_that_differ(pair):
     memories = gold(pair)["extracted_memory"]
     assert 2 <= len(memories) <= 6
-    assert [memory["memory_id"] for memory in memories] == [f"m{n}" for n in range(1, len(memories) + 1)]
+    assert [memory["memory_id"] for memory in memories] == [
+        f"m{n}" for n in range(1, len(memories) + 1)
+    ]
     assert all(list(memory) == ["memory_id", "value", "label"] for memory in memories)
     assert {memory["label"] for memory in memories} <= set(CANONICAL_LABELS)
     chosen = {name: part for name, part in target(pair).items() if name != "evidence"}

@@ -34,7 +34,12 @@ def test_there_are_enough_queries_and_memories():
 def test_no_memory_of_the_bank_says_what_another_says():
     values = [memory.value for memory in BANK]
     matrix = similarity_matrix(values, values)
-    alike = [(values[n], values[m]) for n in range(len(values)) for m in range(n) if matrix[n][m] >= THRESHOLD]
+    alike = [
+        (values[n], values[m])
+        for n in range(len(values))
+        for m in range(n)
+        if matrix[n][m] >= THRESHOLD
+    ]
     assert alike == []
 
 
@@ -81,13 +86,20 @@ def test_no_two_queries_call_for_the_same_memory():
 
 def test_gold_can_not_be_told_by_its_length():
     chosen = {row["gold"]["selected_memory_id"] for row in GOLD.values()}
-    gold, others = [[len(m.value) for m in BANK if (m.memory_id in chosen) is side] for side in (True, False)]
+    gold, others = [
+        [len(m.value) for m in BANK if (m.memory_id in chosen) is side] for side in (True, False)
+    ]
     assert 0.85 < fmean(gold) / fmean(others) < 1.15
 
 
 def test_some_queries_are_in_other_languages():
     marked = [n for n, row in QUERIES.items() if not row["input"]["query"].isascii()]
-    scripts = {unicodedata.name(c).split()[0] for n in marked for c in QUERIES[n]["input"]["query"] if c.isalpha()}
+    scripts = {
+        unicodedata.name(c).split()[0]
+        for n in marked
+        for c in QUERIES[n]["input"]["query"]
+        if c.isalpha()
+    }
     assert len(marked) >= 6
     assert {"CJK", "LATIN"} <= scripts
 
@@ -103,7 +115,11 @@ def test_pools_of_every_size_can_be_built_from_the_samples():
 
 def test_generated_memories_are_distinct_and_a_seed_gives_them_again():
     some = generated_memories(1_500, 3)
-    assert len({fold(memory.value) for memory in some}) == len({memory.memory_id for memory in some}) == 1_500
+    assert (
+        len({fold(memory.value) for memory in some})
+        == len({memory.memory_id for memory in some})
+        == 1_500
+    )
     assert all(memory.generated for memory in some)
     assert {memory.label for memory in some} <= set(CANONICAL_LABELS)
     assert generated_memories(200, 3) == some[:200]
@@ -117,13 +133,21 @@ def test_generated_memories_are_distinct_and_a_seed_gives_them_again():
     [
         ("{", "not JSON"),
         ("[1]", "expected a JSON object, got list"),
-        ('{"memory_id": "b1", "session_id": "s", "value": " ", "label": "x"}', "must be a non-empty text"),
+        (
+            '{"memory_id": "b1", "session_id": "s", "value": " ", "label": "x"}',
+            "must be a non-empty text",
+        ),
         ('{"memory_id": "b0", "session_id": "s", "value": "v", "label": "x"}', "'b0' stands twice"),
     ],
 )
 def test_a_bad_row_of_a_bank_is_named(tmp_path, line, said):
     path = tmp_path / "bank.jsonl"
-    good = {"memory_id": "b0", "session_id": "s", "value": "Owns a boat", "label": "Possessions/Car"}
+    good = {
+        "memory_id": "b0",
+        "session_id": "s",
+        "value": "Owns a boat",
+        "label": "Possessions/Car",
+    }
     path.write_text(f"{json.dumps(good)}\n{line}\n")
     with pytest.raises(DataError, match=said) as error:
         read_bank(path)

@@ -16,9 +16,12 @@ from alps.text import fold
 SPLIT = open_split("samples", None)
 FOLDER: Path = SPLIT.track("task2")
 PAIRS = list(read_track(FOLDER))
-EACH = pytest.mark.parametrize("pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in PAIRS])
+EACH = pytest.mark.parametrize(
+    "pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in PAIRS]
+)
 
-# What the new dialogue says of somebody else: a word said there, and the English word a careless system would store.
+# What the new dialogue says of somebody else: a word said there, and the English word a careless
+# system would store.
 FOREIGN = {
     "alps_upd_001": ("coeliac", "coeliac"),
     "alps_upd_002": ("budgies", "budgies"),
@@ -86,7 +89,8 @@ def is_english(text: str) -> bool:
     latin = sum(unicodedata.name(c).startswith("LATIN") for c in letters)
     words = re.findall(r"[a-z]+", prose.lower())
     return (
-        latin > 0.9 * len(letters) and sum(word in ("the", "and", "is", "it", "to") for word in words) > len(words) / 20
+        latin > 0.9 * len(letters)
+        and sum(word in ("the", "and", "is", "it", "to") for word in words) > len(words) / 20
     )
 
 
@@ -116,7 +120,9 @@ def test_memories_of_continued_people_are_those_of_their_extraction_gold() -> No
         dialogue = pair.input["input"]["old_dialogue"]
         assert dialogue == first.input["input"]["dialogue"][: len(dialogue)]
         values = {item["value"] for item in (first.gold or {})["gold"]["memory_items"]}
-        assert len([item for item in old_memories(pair).values() if item["value"] not in values]) <= 1
+        assert (
+            len([item for item in old_memories(pair).values() if item["value"] not in values]) <= 1
+        )
 
 
 def test_changes_vary_and_a_few_records_withdraw_a_memory() -> None:
@@ -124,13 +130,20 @@ def test_changes_vary_and_a_few_records_withdraw_a_memory() -> None:
     assert {mods for mods, _, _ in shapes} == {0, 1, 2, 3}
     assert {adds for _, adds, _ in shapes} == {0, 1, 2, 3}
     assert shapes[(0, 0, 0)] == 1
-    assert sum(count for (mods, adds, gone), count in shapes.items() if adds and not mods and not gone) == 1
+    assert (
+        sum(count for (mods, adds, gone), count in shapes.items() if adds and not mods and not gone)
+        == 1
+    )
     assert sum(count for (_, _, gone), count in shapes.items() if gone == 1) == 3
     assert all(gone <= 1 for _, _, gone in shapes)
 
 
 def test_most_modified_values_are_not_close_to_the_old_ones() -> None:
-    figures = [similarity(before["value"], after["value"]) for pair in PAIRS for before, after in modified(pair)]
+    figures = [
+        similarity(before["value"], after["value"])
+        for pair in PAIRS
+        for before, after in modified(pair)
+    ]
     assert sum(figure < THRESHOLD for figure in figures) > len(figures) * 0.9
 
 
@@ -139,7 +152,10 @@ def test_several_languages_are_spoken_and_one_is_written_from_right_to_left() ->
     assert len(foreign) >= 5
     assert len(foreign) < len(PAIRS)
     texts = [user_text(pair.input["input"]["new_dialogue"]) for pair in foreign]
-    assert any(sum(unicodedata.bidirectional(c) in ("R", "AL") for c in text) > len(text) / 2 for text in texts)
+    assert any(
+        sum(unicodedata.bidirectional(c) in ("R", "AL") for c in text) > len(text) / 2
+        for text in texts
+    )
 
 
 def test_facts_about_somebody_else_are_known_for_every_record() -> None:
@@ -189,8 +205,12 @@ def test_ids_are_unique_and_name_what_was_done(pair: Any) -> None:
     assert old == [f"m{number}" for number in range(1, len(old) + 1)]
     ids = [item["memory_id"] for item in answer(pair)]
     assert len(set(ids)) == len(ids)
-    assert [item["memory_id"] for item in added(pair)] == [f"m_new_{n}" for n in range(1, len(added(pair)) + 1)]
-    assert set(ids) <= set(old) | {f"{name}_updated" for name in old} | {item["memory_id"] for item in added(pair)}
+    assert [item["memory_id"] for item in added(pair)] == [
+        f"m_new_{n}" for n in range(1, len(added(pair)) + 1)
+    ]
+    assert set(ids) <= set(old) | {f"{name}_updated" for name in old} | {
+        item["memory_id"] for item in added(pair)
+    }
 
 
 @EACH
@@ -228,14 +248,22 @@ def test_evidence_is_quoted_word_for_word_from_a_user_turn_of_the_right_dialogue
 
 @EACH
 def test_no_two_memories_of_a_record_say_nearly_the_same(pair: Any) -> None:
-    for values in ([item["value"] for item in answer(pair)], [item["value"] for item in old_memories(pair).values()]):
+    for values in (
+        [item["value"] for item in answer(pair)],
+        [item["value"] for item in old_memories(pair).values()],
+    ):
         assert [both for both in combinations(values, 2) if similarity(*both) >= THRESHOLD] == []
 
 
 @EACH
 def test_what_is_new_is_not_already_in_the_old_list(pair: Any) -> None:
     old = [item["value"] for item in old_memories(pair).values()]
-    assert not [(v, item["value"]) for item in added(pair) for v in old if similarity(v, item["value"]) >= THRESHOLD]
+    assert not [
+        (v, item["value"])
+        for item in added(pair)
+        for v in old
+        if similarity(v, item["value"]) >= THRESHOLD
+    ]
 
 
 @EACH

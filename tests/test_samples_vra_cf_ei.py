@@ -12,9 +12,13 @@ from alps.similarity import THRESHOLD, similarity
 ABILITIES = {"ability3": "alps_vra_", "ability4": "alps_cf_", "ability5": "alps_ei_"}
 SPLIT = open_split("samples", "dev")
 FOLDERS = {ability: SPLIT.track(f"task4_{ability}") for ability in ABILITIES}
-PAIRS: dict[str, list[RowPair]] = {ability: list(read_track(folder)) for ability, folder in FOLDERS.items()}
+PAIRS: dict[str, list[RowPair]] = {
+    ability: list(read_track(folder)) for ability, folder in FOLDERS.items()
+}
 ALL = [pair for pairs in PAIRS.values() for pair in pairs]
-EACH = pytest.mark.parametrize("pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in ALL])
+EACH = pytest.mark.parametrize(
+    "pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in ALL]
+)
 EACH_SESSION = pytest.mark.parametrize(
     "pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in PAIRS["ability5"]]
 )
@@ -25,11 +29,16 @@ MOST_SHARED = 0.34
 
 
 def plain(ability: str, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FOLDERS[ability] / name).read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (FOLDERS[ability] / name).read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def dialogue(pair: RowPair) -> list[Turn]:
-    return [Turn.model_validate(turn) for turn in pair.input["input"]["model_input"]["dialogue_history"]]
+    return [
+        Turn.model_validate(turn) for turn in pair.input["input"]["model_input"]["dialogue_history"]
+    ]
 
 
 def queries(pair: RowPair) -> list[str]:
@@ -56,7 +65,9 @@ def is_chinese(text: str) -> bool:
 
 
 def is_english(text: str) -> bool:
-    """Tell English by its letters: in the other languages of the samples one in a hundred or more is not ASCII."""
+    """Tell English by its letters: in the other languages of the samples one in a hundred or more
+    is not ASCII.
+    """
     letters = [c for c in text if c.isalpha()]
     return sum(not c.isascii() for c in letters) < len(letters) / 200
 
@@ -70,7 +81,11 @@ def test_there_are_at_least_fourteen_and_input_and_gold_stand_in_the_same_order(
     inputs, golds = plain(ability, INPUT), plain(ability, GOLD)
     assert len(inputs) >= 14
     expected = [f"{ABILITIES[ability]}{number:03d}" for number in range(1, len(inputs) + 1)]
-    assert [row["benchmark_id"] for row in inputs] == [row["benchmark_id"] for row in golds] == expected
+    assert (
+        [row["benchmark_id"] for row in inputs]
+        == [row["benchmark_id"] for row in golds]
+        == expected
+    )
 
 
 @PER_ABILITY
@@ -81,9 +96,18 @@ def test_rows_have_the_layout_of_the_release(ability):
         assert list(row["input"]) == ["query", "queries", "model_input", "audit_context"]
         assert list(row["input"]["model_input"]) == ["query", "dialogue_history"]
         assert list(answer) == [*head, "gold"]
-        assert list(answer["gold"]) == ["memory_key", "selected_memory", "extracted_memory", "conversation"]
+        assert list(answer["gold"]) == [
+            "memory_key",
+            "selected_memory",
+            "extracted_memory",
+            "conversation",
+        ]
         assert [row[name] for name in head] == [answer[name] for name in head]
-        assert (row["task"], row["ability"], row["canonical_id"]) == ("task4", ability, row["benchmark_id"])
+        assert (row["task"], row["ability"], row["canonical_id"]) == (
+            "task4",
+            ability,
+            row["benchmark_id"],
+        )
 
 
 @PER_ABILITY
@@ -104,7 +128,9 @@ def test_the_target_does_not_always_stand_at_the_same_place(ability):
 
 def test_constraints_are_labelled_as_such_and_of_all_three_kinds():
     labels = {target(pair)["label"] for pair in PAIRS["ability4"]}
-    assert labels == {label for label in CANONICAL_LABELS if label.startswith("Constraints_and_Boundaries/")}
+    assert labels == {
+        label for label in CANONICAL_LABELS if label.startswith("Constraints_and_Boundaries/")
+    }
 
 
 def test_emotional_sessions_are_seven_english_and_seven_chinese():
@@ -149,13 +175,17 @@ def test_the_first_query_stands_in_all_its_places(pair):
 @EACH
 def test_the_dialogue_is_the_same_everywhere_and_has_between_6_and_16_turns(pair):
     turns = pair.input["input"]["model_input"]["dialogue_history"]
-    assert turns == pair.input["input"]["audit_context"]["conversation"] == gold(pair)["conversation"]
+    assert (
+        turns == pair.input["input"]["audit_context"]["conversation"] == gold(pair)["conversation"]
+    )
     assert 6 <= len(turns) <= 16
     assert all(turn.text.strip() for turn in dialogue(pair))
 
 
 @EACH
-def test_evidence_is_quoted_word_for_word_from_a_turn_of_the_user_and_that_turn_is_not_the_last(pair):
+def test_evidence_is_quoted_word_for_word_from_a_turn_of_the_user_and_that_turn_is_not_the_last(
+    pair,
+):
     evidence = Evidence.model_validate(target(pair)["evidence"])
     turns = dialogue(pair)
     assert evidence.session_id == pair.input["session_id"]
@@ -170,7 +200,9 @@ def test_evidence_is_quoted_word_for_word_from_a_turn_of_the_user_and_that_turn_
 def test_the_target_is_one_of_the_memories(pair):
     memories = gold(pair)["extracted_memory"]
     assert 2 <= len(memories) <= 5
-    assert [memory["memory_id"] for memory in memories] == [f"m{number}" for number in range(1, len(memories) + 1)]
+    assert [memory["memory_id"] for memory in memories] == [
+        f"m{number}" for number in range(1, len(memories) + 1)
+    ]
     assert list(target(pair)) == ["memory_id", "value", "label", "evidence"]
     assert {key: target(pair)[key] for key in ("memory_id", "value", "label")} in memories
     allowed = {None} if pair.input["ability"] == "ability5" else {target(pair)["memory_id"]}
@@ -197,7 +229,9 @@ def test_no_query_quotes_the_memory(pair):
 def test_input_holds_neither_the_memories_nor_their_labels(pair):
     assert "selected_memory" not in pair.input["input"]["model_input"]
     shown = json.dumps(pair.input["input"], ensure_ascii=False)
-    assert not [memory["value"] for memory in gold(pair)["extracted_memory"] if memory["value"] in shown]
+    assert not [
+        memory["value"] for memory in gold(pair)["extracted_memory"] if memory["value"] in shown
+    ]
     assert not [label for label in CANONICAL_LABELS if label in shown]
 
 

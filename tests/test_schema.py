@@ -55,14 +55,24 @@ def test_a_regular_answer_is_read_without_a_note():
         pytest.param([item()], "a bare list", id="a bare list"),
         pytest.param({"memories": [item()]}, "`memories`", id="memories"),
         pytest.param({"updated_memories": [item()]}, "`updated_memories`", id="updated_memories"),
-        pytest.param({"existing_memories": [item()]}, "`existing_memories`", id="existing_memories"),
-        pytest.param({"existing_memories": [item()], "tags": ["a"]}, "`existing_memories`", id="beside another list"),
+        pytest.param(
+            {"existing_memories": [item()]}, "`existing_memories`", id="existing_memories"
+        ),
+        pytest.param(
+            {"existing_memories": [item()], "tags": ["a"]},
+            "`existing_memories`",
+            id="beside another list",
+        ),
         pytest.param({"items": [item()]}, "`items`", id="items"),
         pytest.param({"answer": [item()]}, "`answer`", id="answer"),
         pytest.param({"facts_found": [item()]}, "`facts_found`", id="an unheard-of key"),
         pytest.param({"result": {"memory_items": [item()]}}, "wrapped in `result`", id="a wrapper"),
-        pytest.param({"answer": {"items": [item()]}}, "wrapped in `answer`", id="a wrapper under a list key"),
-        pytest.param({"a": {"b": {"memories": [item()]}}}, "wrapped in `b`", id="a wrapper in a wrapper"),
+        pytest.param(
+            {"answer": {"items": [item()]}}, "wrapped in `answer`", id="a wrapper under a list key"
+        ),
+        pytest.param(
+            {"a": {"b": {"memories": [item()]}}}, "wrapped in `b`", id="a wrapper in a wrapper"
+        ),
         pytest.param(item(), "a single memory without a list", id="a single memory"),
     ],
 )
@@ -82,7 +92,9 @@ def test_a_second_list_of_memories_is_not_dropped_in_silence():
     assert read.memories or any("memories" in note for note in read.notes)
 
 
-@pytest.mark.parametrize("node", [[], {"memory_items": []}, {"memories": []}, {"result": {"memory_items": []}}])
+@pytest.mark.parametrize(
+    "node", [[], {"memory_items": []}, {"memories": []}, {"result": {"memory_items": []}}]
+)
 def test_an_empty_list_is_a_legitimate_answer(node):
     assert read_memories(node).memories == ()
 
@@ -149,11 +161,19 @@ def test_a_plain_text_is_read_as_a_value():
     ("value", "text", "note"),
     [
         pytest.param(
-            {"hobby": "cello", "since": 2019}, "hobby: cello; since: 2019", "value is an object", id="an object"
+            {"hobby": "cello", "since": 2019},
+            "hobby: cello; since: 2019",
+            "value is an object",
+            id="an object",
         ),
         pytest.param(["cello", "viola"], "cello, viola", "value is list", id="a list of texts"),
         pytest.param(42, "42", "value is int", id="a number"),
-        pytest.param({"pets": ["cat", "dog"]}, "pets: cat, dog", "value is an object", id="a list in an object"),
+        pytest.param(
+            {"pets": ["cat", "dog"]},
+            "pets: cat, dog",
+            "value is an object",
+            id="a list in an object",
+        ),
     ],
 )
 def test_a_value_that_is_not_a_text_is_flattened_with_a_note(value, text, note):
@@ -167,7 +187,9 @@ def test_a_value_loses_only_the_white_space_around_it():
 
 
 def test_a_lone_surrogate_from_a_broken_escape_does_not_cost_the_answer():
-    broken = json.loads(r'{"memory_items": [{"value": "Loves \ud83d cats", "type": "direct", "confidence": 0.8}]}')
+    broken = json.loads(
+        r'{"memory_items": [{"value": "Loves \ud83d cats", "type": "direct", "confidence": 0.8}]}'
+    )
     assert "cats" in read_memories(broken).memories[0].value
 
 
@@ -180,7 +202,9 @@ def test_a_type_is_read_whatever_its_case(given_type, kept):
     assert not any("unknown type" in note for note in notes)
 
 
-@pytest.mark.parametrize("given_type", ["user", "fact", "habit", "", 3, True, {"kind": "direct"}, ["direct"]])
+@pytest.mark.parametrize(
+    "given_type", ["user", "fact", "habit", "", 3, True, {"kind": "direct"}, ["direct"]]
+)
 def test_an_unknown_type_becomes_null_with_a_note(given_type):
     read, notes = read_one(type=given_type)
     assert read.type is None
@@ -206,7 +230,21 @@ def test_a_confidence_is_read_as_a_number_or_a_share(given_confidence, kept):
 
 @pytest.mark.parametrize(
     "given_confidence",
-    [1.01, -0.1, 95, "950%", "high", "", True, False, [0.5], {"value": 0.5}, float("nan"), float("inf"), "nan"],
+    [
+        1.01,
+        -0.1,
+        95,
+        "950%",
+        "high",
+        "",
+        True,
+        False,
+        [0.5],
+        {"value": 0.5},
+        float("nan"),
+        float("inf"),
+        "nan",
+    ],
 )
 def test_a_confidence_that_is_no_share_becomes_null_with_a_note(given_confidence):
     read, notes = read_one(confidence=given_confidence)
@@ -249,11 +287,17 @@ def test_a_label_outside_the_taxonomy_is_kept_as_it_is():
         pytest.param({"evidence": "I play the cello"}, "I play the cello", id="a text"),
         pytest.param({"evidence_text": "I play the cello"}, "I play the cello", id="evidence_text"),
         pytest.param(
-            {"evidence": None, "evidence_text": "I play"}, "I play", id="evidence_text beside a null evidence"
+            {"evidence": None, "evidence_text": "I play"},
+            "I play",
+            id="evidence_text beside a null evidence",
         ),
-        pytest.param({"evidence": {"text": " I play "}}, "I play", id="an object with a text alone"),
+        pytest.param(
+            {"evidence": {"text": " I play "}}, "I play", id="an object with a text alone"
+        ),
         pytest.param({"evidence": {"utterance_index": 4}}, "", id="an object without a text"),
-        pytest.param({"evidence": ["I play", "the cello"]}, "I play, the cello", id="a list of quotes"),
+        pytest.param(
+            {"evidence": ["I play", "the cello"]}, "I play, the cello", id="a list of quotes"
+        ),
     ],
 )
 def test_evidence_is_read_in_every_form(fields, text):
@@ -289,7 +333,12 @@ def test_a_field_that_memories_do_not_have_is_dropped_with_a_note():
 
 def test_equal_notes_are_counted():
     read = read_memories(
-        {"memory_items": [item("a", memory_id="1", type="user"), item("b", memory_id="2", type="user")]}
+        {
+            "memory_items": [
+                item("a", memory_id="1", type="user"),
+                item("b", memory_id="2", type="user"),
+            ]
+        }
     )
     assert read.notes == ("2 × unknown type 'user' read as null",)
 
@@ -331,7 +380,11 @@ def test_endless_nesting_is_not_a_crash(node):
 
 def test_a_written_memory_has_exactly_the_twelve_fields():
     assert list(
-        json.loads(memory("v", evidence={"session_id": "s", "utterance_index": 0, "text": "q"}).model_dump_json())
+        json.loads(
+            memory(
+                "v", evidence={"session_id": "s", "utterance_index": 0, "text": "q"}
+            ).model_dump_json()
+        )
     ) == (TWELVE)
 
 
@@ -344,7 +397,8 @@ def test_a_written_memory_has_exactly_the_twelve_fields():
         pytest.param({"confidence": float("nan")}, id="a confidence that is no number"),
         pytest.param({"importance": "high"}, id="an unknown field"),
         pytest.param(
-            {"evidence": {"session_id": None, "utterance_index": -1, "text": "q"}}, id="a turn before the first"
+            {"evidence": {"session_id": None, "utterance_index": -1, "text": "q"}},
+            id="a turn before the first",
         ),
     ],
 )
@@ -362,7 +416,12 @@ def test_the_strict_schema_wants_every_field(field):
 
 
 def test_a_dialogue_with_an_unknown_role_is_refused():
-    row = {"benchmark_id": "b", "session_id": "s", "dialogue": [{"role": "tool", "text": "t"}], "gold": None}
+    row = {
+        "benchmark_id": "b",
+        "session_id": "s",
+        "dialogue": [{"role": "tool", "text": "t"}],
+        "gold": None,
+    }
     with pytest.raises(ValidationError, match="role"):
         ExtractionSample.model_validate(row)
 
@@ -379,7 +438,9 @@ JSON = st.recursive(
     | st.floats()
     | st.text(max_size=8)
     | st.sampled_from(["direct", " ", "80%"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 ITEM = st.dictionaries(st.sampled_from([*TWELVE, "id", "evidence_text"]), JSON, max_size=8)
@@ -399,7 +460,10 @@ def test_any_json_is_read_or_refused_and_what_was_read_is_read_back_as_it_was_wr
     written = json.loads(json.dumps({"memory_items": [m.model_dump() for m in read.memories]}))
     again = read_memories(written)
     assert again.memories == read.memories
-    assert {note.rpartition("× ")[2] for note in again.notes} <= {"missing type", "missing confidence"}
+    assert {note.rpartition("× ")[2] for note in again.notes} <= {
+        "missing type",
+        "missing confidence",
+    }
     assert tuple(Memory.model_validate(row) for row in written["memory_items"]) == read.memories
 
 

@@ -1,4 +1,6 @@
-"""The schemas that are sent: within what providers take, and without what was written for developers."""
+"""The schemas that are sent: within what providers take, and without what was written for
+developers.
+"""
 
 import importlib.util
 import json
@@ -66,7 +68,10 @@ def test_no_docstring_is_sent(model):
 def test_a_model_writes_its_reason_before_its_verdict():
     for model in (BinaryReply, EmotionalReply):
         assert next(iter(json.loads(schema_of(model))["properties"])) == "reason"
-    assert next(iter(json.loads(schema_of(MatchReply))["$defs"]["JudgedPair"]["properties"])) == "reason"
+    assert (
+        next(iter(json.loads(schema_of(MatchReply))["$defs"]["JudgedPair"]["properties"]))
+        == "reason"
+    )
 
 
 def test_a_schema_of_somebody_else_is_made_strict():
@@ -75,7 +80,9 @@ def test_a_schema_of_somebody_else_is_made_strict():
     assert sent["description"] == "What is known."
     assert sent["required"] == ["count", "kind", "inner", "one"]
     assert sent["properties"]["one"] == {"$ref": "#/$defs/Inner"}
-    assert sent["$defs"]["Inner"]["properties"] == {"when": {"type": "string", "description": "a day"}}
+    assert sent["$defs"]["Inner"]["properties"] == {
+        "when": {"type": "string", "description": "a day"}
+    }
     assert "For developers." not in schema_of(Own)
 
 
@@ -102,8 +109,18 @@ def test_the_checker_finds_what_pydantic_writes(model):
     [
         {"type": "array", "items": {"type": "string"}},
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
-        {"type": "object", "properties": {"a": {"type": "string"}}, "required": [], "additionalProperties": False},
-        {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {"a": {"type": "string"}},
+            "required": [],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"a": {}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
         {
             "type": "object",
             "properties": {"a": {"type": "string", "minLength": 1}},
@@ -130,7 +147,15 @@ def test_a_schema_is_part_of_the_hash_of_its_prompt_and_its_rubric():
     told = judge.fingerprint_for([rubric("matching")])["rubrics"]
     assert told == {rubric("matching").id: asked_sha256(rubric("matching"), schema_of(MatchReply))}
     assert TASK.prompt_sha256 == asked_sha256(TASK.prompt, schema_of(MemoryList))
-    assert len({asked_sha256(TASK.prompt, schema) for schema in (None, schema_of(MemoryList), schema_of(Own))}) == 3
+    assert (
+        len(
+            {
+                asked_sha256(TASK.prompt, schema)
+                for schema in (None, schema_of(MemoryList), schema_of(Own))
+            }
+        )
+        == 3
+    )
 
 
 @pytest.mark.parametrize(

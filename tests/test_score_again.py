@@ -18,7 +18,9 @@ def write_answer(folder, value):
 
 def predicted(folder, value, out):
     write_answer(folder, value)
-    finished = run(folder, "run", "task=extraction", "model=predictions:mine.jsonl", "limit=1", f"out={out}")
+    finished = run(
+        folder, "run", "task=extraction", "model=predictions:mine.jsonl", "limit=1", f"out={out}"
+    )
     assert finished.returncode == 0, finished.stderr
     return folder / out
 
@@ -32,7 +34,9 @@ def f1(folder):
     return task1(folder)["scores"]["f1"]["value"]
 
 
-def test_other_predictions_do_not_get_the_scores_of_those_that_were_judged_there_before(two, tmp_path):
+def test_other_predictions_do_not_get_the_scores_of_those_that_were_judged_there_before(
+    two, tmp_path
+):
     right, wrong = two
     assert run(tmp_path, "score", "right", "judge=lexical", "out=judged").returncode == 0
     assert f1(tmp_path / "judged") == f1(right) > f1(wrong) == 0

@@ -18,7 +18,9 @@ from alps.llm.secrets import redact
         "lower_case_key",
     ],
 )
-def test_the_value_of_a_secret_variable_is_masked_wherever_it_stands(monkeypatch: pytest.MonkeyPatch, name: str):
+def test_the_value_of_a_secret_variable_is_masked_wherever_it_stands(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
     monkeypatch.setenv(name, "ordinary looking words")
     shown = redact("refused: ordinary looking words (ordinary looking words), bye")
     assert "ordinary" not in shown
@@ -36,7 +38,9 @@ def test_a_secret_too_short_to_be_one_does_not_blank_the_text(monkeypatch: pytes
     assert redact("none of it") == "none of it"
 
 
-def test_a_secret_that_begins_like_another_one_is_masked_as_a_whole(monkeypatch: pytest.MonkeyPatch):
+def test_a_secret_that_begins_like_another_one_is_masked_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+):
     for name, value in (
         ("A_KEY", "shared-start"),
         ("B_KEY", "shared-start-and-the-rest"),
@@ -92,7 +96,11 @@ def test_the_command_does_not_show_a_password_in_an_endpoint_that_is_no_url(
     alps: Callable[..., subprocess.CompletedProcess[str]],
 ):
     done = alps(
-        "run", "task=extraction", "model=openai/tiny", "data=samples", "api_base=http://me:hunter2@host:port/v1"
+        "run",
+        "task=extraction",
+        "model=openai/tiny",
+        "data=samples",
+        "api_base=http://me:hunter2@host:port/v1",
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -1,4 +1,6 @@
-"""The same answers judged in several wordings: a judge on loopback is as strict as its system message says."""
+"""The same answers judged in several wordings: a judge on loopback is as strict as its system
+message says.
+"""
 
 import json
 import shutil
@@ -23,7 +25,17 @@ from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, LoopbackServer, serve
 from tests.test_cli import HEAVY, modules_after
-from tests.tracks import JUDGE, TALK, Ran, alps_here, met, payload_of, target_row, track_of, write_ability
+from tests.tracks import (
+    JUDGE,
+    TALK,
+    Ran,
+    alps_here,
+    met,
+    payload_of,
+    target_row,
+    track_of,
+    write_ability,
+)
 from tests.visitors import memory_items
 
 pytestmark = QUIET_LITELLM
@@ -35,7 +47,9 @@ ANSWERS = {
     "loose": ("close", "close", "close", "close", "wrong", COPIED),
     "sure": ("exact", "exact", "exact", "exact", "exact", COPIED),
 }
-"""By run, the answer to each record; the last is copied from the dialogue, which a hard rule of the rubric forbids."""
+"""By run, the answer to each record; the last is copied from the dialogue, which a hard rule of the
+rubric forbids.
+"""
 SCORES = {
     "steady": {"ours": 2 / 6, "harsh": 2 / 6, "lenient": 5 / 6},
     "loose": {"ours": 4 / 6, "harsh": 0.0, "lenient": 5 / 6},
@@ -53,7 +67,13 @@ def judge(body: dict[str, Any]) -> Answer:
     said, asked = body["messages"][0]["content"], payload_of(body)
     if said == HARSH and asked["response"] == "unclear":
         return Answer("no verdict at all")
-    liked = ("exact",) if said == HARSH else ("exact", "close", "wrong") if said == LENIENT else ("exact", "close")
+    liked = (
+        ("exact",)
+        if said == HARSH
+        else ("exact", "close", "wrong")
+        if said == LENIENT
+        else ("exact", "close")
+    )
     return met("met" if asked["response"] in (*liked, COPIED) else "not_met")
 
 
@@ -63,8 +83,12 @@ def predict(folder: Path, name: str, answers: tuple[str, ...]) -> None:
 
 
 def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str) -> None:
-    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in predicted), encoding="utf-8")
-    ran = alps_here("run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}")
+    (folder / f"{name}.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in predicted), encoding="utf-8"
+    )
+    ran = alps_here(
+        "run", task, "ability=pa", "data=data", f"model=predictions:{name}.jsonl", f"out={name}"
+    )
     assert ran.code == 0, ran.err
 
 
@@ -72,7 +96,9 @@ def run(folder: Path, name: str, predicted: Iterable[dict[str, Any]], task: str)
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs over six records from three sessions, and two wordings."""
     folder = tmp_path_factory.mktemp("made")
-    write_ability(folder / "data", 1, *(target_row(f"r{n}", session_id=f"s{n % 3}") for n in range(6)))
+    write_ability(
+        folder / "data", 1, *(target_row(f"r{n}", session_id=f"s{n % 3}") for n in range(6))
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, answers in ANSWERS.items():
@@ -99,7 +125,9 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def ask(server: LoopbackServer, *words: object) -> Ran:
-    return alps_here("sensitivity", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words")
+    return alps_here(
+        "sensitivity", *words, f"judge={JUDGE}", f"judge_api_base={server.url}", "prompts=words"
+    )
 
 
 def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(here, server):
@@ -112,7 +140,9 @@ def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(
         shown = {w: row["score"]["value"] for w, row in run["wordings"].items()}
         assert shown == pytest.approx(expected), name
         moved = [row["difference"]["value"] for w, row in run["wordings"].items() if w != "ours"]
-        assert moved == pytest.approx([expected[w] - expected["ours"] for w in ("harsh", "lenient")])
+        assert moved == pytest.approx(
+            [expected[w] - expected["ours"] for w in ("harsh", "lenient")]
+        )
         assert run["spread"] == pytest.approx(max(expected.values()) - min(expected.values()))
         assert run["deviation"] == pytest.approx(stdev(expected.values()))
         assert (run["n"], run["clusters"]) == (6, 3)
@@ -143,10 +173,18 @@ def test_several_runs_change_places_with_the_wording_and_nothing_is_asked_twice(
 
 def test_each_wording_has_a_run_folder_that_says_its_words_and_keeps_the_hard_rules(here, server):
     assert ask(server, "steady").code == 0
-    folders = {name: here / "steady--sensitivity" / "steady" / name for name in ("ours", "harsh", "lenient")}
+    folders = {
+        name: here / "steady--sensitivity" / "steady" / name
+        for name in ("ours", "harsh", "lenient")
+    }
     said = {body["messages"][0]["content"] for body in server.requests}
     assert said == {rubric("pa").text, HARSH, LENIENT}
-    assert len({json.loads((f / "manifest.json").read_text())["judge"]["id"] for f in folders.values()}) == 3
+    assert (
+        len(
+            {json.loads((f / "manifest.json").read_text())["judge"]["id"] for f in folders.values()}
+        )
+        == 3
+    )
     for folder in folders.values():
         row = next(row for row in rows(folder / "verdicts.jsonl") if row["benchmark_id"] == "r5")
         assert row["marks"] == {"met": 0}
@@ -164,7 +202,9 @@ def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, serve
     ran = ask(server, "torn", "max_failures=0.5")
     assert ran.code == 0, ran.err
     assert "5 records from 3 sessions" in ran.out
-    assert "left out under every wording: 1 under harsh (1 unparsable)." in " ".join(ran.out.split())
+    assert "left out under every wording: 1 under harsh (1 unparsable)." in " ".join(
+        ran.out.split()
+    )
     assert ask(server, "torn", "max_failures=0").code == 1
 
 
@@ -182,20 +222,32 @@ def test_a_budget_holds_for_all_wordings_together(here, server):
 
 
 @pytest.mark.parametrize("cap", ["max_total_tokens=12000", "max_cost=0.012"])
-def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(here, monkeypatch, cap):
+def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
+    here, monkeypatch, cap
+):
     (here / "prices.toml").write_text('["openai/priced"]\ninput = 1\noutput = 1\n')
     monkeypatch.setenv("ALPS_PRICES", str(here / "prices.toml"))
     monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.001)
-    monkeypatch.setattr("alps.llm.breaker._FAILURES", 10**9)  # an outage is asked about once a minute
+    monkeypatch.setattr(
+        "alps.llm.breaker._FAILURES", 10**9
+    )  # an outage is asked about once a minute
 
     def breaking(body: dict[str, Any]) -> Answer:
         return Answer(drop=True) if body["messages"][0]["content"] == HARSH else judge(body)
 
     with serve(breaking) as server:
-        words = ("judge=openai/priced", f"judge_api_base={server.url}", "judge_max_tokens=50", "prompts=words")
+        words = (
+            "judge=openai/priced",
+            f"judge_api_base={server.url}",
+            "judge_max_tokens=50",
+            "prompts=words",
+        )
         ran = alps_here("sensitivity", "steady", *words, cap)
     assert ran.code == 3, ran.err
-    assert {body["messages"][0]["content"] for body in server.requests} == {rubric("pa").text, HARSH}
+    assert {body["messages"][0]["content"] for body in server.requests} == {
+        rubric("pa").text,
+        HARSH,
+    }
 
 
 def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
@@ -203,9 +255,21 @@ def test_a_track_whose_rubrics_stay_ours_is_left_out_and_said(here, server):
     ids = {"benchmark_id": "r0", "session_id": "s0", "task": "task1"}
     gold = {**ids, "gold": {"memory_items": memory_items("Keeps bees")}}
     write_track(here / "data" / "dev" / "task1", [({**ids, "input": {"dialogue": said}}, gold)])
-    predictions = [{"benchmark_id": "r0", "track": "task1", "outcome": "ok", "prediction": {"memory_items": []}}]
+    predictions = [
+        {
+            "benchmark_id": "r0",
+            "track": "task1",
+            "outcome": "ok",
+            "prediction": {"memory_items": []},
+        }
+    ]
     predictions += [
-        {"benchmark_id": f"r{n}", "track": "task4_ability1", "outcome": "ok", "prediction": {"answer": "close"}}
+        {
+            "benchmark_id": f"r{n}",
+            "track": "task4_ability1",
+            "outcome": "ok",
+            "prediction": {"answer": "close"},
+        }
         for n in range(6)
     ]
     run(here, "two", predictions, "task=extraction,utilization")
@@ -238,15 +302,30 @@ def test_fingerprints_differ_by_the_words_of_the_rubrics_that_are_asked():
     plain = fingerprint_id(LlmJudge("openai/x", client=None).fingerprint_for([rubric("pa")]))
     assert of({}) == plain
     assert of({"cf": HARSH}) == plain
-    assert len({plain, of({"pa": HARSH}), of({"pa": LENIENT}), of({"pa": HARSH}, draws=2), of({}, draws=2)}) == 5
+    assert (
+        len(
+            {
+                plain,
+                of({"pa": HARSH}),
+                of({"pa": LENIENT}),
+                of({"pa": HARSH}, draws=2),
+                of({}, draws=2),
+            }
+        )
+        == 5
+    )
 
 
 def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
-    worded = LlmJudge("openai/x", client=None, wording={"matching": mine("Match."), "cf": mine("Rate.")})
+    worded = LlmJudge(
+        "openai/x", client=None, wording={"matching": mine("Match."), "cf": mine("Rate.")}
+    )
     gold, predicted = memories("Plays the cello"), memories("A cellist")
     (match,) = worded.match_requests(gold_items(gold), predicted_items(predicted), about="b1")
     rated = {
-        name: worded.rate_requests(RubricQuestion(name, "Q?", "An answer.", "A memory.", ()), about="b1")[0]
+        name: worded.rate_requests(
+            RubricQuestion(name, "Q?", "An answer.", "A memory.", ()), about="b1"
+        )[0]
         for name in ("cf", "pa")
     }
     assert match.messages[0]["content"] == "Match."
@@ -265,15 +344,31 @@ OURS = files("alps.judges") / "rubrics" / "pa.md"
         ({}, ("prompts=elsewhere",), "prompts=elsewhere: no such folder"),
         ({}, (), "prompts=new: no .md file in it, and no folder of them"),
         ({"harsh/notes.txt": "x"}, (), "new/harsh: no .md file in it"),
-        ({"harsh/paa.md": "<!-- id: a/1 -->\nx"}, (), "no rubric is called 'paa' — did you mean 'pa'?"),
-        ({"harsh/cf.md": "<!-- id: a/1 -->\nx"}, (), "new/harsh: none of its rubrics is asked here"),
+        (
+            {"harsh/paa.md": "<!-- id: a/1 -->\nx"},
+            (),
+            "no rubric is called 'paa' — did you mean 'pa'?",
+        ),
+        (
+            {"harsh/cf.md": "<!-- id: a/1 -->\nx"},
+            (),
+            "new/harsh: none of its rubrics is asked here",
+        ),
         ({"same.md": OURS.read_bytes()}, (), "new/same.md: says pa as ours does, byte by byte"),
         ({"harsh.md": "Be harsh."}, (), "new/harsh.md, line 1: must be an id line"),
         ({"harsh.md": "<!-- id: a/1 -->\n"}, (), "new/harsh.md: nothing stands below the id line"),
         ({"harsh.md": b"<!-- id: a/1 -->\n\xff"}, (), "new/harsh.md: not UTF-8 text"),
         ({"ours.md": "<!-- id: a/1 -->\nx"}, (), "'ours' is the name of our own wording"),
-        ({"a.md": "<!-- id: a/1 -->\nx", "b.md": "<!-- id: a/1 -->\nx"}, (), "'a' and 'b' are the same"),
-        ({"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"}, (), "two wordings are called 'a'"),
+        (
+            {"a.md": "<!-- id: a/1 -->\nx", "b.md": "<!-- id: a/1 -->\nx"},
+            (),
+            "'a' and 'b' are the same",
+        ),
+        (
+            {"a.md": "<!-- id: a/1 -->\nx", "a/pa.md": "<!-- id: a/1 -->\ny"},
+            (),
+            "two wordings are called 'a'",
+        ),
         ({}, ("judge=lexical",), "judge=lexical: no LLM is asked, so it has no wording"),
         ({}, ("judge=recorded:verdicts.jsonl",), "so it has no wording"),
         ({"a.md": "<!-- id: a/1 -->\nx"}, ("other/steady",), "other/steady: is called as steady"),
@@ -291,7 +386,11 @@ def test_what_cannot_be_used_is_said_on_one_line(made, tmp_path, monkeypatch, wr
     for place in ("steady", "other/steady"):
         (tmp_path / place).mkdir(parents=True)
         shutil.copy(made / "steady" / "manifest.json", tmp_path / place)
-    given = [word for word in (f"judge={JUDGE}", "prompts=new") if not any(_key(w) == _key(word) for w in words)]
+    given = [
+        word
+        for word in (f"judge={JUDGE}", "prompts=new")
+        if not any(_key(w) == _key(word) for w in words)
+    ]
     assert said in alps_here("sensitivity", "steady", *words, *given).one_line
     assert not (tmp_path / "steady--sensitivity").exists()
 
@@ -303,7 +402,10 @@ def _key(word: str) -> str:
 def test_runs_on_other_data_are_refused_before_anything_is_asked(here, server):
     write_ability(here / "data", 1, *(target_row(f"r{n}") for n in range(2)))
     predict(here, "small", ("exact", "wrong"))
-    assert "small: not on the data of steady: task4_ability1" in ask(server, "steady", "small").one_line
+    assert (
+        "small: not on the data of steady: task4_ability1"
+        in ask(server, "steady", "small").one_line
+    )
     assert server.requests == []
 
 

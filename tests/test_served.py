@@ -1,4 +1,6 @@
-"""What answered, as a provider says it: in each row of the calls, in the summary, in a calibration and in a card."""
+"""What answered, as a provider says it: in each row of the calls, in the summary, in a calibration
+and in a card.
+"""
 
 import json
 from pathlib import Path
@@ -33,9 +35,21 @@ USAGE = {
 
 
 def completion(text: str, **more: Any) -> str:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    head = {"id": "chatcmpl-7", "object": "chat.completion", "created": 0, "choices": [choice], "usage": USAGE}
-    return json.dumps({"model": "gpt-4.1-mini-2025-04-14", "system_fingerprint": "fp_abc", **head, **more})
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
+    head = {
+        "id": "chatcmpl-7",
+        "object": "chat.completion",
+        "created": 0,
+        "choices": [choice],
+        "usage": USAGE,
+    }
+    return json.dumps(
+        {"model": "gpt-4.1-mini-2025-04-14", "system_fingerprint": "fp_abc", **head, **more}
+    )
 
 
 def sent(answer: Answer) -> Reply:
@@ -45,7 +59,9 @@ def sent(answer: Answer) -> Reply:
 
 
 class Provider:
-    """Answers as snapshots of what was asked for; of the answers to `changing`, every second is of another one."""
+    """Answers as snapshots of what was asked for; of the answers to `changing`, every second is of
+    another one.
+    """
 
     def __init__(self, changing: str = "") -> None:
         self.changing = changing
@@ -56,7 +72,11 @@ class Provider:
         text = good(body).text or ""
         later = body["model"] == self.changing and self.asked % 2
         snapshot = f"{body['model']}-2025-{'06' if later else '04'}-14"
-        return Answer(body=completion(text, model=snapshot, system_fingerprint="fp_two" if later else "fp_one"))
+        return Answer(
+            body=completion(
+                text, model=snapshot, system_fingerprint="fp_two" if later else "fp_one"
+            )
+        )
 
 
 def carried_out(folder: Path, server: LoopbackServer, *words: str, **variables: str) -> Any:
@@ -78,11 +98,15 @@ def test_without_a_header_the_number_of_the_answer_is_that_of_the_request():
     assert sent(Answer(body=completion("Yes."))).request_id == "chatcmpl-7"
 
 
-@pytest.mark.parametrize("odd", [7, ["a"], {"a": 1}, "", "x" * 5_000, "a\nb\x1b[31m", None], ids=repr)
+@pytest.mark.parametrize(
+    "odd", [7, ["a"], {"a": 1}, "", "x" * 5_000, "a\nb\x1b[31m", None], ids=repr
+)
 def test_names_of_any_shape_are_short_lines_or_none(odd: Any):
     reply = sent(Answer(body=completion("Yes.", system_fingerprint=odd)))
     assert reply.text == "Yes."
-    assert reply.fingerprint is None or (0 < len(reply.fingerprint) <= 120 and reply.fingerprint.isprintable())
+    assert reply.fingerprint is None or (
+        0 < len(reply.fingerprint) <= 120 and reply.fingerprint.isprintable()
+    )
 
 
 def test_a_key_in_the_name_of_a_model_is_masked(monkeypatch: pytest.MonkeyPatch):
@@ -95,14 +119,17 @@ def test_each_call_and_the_summary_say_what_answered(tmp_path: Path):
     with serve(Provider()) as server:
         said = carried_out(tmp_path, server, "out=out")
     calls = rows(tmp_path / "out" / "calls.jsonl")
-    told = {(row["purpose"], row["served_model"], row["fingerprint"], row["finish_reason"]) for row in calls}
+    told = {
+        (row["purpose"], row["served_model"], row["fingerprint"], row["finish_reason"])
+        for row in calls
+    }
     assert told == {
         ("generate", "scripted-2025-04-14", "fp_one", "stop"),
         ("judge", "scripted-judge-2025-04-14", "fp_one", "stop"),
     }
-    assert {(row["cached_tokens"], row["reasoning_tokens"], row["request_id"]) for row in calls} == {
-        (600, 20, "chatcmpl-7")
-    }
+    assert {
+        (row["cached_tokens"], row["reasoning_tokens"], row["request_id"]) for row in calls
+    } == {(600, 20, "chatcmpl-7")}
     found = summary(tmp_path / "out")
     assert found["served"] == {
         "generate": [{"model": "scripted-2025-04-14", "fingerprint": "fp_one"}],
@@ -122,7 +149,9 @@ def test_each_call_and_the_summary_say_what_answered(tmp_path: Path):
 def test_a_change_of_what_answers_is_named(tmp_path: Path, changing: str, role: str, name: str):
     with serve(Provider(changing)) as server:
         said = carried_out(tmp_path, server, "out=out", "concurrency=1")
-    assert f"Warning: {role} are of more than one model: {name}-2025-04-14, {name}-2025-06-14." in said
+    assert (
+        f"Warning: {role} are of more than one model: {name}-2025-04-14, {name}-2025-06-14." in said
+    )
     assert f"Warning: {role} are of 2 builds of the model: fp_one, fp_two." in said
     assert said.count("Warning") == 2
 
@@ -146,7 +175,9 @@ def test_the_page_of_a_run_says_what_answered(tmp_path: Path):
     assert "Warning: the answers are of more than one model" in page
 
 
-def test_a_submission_says_what_answered_and_a_change_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_submission_says_what_answered_and_a_change_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     with serve(Provider("scripted-judge")) as server:
         carried_out(tmp_path, server, "out=out", "concurrency=1")
     monkeypatch.chdir(tmp_path)

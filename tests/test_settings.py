@@ -22,14 +22,31 @@ def refused(*words: str) -> str:
 
 
 def test_words_become_typed_settings():
-    settings = parse("limit=5", "temperature=0.7", "seed=3", "timeout=1.5", "data=folder", "out=runs/a")
-    assert (settings.limit, settings.temperature, settings.seed, settings.timeout) == (5, 0.7, 3, 1.5)
-    assert (settings.task, settings.model, settings.data, settings.out) == ("extraction", "rules", "folder", "runs/a")
+    settings = parse(
+        "limit=5", "temperature=0.7", "seed=3", "timeout=1.5", "data=folder", "out=runs/a"
+    )
+    assert (settings.limit, settings.temperature, settings.seed, settings.timeout) == (
+        5,
+        0.7,
+        3,
+        1.5,
+    )
+    assert (settings.task, settings.model, settings.data, settings.out) == (
+        "extraction",
+        "rules",
+        "folder",
+        "runs/a",
+    )
 
 
 def test_what_is_not_said_has_its_default():
     settings = parse()
-    assert (settings.judge, settings.data, settings.max_failures, settings.limit) == ("lexical", "samples", 0.05, None)
+    assert (settings.judge, settings.data, settings.max_failures, settings.limit) == (
+        "lexical",
+        "samples",
+        0.05,
+        None,
+    )
 
 
 def test_a_value_may_hold_an_equals_sign():
@@ -58,7 +75,9 @@ def test_a_key_that_resembles_none_names_them_all():
     assert all(name in said for name in RunSettings.model_fields)
 
 
-@pytest.mark.parametrize(("words", "missing"), [(["task=extraction"], "model"), (["model=rules"], "task")])
+@pytest.mark.parametrize(
+    ("words", "missing"), [(["task=extraction"], "model"), (["model=rules"], "task")]
+)
 def test_a_key_that_is_missing_is_named_with_what_it_is_for(words, missing):
     said = refused(*words)
     assert said.startswith(f"{missing}= is missing (")
@@ -67,11 +86,16 @@ def test_a_key_that_is_missing_is_named_with_what_it_is_for(words, missing):
 
 @pytest.mark.parametrize("word", ["limt", "--limit", "limit:5"])
 def test_a_word_that_is_no_pair_says_what_is_expected(word):
-    assert refused(*NEEDED, word).startswith(f"'{word}': expected key=value — did you mean 'limit'?")
+    assert refused(*NEEDED, word).startswith(
+        f"'{word}': expected key=value — did you mean 'limit'?"
+    )
 
 
 def test_a_key_with_spaces_around_its_equals_sign_is_told_so():
-    assert refused(*NEEDED, "limit", "=", "5") == "'limit': expected key=value, without spaces around ="
+    assert (
+        refused(*NEEDED, "limit", "=", "5")
+        == "'limit': expected key=value, without spaces around ="
+    )
 
 
 def test_a_key_that_stands_twice_is_refused():
@@ -110,7 +134,9 @@ def test_a_value_that_does_not_fit_is_named_with_its_key(word):
     assert len(said) > len(word) + 5
 
 
-@pytest.mark.parametrize(("typed", "share"), [("5%", 0.05), ("0.2", 0.2), ("0%", 0.0), ("100%", 1.0), ("12.5%", 0.125)])
+@pytest.mark.parametrize(
+    ("typed", "share"), [("5%", 0.05), ("0.2", 0.2), ("0%", 0.0), ("100%", 1.0), ("12.5%", 0.125)]
+)
 def test_a_share_is_a_number_or_percent(typed, share):
     assert parse(f"max_failures={typed}").max_failures == pytest.approx(share)
 
@@ -126,7 +152,9 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_a_config_file_gives_settings_and_words_come_first(config):
-    config.write_text('task = "extraction"\nmodel = "rules"\nlimit = 3\nseed = 7\n', encoding="utf-8")
+    config.write_text(
+        'task = "extraction"\nmodel = "rules"\nlimit = 3\nseed = 7\n', encoding="utf-8"
+    )
     settings = parse_words([f"config={config}", "limit=9"], RunSettings)
     assert (settings.model, settings.limit, settings.seed) == ("rules", 9, 7)
 
@@ -172,7 +200,9 @@ def test_how_a_run_is_carried_out_is_not_what_it_measures(name):
     assert name not in parse().experiment()
 
 
-@pytest.mark.parametrize("word", ["seed=1", "limit=2", "temperature=0.5", "judge_max_tokens=7", "split=dev"])
+@pytest.mark.parametrize(
+    "word", ["seed=1", "limit=2", "temperature=0.5", "judge_max_tokens=7", "split=dev"]
+)
 def test_what_a_run_measures_changes_with_its_settings(word):
     assert parse(word).experiment() != parse().experiment()
 
@@ -191,14 +221,19 @@ def test_what_a_run_measures_changes_with_its_settings(word):
         pytest.param("ftp://hunter22/v1", id="another scheme"),
     ],
 )
-def test_an_address_that_holds_a_secret_or_can_not_be_read_is_refused_without_showing_it(key, address):
+def test_an_address_that_holds_a_secret_or_can_not_be_read_is_refused_without_showing_it(
+    key, address
+):
     with pytest.raises(UsageError, match=f"{key}=…") as refused:
         parse(f"{key}={address}")
     assert "hunter22" not in str(refused.value)
 
 
 def test_an_ordinary_address_stands_in_the_experiment():
-    assert parse("api_base=http://127.0.0.1:8000/v1").experiment()["api_base"] == "http://127.0.0.1:8000/v1"
+    assert (
+        parse("api_base=http://127.0.0.1:8000/v1").experiment()["api_base"]
+        == "http://127.0.0.1:8000/v1"
+    )
 
 
 def test_an_experiment_can_be_written_as_json():

@@ -1,4 +1,6 @@
-"""What is settled before the first call: endpoints and versions of the environment, keys, temperatures, limits."""
+"""What is settled before the first call: endpoints and versions of the environment, keys,
+temperatures, limits.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +19,8 @@ from tests.endtoend import extraction, one_line, rows, run, without_baselines
 from tests.loopback import Answer, LoopbackServer, asked_over_http, serve
 from tests.visitors import good, is_judging, write_visitors
 
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
+# litellm silences what pydantic says of its models when it is imported, but builds them later, in
+# the first call.
 pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
 
 LOOPBACK = "http://127.0.0.1:9/v1"
@@ -32,8 +35,20 @@ def temperature(model: str, *, api_base: str | None = None, **sampling: Any) -> 
 @pytest.mark.parametrize(
     "model",
     [
-        *("openai/o3", "openai/o4-mini", "openai/gpt-5", "openai/gpt-5-mini", "azure/o3", "azure/gpt-5"),
-        *("openrouter/openai/gpt-5", "openrouter/openai/o3", "litellm_proxy/gpt-5", "litellm_proxy/openai/o3"),
+        *(
+            "openai/o3",
+            "openai/o4-mini",
+            "openai/gpt-5",
+            "openai/gpt-5-mini",
+            "azure/o3",
+            "azure/gpt-5",
+        ),
+        *(
+            "openrouter/openai/gpt-5",
+            "openrouter/openai/o3",
+            "litellm_proxy/gpt-5",
+            "litellm_proxy/openai/o3",
+        ),
         *("openai/gpt-9", "openai/o9", NEW_CLAUDE, "bedrock/us.anthropic.claude-opus-9-v1:0"),
     ],
 )
@@ -44,9 +59,23 @@ def test_a_model_that_takes_no_temperature_but_its_own_is_sent_none(model: str):
 @pytest.mark.parametrize(
     "model",
     [
-        *("openai/gpt-4.1-mini", "azure/gpt-4.1", "azure/a-deployment", "anthropic/claude-sonnet-4-5"),
-        *("gemini/gemini-2.5-flash", "groq/llama-3.3-70b-versatile", "deepseek/deepseek-chat", "ollama_chat/qwen3"),
-        *("hosted_vllm/openai/gpt-oss-120b", "hosted_vllm/any/name", "openrouter/anthropic/claude-sonnet-4.5"),
+        *(
+            "openai/gpt-4.1-mini",
+            "azure/gpt-4.1",
+            "azure/a-deployment",
+            "anthropic/claude-sonnet-4-5",
+        ),
+        *(
+            "gemini/gemini-2.5-flash",
+            "groq/llama-3.3-70b-versatile",
+            "deepseek/deepseek-chat",
+            "ollama_chat/qwen3",
+        ),
+        *(
+            "hosted_vllm/openai/gpt-oss-120b",
+            "hosted_vllm/any/name",
+            "openrouter/anthropic/claude-sonnet-4.5",
+        ),
     ],
 )
 def test_a_model_that_takes_temperature_0_is_sent_it(model: str):
@@ -59,7 +88,9 @@ def test_a_server_of_ones_own_takes_temperature_0_whatever_it_is_called():
     assert temperature(NEW_CLAUDE, api_base=LOOPBACK) is None
 
 
-@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "vertex_ai/claude-sonnet-4-5", "openai/mine"])
+@pytest.mark.parametrize(
+    "model", ["anthropic/claude-sonnet-4-5", "vertex_ai/claude-sonnet-4-5", "openai/mine"]
+)
 def test_a_judge_that_is_told_to_reason_is_sent_no_temperature(model: str):
     assert temperature(model, api_base=LOOPBACK, reasoning_effort="high") is None
     assert temperature("anthropic/claude-sonnet-4-5", reasoning_effort="none") == 0
@@ -83,7 +114,9 @@ def test_a_judge_that_is_told_to_reason_is_sent_no_temperature(model: str):
         ),
     ],
 )
-def test_a_setting_that_the_model_does_not_take_is_named(model: str, sampling: dict[str, Any], named: str):
+def test_a_setting_that_the_model_does_not_take_is_named(
+    model: str, sampling: dict[str, Any], named: str
+):
     with pytest.raises(UsageError) as caught:
         check_sampling(model, sampling, {})
     assert str(caught.value).startswith(f"{named}{model} does not take it (")
@@ -95,7 +128,10 @@ def test_a_setting_that_the_model_does_not_take_is_named(model: str, sampling: d
 @pytest.mark.parametrize(
     ("model", "sampling"),
     [
-        ("openai/gpt-4.1", {"temperature": 0.7, "top_p": 0.9, "max_tokens": 99, "frequency_penalty": 1.0}),
+        (
+            "openai/gpt-4.1",
+            {"temperature": 0.7, "top_p": 0.9, "max_tokens": 99, "frequency_penalty": 1.0},
+        ),
         ("openai/o3", {"temperature": 1, "max_tokens": 99, "reasoning_effort": "low"}),
         ("anthropic/claude-sonnet-4-5", {"temperature": 1, "reasoning_effort": "high"}),
         ("openai/any-name", {"temperature": 2, "reasoning_effort": "high"}),
@@ -107,11 +143,16 @@ def test_settings_that_the_model_takes_pass(model: str, sampling: dict[str, Any]
 
 
 def test_an_option_that_the_model_does_not_take_is_named_as_it_was_written():
-    with pytest.raises(UsageError, match=r"^judge_request\.logprobs=True: anthropic/claude-sonnet-4-5 does not take"):
+    with pytest.raises(
+        UsageError,
+        match=r"^judge_request\.logprobs=True: anthropic/claude-sonnet-4-5 does not take",
+    ):
         check_sampling("anthropic/claude-sonnet-4-5", {}, {"logprobs": True}, prefix="judge_")
 
 
-def test_only_an_anthropic_model_that_nobody_knows_is_given_a_longest_answer(monkeypatch: pytest.MonkeyPatch):
+def test_only_an_anthropic_model_that_nobody_knows_is_given_a_longest_answer(
+    monkeypatch: pytest.MonkeyPatch,
+):
     assert unlisted_answer(NEW_CLAUDE, {}) == 32_000
     assert unlisted_answer("anthropic/claude-3-haiku-20240307", {}) == 4_096
     assert unlisted_answer(NEW_CLAUDE, {"max_tokens": 500}) is None
@@ -145,7 +186,9 @@ def test_only_an_anthropic_model_that_nobody_knows_is_given_a_longest_answer(mon
         ("vertex_ai/gemini-2.5-pro", "VERTEXAI_API_BASE"),
     ],
 )
-def test_an_address_in_the_environment_is_found(model: str, variable: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_address_in_the_environment_is_found(
+    model: str, variable: str, monkeypatch: pytest.MonkeyPatch
+):
     assert endpoint_from_environment(model) is None
     monkeypatch.setenv(variable, " http://127.0.0.1:9/proxy ")
     assert endpoint_from_environment(model) == (variable, "http://127.0.0.1:9/proxy")
@@ -159,10 +202,16 @@ def test_an_address_of_another_provider_is_left_alone(monkeypatch: pytest.Monkey
     assert endpoint_from_environment("groq/llama-3.3-70b-versatile") is None
 
 
-@pytest.mark.parametrize("address", ["http://me:canary@127.0.0.1/v1", "http://127.0.0.1/v1?key=canary", "canary"])
-def test_an_address_with_a_secret_is_refused_without_it(address: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "address", ["http://me:canary@127.0.0.1/v1", "http://127.0.0.1/v1?key=canary", "canary"]
+)
+def test_an_address_with_a_secret_is_refused_without_it(
+    address: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("OPENAI_BASE_URL", address)
-    with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL, in the environment: an address ") as caught:
+    with pytest.raises(
+        UsageError, match=r"^OPENAI_BASE_URL, in the environment: an address "
+    ) as caught:
         endpoint_from_environment("openai/gpt-4.1")
     assert "canary" not in str(caught.value)
 
@@ -179,7 +228,10 @@ def test_the_version_of_azures_api_is_found(monkeypatch: pytest.MonkeyPatch):
     [
         ("azure/gpt-4.1", {"AZURE_API_KEY": "of-azure"}),
         ("azure/gpt-4.1", {}),
-        ("bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}),
+        (
+            "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
+            {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"},
+        ),
         ("bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", {}),
         ("together_ai/any", {"TOGETHER_API_KEY": "of-together"}),
         ("perplexity/sonar", {"PERPLEXITY_API_KEY": "of-perplexity"}),
@@ -214,7 +266,11 @@ def test_a_token_of_entra_is_passed_on_where_there_is_no_key(monkeypatch: pytest
     ("model", "variables", "warned"),
     [
         ("bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", {}, True),
-        ("bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"}, True),
+        (
+            "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
+            {"AWS_BEARER_TOKEN_BEDROCK": "of-bedrock"},
+            True,
+        ),
         ("bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", {"AWS_PROFILE": "work"}, False),
         ("azure/gpt-4.1", {"AZURE_AD_TOKEN": "of-entra", "AZURE_API_VERSION": "2025-01-01"}, True),
         ("vertex_ai/gemini-2.5-pro", {}, True),
@@ -234,22 +290,32 @@ def test_credentials_that_may_come_from_elsewhere_are_not_refused(
         monkeypatch.setenv(name, value)
     lines: list[str] = []
     check_model(model, api_base=None, warn=lines.append)
-    assert [line.startswith(f"{model}: ") and "not in the environment" in line for line in lines] == [True] * warned
+    assert [
+        line.startswith(f"{model}: ") and "not in the environment" in line for line in lines
+    ] == [True] * warned
 
 
 def test_either_key_of_gemini_is_asked_for():
-    with pytest.raises(CredentialError, match=r"set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"):
+    with pytest.raises(
+        CredentialError, match=r"set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"
+    ):
         check_model("gemini/gemini-2.5-pro", api_base=None)
 
 
 @pytest.mark.parametrize(
     "model",
     [
-        *("azure/gpt-4.1", "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", "gemini/gemini-2.5-pro"),
+        *(
+            "azure/gpt-4.1",
+            "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
+            "gemini/gemini-2.5-pro",
+        ),
         *("fireworks_ai/any", "perplexity/sonar"),
     ],
 )
-def test_a_call_without_credentials_ends_the_run_at_once(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_call_without_credentials_ends_the_run_at_once(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
@@ -263,7 +329,9 @@ def test_a_call_without_credentials_ends_the_run_at_once(model: str, tmp_path: P
 
 @pytest.mark.parametrize("status", [500, 400, 429])
 def test_an_answer_of_a_server_that_speaks_of_credentials_is_one(status: int):
-    with serve(lambda _: Answer(status=status, error="Missing credentials, set OPENAI_API_KEY")) as server:
+    with serve(
+        lambda _: Answer(status=status, error="Missing credentials, set OPENAI_API_KEY")
+    ) as server:
         request = Request[str]("openai/tiny", (), None, api_base=server.url)
         with pytest.raises(TransportError) as caught:
             asked_over_http(send(request, [{"role": "user", "content": "Chess?"}]))
@@ -291,9 +359,16 @@ def test_a_judge_that_reasons_judges(tmp_path: Path, judge: str):
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("judge_temperature=none", None), ("judge_temperature=", None), ("judge_temperature=0.3", 0.3), ("seed=0", 0)],
+    [
+        ("judge_temperature=none", None),
+        ("judge_temperature=", None),
+        ("judge_temperature=0.3", 0.3),
+        ("seed=0", 0),
+    ],
 )
-def test_the_temperature_of_a_judge_can_be_set_and_unset(tmp_path: Path, word: str, expected: float | None):
+def test_the_temperature_of_a_judge_can_be_set_and_unset(
+    tmp_path: Path, word: str, expected: float | None
+):
     write_visitors(tmp_path / "data", 1)
     with serve(good) as server:
         done = run(tmp_path, *extraction(server.url, word, "out=out"))
@@ -307,15 +382,24 @@ def test_the_temperature_of_a_judge_can_be_set_and_unset(tmp_path: Path, word: s
     ("words", "said"),
     [
         (["model=openai/o3", "temperature=0"], "temperature=0.0: openai/o3 does not take it"),
-        (["judge=openai/o3", "judge_temperature=0"], "judge_temperature=0.0: openai/o3 does not take it"),
+        (
+            ["judge=openai/o3", "judge_temperature=0"],
+            "judge_temperature=0.0: openai/o3 does not take it",
+        ),
         (["model=openai/a,openai/b"], "model=openai/a,openai/b: one run asks one model"),
         (["judge=openai/a,openai/b"], "judge=openai/a,openai/b: one run asks one model"),
     ],
 )
-def test_what_can_not_work_is_refused_before_anything_is_paid(tmp_path: Path, words: list[str], said: str):
+def test_what_can_not_work_is_refused_before_anything_is_paid(
+    tmp_path: Path, words: list[str], said: str
+):
     write_visitors(tmp_path / "data", 1)
     with serve(good) as server:
-        kept = [word for word in extraction(server.url, "out=out") if word.split("=")[0] != words[0].split("=")[0]]
+        kept = [
+            word
+            for word in extraction(server.url, "out=out")
+            if word.split("=")[0] != words[0].split("=")[0]
+        ]
         done = run(tmp_path, *kept, *words)
     assert said in one_line(done)
     assert server.requests == []
@@ -323,7 +407,13 @@ def test_what_can_not_work_is_refused_before_anything_is_paid(tmp_path: Path, wo
 
 def test_an_endpoint_of_the_environment_counts_as_one_that_was_given(tmp_path: Path):
     write_visitors(tmp_path / "data", 1)
-    words = ("run", "task=extraction", "data=data", "model=openai/gpt-4.1-mini", "judge=openai/gpt-4.1")
+    words = (
+        "run",
+        "task=extraction",
+        "data=data",
+        "model=openai/gpt-4.1-mini",
+        "judge=openai/gpt-4.1",
+    )
     words += without_baselines(words)
     key = {"OPENAI_API_KEY": "of-the-user"}
     with serve(good) as server:
@@ -332,8 +422,12 @@ def test_an_endpoint_of_the_environment_counts_as_one_that_was_given(tmp_path: P
         asked = len(server.requests)
         two = run(tmp_path, *words, "out=two", **key, OPENAI_BASE_URL=server.url)
     assert (one.returncode, two.returncode) == (0, 0), (one.stderr, two.stderr)
-    assert len(server.requests) == asked == 2  # the replies of the first run answer the second, under the same keys
-    first, second = (json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("one", "two"))
+    assert (
+        len(server.requests) == asked == 2
+    )  # the replies of the first run answer the second, under the same keys
+    first, second = (
+        json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("one", "two")
+    )
     assert first == second
     assert second["settings"]["api_base"] == second["settings"]["judge_api_base"] == server.url
     assert second["judge"]["endpoint"] == "api_base"
@@ -341,9 +435,18 @@ def test_an_endpoint_of_the_environment_counts_as_one_that_was_given(tmp_path: P
     assert rows(tmp_path / "two" / "calls.jsonl") == []
 
 
-def test_a_run_at_an_endpoint_of_the_environment_is_not_taken_for_one_at_the_provider(tmp_path: Path):
+def test_a_run_at_an_endpoint_of_the_environment_is_not_taken_for_one_at_the_provider(
+    tmp_path: Path,
+):
     write_visitors(tmp_path / "data", 1)
-    words = ("run", "task=extraction", "data=data", "model=openai/gpt-4.1-mini", "out=out", "ALPS_CACHE=")[:5]
+    words = (
+        "run",
+        "task=extraction",
+        "data=data",
+        "model=openai/gpt-4.1-mini",
+        "out=out",
+        "ALPS_CACHE=",
+    )[:5]
     with serve(good) as server:
         done = run(tmp_path, *words, OPENAI_API_KEY="of-the-user", OPENAI_API_BASE=server.url)
         assert done.returncode == 0, done.stderr
@@ -353,7 +456,12 @@ def test_a_run_at_an_endpoint_of_the_environment_is_not_taken_for_one_at_the_pro
 
 def test_a_dry_run_needs_no_key(tmp_path: Path):
     write_visitors(tmp_path / "data", 1)
-    words = ("task=extraction", "data=data", "model=openai/gpt-4.1-mini", "judge=anthropic/claude-sonnet-4-5")
+    words = (
+        "task=extraction",
+        "data=data",
+        "model=openai/gpt-4.1-mini",
+        "judge=anthropic/claude-sonnet-4-5",
+    )
     done = run(tmp_path, "run", *words, "dry_run=yes")
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "runs").exists()

@@ -44,9 +44,13 @@ def copied_run(hard_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(hard_run, tmp_path / "copy"))
 
 
-def shown(run: Path, name: str, *, full: bool = False, width: int = 80, colour: bool = False) -> str:
+def shown(
+    run: Path, name: str, *, full: bool = False, width: int = 80, colour: bool = False
+) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
+    console = Console(
+        file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None
+    )
     show_record(run, name, console, full=full)
     return out.getvalue()
 
@@ -65,7 +69,9 @@ def quoted(text: str, gold: str = "g1") -> str:
 
 @pytest.mark.parametrize("name", RECORDS)
 @pytest.mark.parametrize("colour", [False, True])
-def test_every_record_fits_eighty_columns_and_steers_no_terminal(hard_run: Path, name: str, colour: bool) -> None:
+def test_every_record_fits_eighty_columns_and_steers_no_terminal(
+    hard_run: Path, name: str, colour: bool
+) -> None:
     text = shown(hard_run, name)
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert all(character == "\n" or character >= " " for character in text)
@@ -142,8 +148,12 @@ def test_withheld_gold_is_said(hard_run: Path) -> None:
     assert "the reference is withheld" in shown(hard_run, "withheld")
 
 
-@pytest.mark.parametrize(("word", "name"), [("3", "steering"), ("mend", "mended"), ("long", "long"), ("17", "unheard")])
-def test_a_record_is_named_by_number_or_by_its_beginning(hard_run: Path, word: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("word", "name"), [("3", "steering"), ("mend", "mended"), ("long", "long"), ("17", "unheard")]
+)
+def test_a_record_is_named_by_number_or_by_its_beginning(
+    hard_run: Path, word: str, name: str
+) -> None:
     assert shown(hard_run, word) == shown(hard_run, name)
 
 
@@ -172,7 +182,13 @@ def test_an_answer_is_named_by_its_number_where_there_are_several() -> None:
         pick("b#4", keys, repeats=3, where="run")
 
 
-TWO_TRACKS = [Key("task1", "s1"), Key("task1", "s2"), Key("task2", "s2"), Key("task2", "t/1"), Key("task2", "7")]
+TWO_TRACKS = [
+    Key("task1", "s1"),
+    Key("task1", "s2"),
+    Key("task2", "s2"),
+    Key("task2", "t/1"),
+    Key("task2", "7"),
+]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +223,9 @@ def test_what_means_several_records_asks_for_the_track(word: str, message: str) 
         pick(word, TWO_TRACKS, where="run")
 
 
-def test_without_its_data_the_rest_is_shown(hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_data_the_rest_is_shown(
+    hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = shown(hard_run, "relations")
     assert "the data was not found again: data=data: no such folder" in folded(text)
@@ -216,7 +234,9 @@ def test_without_its_data_the_rest_is_shown(hard_run: Path, tmp_path: Path, monk
     assert "Dialogue" not in text
 
 
-def test_changed_data_is_not_shown(hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_data_is_not_shown(
+    hard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(hard_run.parent / "data", tmp_path / "data")
     with (tmp_path / "data" / "dev" / "task1" / "model_input.jsonl").open("a") as file:
         file.write("\n")
@@ -245,17 +265,26 @@ def test_a_broken_manifest_is_said(copied_run: Path, text: str) -> None:
         shown(copied_run, "1")
 
 
-@pytest.mark.parametrize("broken", [{"prediction": ["x"]}, {"prediction": {"memory_items": 3}}, {"notes": 3}])
+@pytest.mark.parametrize(
+    "broken", [{"prediction": ["x"]}, {"prediction": {"memory_items": 3}}, {"notes": 3}]
+)
 def test_a_row_of_another_shape_is_named(copied_run: Path, broken: dict[str, object]) -> None:
     path = copied_run / "predictions.jsonl"
     given = rows(path)
     first = next(row for row in given if row["prediction"])
-    path.write_text("".join(json.dumps(row | (broken if row is first else {})) + "\n" for row in given))
-    with pytest.raises(RunFolderError, match=rf"{first['benchmark_id']}.*predictions\.jsonl.*carry out the run again"):
+    path.write_text(
+        "".join(json.dumps(row | (broken if row is first else {})) + "\n" for row in given)
+    )
+    with pytest.raises(
+        RunFolderError,
+        match=rf"{first['benchmark_id']}.*predictions\.jsonl.*carry out the run again",
+    ):
         shown(copied_run, first["benchmark_id"])
 
 
-def test_a_run_is_found_by_path_or_by_name(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_found_by_path_or_by_name(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(place / "samples-run", tmp_path / "runs" / "one-run")
     monkeypatch.chdir(tmp_path)
     assert find_run("one-run") == find_run("runs/one-run") == Path("runs/one-run")
@@ -273,8 +302,14 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
     sample = extraction_sample(memories("Lives in Graz"), "I live in Graz and I have a cat")
     items = [item.model_dump() for item in memories("Lives in Graz", "Has a cat", "Has a dog")]
     verdict = {
-        "pairs": [{"gold": "g1", "predicted": "p1", "relation": "same", "reason": "identical values"}],
-        "support": {"items": [{"id": "p2", "support": "supported", "reason": "said"}], "error": None, "raw": None},
+        "pairs": [
+            {"gold": "g1", "predicted": "p1", "relation": "same", "reason": "identical values"}
+        ],
+        "support": {
+            "items": [{"id": "p2", "support": "supported", "reason": "said"}],
+            "error": None,
+            "raw": None,
+        },
     }
     extra = [{"id": "p2", "value": "Has a cat"}, {"id": "p3", "value": "Has a dog"}]
     view = build_view(
@@ -283,10 +318,18 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
         sample=sample,
         prediction={"outcome": "ok", "prediction": {"memory_items": items}},
         verdict=verdict,
-        score={"stage": "score", "outcome": "ok", "matched": [["g1", "p1", "same"]], "missed": [], "extra": extra},
+        score={
+            "stage": "score",
+            "outcome": "ok",
+            "matched": [["g1", "p1", "same"]],
+            "missed": [],
+            "extra": extra,
+        },
     )
     assert [pairing.kind for pairing in view.pairings] == ["matched", "extra", "extra"]
-    assert view.pairings[1].remarks == ("the dialogue supports it: the annotators may have missed it – said",)
+    assert view.pairings[1].remarks == (
+        "the dialogue supports it: the annotators may have missed it – said",
+    )
     assert view.pairings[2].remarks == ()
 
 
@@ -302,11 +345,17 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
         ("", []),
     ],
 )
-def test_a_quote_is_found_though_it_was_shortened_or_mistyped(quote: str, marked: list[str]) -> None:
+def test_a_quote_is_found_though_it_was_shortened_or_mistyped(
+    quote: str, marked: list[str]
+) -> None:
     evidence = {"session_id": None, "utterance_index": 2, "text": quote}
-    sample = extraction_sample([memory("x", evidence=evidence)], "Hello", "I live in Graz and keep two bees.")
+    sample = extraction_sample(
+        [memory("x", evidence=evidence)], "Hello", "I live in Graz and keep two bees."
+    )
     found = locate({"g1": sample.gold[0]}, sample.dialogue)
-    assert [sample.dialogue[2].text[span.start : span.end] for span in found.spans.get(2, [])] == marked
+    assert [
+        sample.dialogue[2].text[span.start : span.end] for span in found.spans.get(2, [])
+    ] == marked
     assert found.pointed == {2: ["g1"]}
 
 
@@ -320,9 +369,14 @@ def test_overlapping_quotes_are_marked_once_with_both_names() -> None:
     def quoting(text: str) -> dict[str, object]:
         return {"session_id": None, "utterance_index": 0, "text": text}
 
-    gold = [memory("x", evidence=quoting("I keep two bees")), memory("y", evidence=quoting("two bees and a cat"))]
+    gold = [
+        memory("x", evidence=quoting("I keep two bees")),
+        memory("y", evidence=quoting("two bees and a cat")),
+    ]
     sample = extraction_sample(gold, "I keep two bees and a cat.")
-    assert locate(dict(zip(("g1", "g2"), gold, strict=True)), sample.dialogue).spans == {0: [Span(0, 25, ("g1", "g2"))]}
+    assert locate(dict(zip(("g1", "g2"), gold, strict=True)), sample.dialogue).spans == {
+        0: [Span(0, 25, ("g1", "g2"))]
+    }
 
 
 @pytest.mark.parametrize("length", [10, 200, 1_000])
@@ -353,10 +407,16 @@ def test_nearly_every_quote_of_real_gold_is_found(sample: Path) -> None:
     folder = sample / "benchmark_data" / "dev" / "task1"
     total = found = 0
     for record in read_samples(folder, load_task("extraction").read_sample):
-        gold = {str(n): memory for n, memory in enumerate(record.gold) if memory.evidence and memory.evidence.text}
+        gold = {
+            str(n): memory
+            for n, memory in enumerate(record.gold)
+            if memory.evidence and memory.evidence.text
+        }
         evidence = locate(gold, record.dialogue)
         total += len(gold)
-        found += len({name for spans in evidence.spans.values() for span in spans for name in span.gold})
+        found += len(
+            {name for spans in evidence.spans.values() for span in spans for name in span.gold}
+        )
     assert found / total > 0.98
 
 
@@ -375,6 +435,8 @@ def test_every_state_is_put_in_words(state: str) -> None:
 
 def test_rows_of_the_journals_are_read_as_far_as_they_can_be(copied_run: Path) -> None:
     with (copied_run / "scores.jsonl").open("a", encoding="utf-8") as file:
-        file.write("garbage\n" + json.dumps({"benchmark_id": "perfect", "repeat": 1, "scores": {}}) + "\n")
+        file.write(
+            "garbage\n" + json.dumps({"benchmark_id": "perfect", "repeat": 1, "scores": {}}) + "\n"
+        )
     there = {Key("task1", name) for name in RECORDS}
     assert set(open_run(copied_run).rows("scores")) == there | {Key("task1", "perfect", 1)}

@@ -19,7 +19,9 @@ VOCABULARY = (
     "knots river cabin baker nurse rents light water bread plays chess black trout fence tulip paper ocean maple "
     "喜欢 川菜 不 يعمل في عمان גר בחיפה не живёт алергия café x"
 )
-TEXT = st.text(max_size=30) | st.lists(st.sampled_from(VOCABULARY.split()), max_size=9).map(" ".join)
+TEXT = st.text(max_size=30) | st.lists(st.sampled_from(VOCABULARY.split()), max_size=9).map(
+    " ".join
+)
 
 GOLDS = [
     "Allergic to cashews; walnuts are fine to eat",
@@ -86,7 +88,9 @@ def test_a_content_free_value_matches_no_real_memory(floor):
         pytest.param("Is vegan", "Isn’t vegan", id="a typographic apostrophe"),
         pytest.param("Drinks alcohol", "Never drinks alcohol", id="never"),
         pytest.param("Cooks with garlic", "Cooks without garlic", id="without"),
-        pytest.param("Likes cilantro in salads", "Dislikes cilantro in salads", id="an opposite attitude"),
+        pytest.param(
+            "Likes cilantro in salads", "Dislikes cilantro in salads", id="an opposite attitude"
+        ),
         pytest.param("喜欢喝咖啡", "不喜欢喝咖啡", id="Chinese"),
         pytest.param("Le gusta el café solo", "No le gusta el café solo", id="Spanish"),
         pytest.param("يأكل اللحم", "لا يأكل اللحم", id="Arabic"),
@@ -104,7 +108,9 @@ def test_a_value_and_its_negation_do_not_match(one, other):
     [
         pytest.param("Does not eat meat", "The user doesn't eat meat", id="English"),
         pytest.param("不喜欢喝咖啡", "用户不喜欢喝咖啡", id="Chinese"),
-        pytest.param("No le gusta el café solo", "Al usuario no le gusta el café solo", id="Spanish"),
+        pytest.param(
+            "No le gusta el café solo", "Al usuario no le gusta el café solo", id="Spanish"
+        ),
         pytest.param("Не ест мясо", "Пользователь не ест мясо", id="Russian"),
     ],
 )
@@ -144,17 +150,45 @@ def test_the_same_number_written_otherwise_matches(one, other):
     [
         pytest.param("Allergic to walnuts", "The user has an allergy to walnuts", id="English"),
         pytest.param("养了一只名叫团子的猫", "用户养了一只叫团子的猫", id="Chinese"),
-        pytest.param("在上海一家银行做数据分析师", "用户在上海的一家银行担任数据分析师", id="Chinese, a job"),
-        pytest.param("Vive en Rosario con su hija", "El usuario vive en Rosario con su hija Lucía", id="Spanish"),
-        pytest.param("Es alérgico a las nueces", "El usuario es alergico a las nueces", id="Spanish without accents"),
-        pytest.param("يعمل مهندسا في عمان", "المستخدم يعمل مهندساً في عمّان", id="Arabic with vowel signs"),
-        pytest.param("يدرس الهندسة المدنية في جامعة اليرموك", "طالب يدرس الهندسة المدنية بجامعة اليرموك", id="Arabic"),
-        pytest.param("גר בחיפה עם אשתו ושני ילדים", "המשתמש גר בחיפה עם אשתו ושני ילדיו", id="Hebrew"),
-        pytest.param("עובד כמורה למתמטיקה בתיכון", "המשתמש עובד כמורה למתמטיקה בבית ספר תיכון", id="Hebrew, a job"),
         pytest.param(
-            "Живёт в Казани и работает медсестрой", "Пользователь живет в Казани, работает медсестрой", id="Russian"
+            "在上海一家银行做数据分析师", "用户在上海的一家银行担任数据分析师", id="Chinese, a job"
         ),
-        pytest.param("Учится играть на виолончели", "Пользователь учится игре на виолончели", id="Russian, inflected"),
+        pytest.param(
+            "Vive en Rosario con su hija",
+            "El usuario vive en Rosario con su hija Lucía",
+            id="Spanish",
+        ),
+        pytest.param(
+            "Es alérgico a las nueces",
+            "El usuario es alergico a las nueces",
+            id="Spanish without accents",
+        ),
+        pytest.param(
+            "يعمل مهندسا في عمان", "المستخدم يعمل مهندساً في عمّان", id="Arabic with vowel signs"
+        ),
+        pytest.param(
+            "يدرس الهندسة المدنية في جامعة اليرموك",
+            "طالب يدرس الهندسة المدنية بجامعة اليرموك",
+            id="Arabic",
+        ),
+        pytest.param(
+            "גר בחיפה עם אשתו ושני ילדים", "המשתמש גר בחיפה עם אשתו ושני ילדיו", id="Hebrew"
+        ),
+        pytest.param(
+            "עובד כמורה למתמטיקה בתיכון",
+            "המשתמש עובד כמורה למתמטיקה בבית ספר תיכון",
+            id="Hebrew, a job",
+        ),
+        pytest.param(
+            "Живёт в Казани и работает медсестрой",
+            "Пользователь живет в Казани, работает медсестрой",
+            id="Russian",
+        ),
+        pytest.param(
+            "Учится играть на виолончели",
+            "Пользователь учится игре на виолончели",
+            id="Russian, inflected",
+        ),
     ],
 )
 def test_the_same_fact_slightly_reworded_matches(one, other):
@@ -165,7 +199,9 @@ def test_the_same_fact_slightly_reworded_matches(one, other):
     ("one", "other"),
     [
         pytest.param("Lives in Porto", "Works in Lisbon", id="English"),
-        pytest.param("The user likes chess", "The user likes sailing", id="phrasing alone is shared"),
+        pytest.param(
+            "The user likes chess", "The user likes sailing", id="phrasing alone is shared"
+        ),
         pytest.param("养了一只猫", "在银行做数据分析师", id="Chinese"),
         pytest.param("Vive en Rosario", "Trabaja de enfermera", id="Spanish"),
         pytest.param("يعمل مهندسا في عمان", "لديه قطة في البيت", id="Arabic"),
@@ -183,7 +219,10 @@ def test_a_name_in_capitals_is_not_a_function_word():
 
 
 def test_what_negates_nothing_is_no_negation():
-    assert similarity("Prefers non-technical books", "The user prefers non-technical books") >= THRESHOLD
+    assert (
+        similarity("Prefers non-technical books", "The user prefers non-technical books")
+        >= THRESHOLD
+    )
     assert similarity("英语不错，会弹吉他", "用户英语很好，会弹吉他") >= THRESHOLD
 
 
@@ -203,7 +242,9 @@ print(similarity_matrix(values, values))
 
 def test_similarity_does_not_depend_on_the_hash_seed():
     draw = random.Random(2)
-    long = [" ".join(draw.sample(VOCABULARY.split(), 20)) + " 喜欢在苏州喝碧螺春" for _ in range(12)]
+    long = [
+        " ".join(draw.sample(VOCABULARY.split(), 20)) + " 喜欢在苏州喝碧螺春" for _ in range(12)
+    ]
     values = [*GOLDS, *CONTENT_FREE, *long]
     printed = {
         subprocess.run(

@@ -30,9 +30,15 @@ GOLDEN = (1, "765a90592ad4fc9d")
 LIST = st.lists(VALUE, max_size=5)
 
 
-def every_pair(golds: list[str], predictions: list[str], threshold: float) -> list[tuple[int, int, float]]:
+def every_pair(
+    golds: list[str], predictions: list[str], threshold: float
+) -> list[tuple[int, int, float]]:
     matrix = similarity_matrix(golds, predictions)
-    pairs = [(row, column, strength) for row, line in enumerate(matrix) for column, strength in enumerate(line)]
+    pairs = [
+        (row, column, strength)
+        for row, line in enumerate(matrix)
+        for column, strength in enumerate(line)
+    ]
     return [pair for pair in pairs if pair[2] >= threshold]
 
 
@@ -42,7 +48,9 @@ def every_pair(golds: list[str], predictions: list[str], threshold: float) -> li
 @example(["not a non-smoker"], ["non-smoker"], 0.3)
 @example(["", "the user", "..."], ["", "the user", "…"], 1.0)
 @example(["喜欢川菜"], ["用户喜欢川菜 10,5"], 0.3)
-def test_the_pairs_found_are_those_that_comparing_every_pair_finds_to_the_last_digit(golds, predictions, threshold):
+def test_the_pairs_found_are_those_that_comparing_every_pair_finds_to_the_last_digit(
+    golds, predictions, threshold
+):
     assert similar_pairs(golds, predictions, threshold) == every_pair(golds, predictions, threshold)
 
 
@@ -64,12 +72,20 @@ def test_plain_words_are_read_by_a_shorter_way_to_the_same_figures(value):
 
 
 def test_the_figures_are_those_of_the_version_in_the_fingerprint_of_the_judge():
-    """Whoever changes a figure raises `VERSION`, writes the hash of the new ones here, and packs submissions again."""
+    """Whoever changes a figure raises `VERSION`, writes the hash of the new ones here, and packs
+    submissions again.
+    """
     draw = random.Random(1)
     values = [" ".join(draw.choices(VOCABULARY, k=draw.randint(1, 9))) for _ in range(200)]
-    figures = json.dumps([[round(figure, 12) for figure in row] for row in similarity_matrix(values, values)])
+    figures = json.dumps(
+        [[round(figure, 12) for figure in row] for row in similarity_matrix(values, values)]
+    )
     assert (VERSION, hashlib.sha256(figures.encode()).hexdigest()[:16]) == GOLDEN
-    assert LexicalJudge().fingerprint == {"judge": "lexical", "threshold": THRESHOLD, "version": VERSION}
+    assert LexicalJudge().fingerprint == {
+        "judge": "lexical",
+        "threshold": THRESHOLD,
+        "version": VERSION,
+    }
 
 
 @pytest.mark.parametrize(("golds", "predictions"), [([], ["x"]), (["x"], []), ([], [])])
@@ -137,9 +153,9 @@ so that the fingerprint changes, too, and then these figures.
 @pytest.mark.parametrize(("first", "second", "score"), SCORES)
 def test_what_the_judge_finds_is_what_its_fingerprint_stands_for(first, second, score):
     assert round(similarity(first, second), 12) == score, AS_BEFORE
-    assert [round(found, 12) for _, _, found in similar_pairs([first], [second], 1e-9)] == ([score] if score else []), (
-        AS_BEFORE
-    )
+    assert [round(found, 12) for _, _, found in similar_pairs([first], [second], 1e-9)] == (
+        [score] if score else []
+    ), AS_BEFORE
 
 
 def test_texts_are_folded_as_its_fingerprint_stands_for():

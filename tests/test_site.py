@@ -75,13 +75,15 @@ def test_every_number_on_every_page_is_derived_again_from_the_files(site, origin
             if origin.endswith("/low"):
                 assert named[place + 1] == f"{origin.removesuffix('low')}high", (path, origin)
     assert seen > 5_000
-    assert computed == {name[1:] for name in vars(Origins) if name[0] == "_" and name[:2] not in ("__", "_m")} - {
-        "ranks"
-    }
+    assert computed == {
+        name[1:] for name in vars(Origins) if name[0] == "_" and name[:2] not in ("__", "_m")
+    } - {"ranks"}
 
 
 def test_no_number_stands_on_a_page_without_its_origin(site):
-    labels = r"F1|recall@\d+|1–5|95 %|Table 2 of the paper|GPT-4\.1-mini|[\d,]+ distractors|ability\d"
+    labels = (
+        r"F1|recall@\d+|1–5|95 %|Table 2 of the paper|GPT-4\.1-mini|[\d,]+ distractors|ability\d"
+    )
     for path, page in pages_of(site):
         rest = re.sub(labels, "", page.bare)
         assert not re.search(r"\d", rest), (path, re.findall(r".{0,20}\d.{0,20}", rest))
@@ -89,7 +91,12 @@ def test_no_number_stands_on_a_page_without_its_origin(site):
 
 def test_no_number_is_typed_in_a_template():
     for path in sorted(TEMPLATES.rglob("*.html")):
-        written = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<svg.*?</svg>|<[^>]*>", "", path.read_text("utf-8"), flags=re.DOTALL)
+        written = re.sub(
+            r"\{%.*?%\}|\{\{.*?\}\}|<svg.*?</svg>|<[^>]*>",
+            "",
+            path.read_text("utf-8"),
+            flags=re.DOTALL,
+        )
         assert not re.search(r"\d", written.replace("F1", "")), path
 
 
@@ -111,7 +118,10 @@ def test_another_number_in_a_submission_is_another_number_on_the_page(submission
 
 def test_the_same_files_give_the_same_bytes(site, submissions, tmp_path):
     again = build(submissions, tmp_path / "elsewhere").out
-    trees = [{p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()} for root in (site, again)]
+    trees = [
+        {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+        for root in (site, again)
+    ]
     assert trees[0] == trees[1]
 
 
@@ -128,19 +138,27 @@ def test_every_link_leads_somewhere_in_the_site_and_nothing_is_fetched_from_else
                     continue
                 assert not urlsplit(link).scheme, (path, link)
                 assert not link.startswith("/"), (path, link)
-                target = (path.parent / unquote(urlsplit(link).path)).resolve() if urlsplit(link).path else path
+                target = (
+                    (path.parent / unquote(urlsplit(link).path)).resolve()
+                    if urlsplit(link).path
+                    else path
+                )
                 assert target.is_file(), (path, link)
                 if urlsplit(link).fragment:
                     ids = {found.get("id") for _, found in tree_of(target).elements}
                     assert urlsplit(link).fragment in ids, (path, link)
-    assets = "".join((site / "assets" / name).read_text("utf-8") for name in ("site.css", "site.js"))
+    assets = "".join(
+        (site / "assets" / name).read_text("utf-8") for name in ("site.css", "site.js")
+    )
     assert not re.search(r"https?:|//\w+\.\w|@import|url\(", assets)
 
 
 def test_pages_hold_nothing_that_could_run(site):
     for path, page in pages_of(site):
         assert [held["src"].split("assets/")[1] for held in page.all("script")] == ["site.js"], path
-        assert not [name for _, held in page.elements for name in held if name.startswith("on")], path
+        assert not [name for _, held in page.elements for name in held if name.startswith("on")], (
+            path
+        )
         assert not page.all("img"), path
         assert not [held for _, held in page.elements if "style" in held], path
         ids = [held["id"] for _, held in page.elements if "id" in held]
@@ -154,7 +172,9 @@ def test_hostile_words_are_shown_as_words(site):
     assert "\u202e" not in text
     assert "\x00" not in text
     assert HOSTILE not in text
-    assert "=HYPERLINK(&#34;javascript&#34;) &amp; «co»" in (site / "systems" / "hostile.html").read_text("utf-8")
+    assert "=HYPERLINK(&#34;javascript&#34;) &amp; «co»" in (
+        site / "systems" / "hostile.html"
+    ).read_text("utf-8")
 
 
 def test_downloads_hold_no_formula_and_no_markup(site):
@@ -162,7 +182,11 @@ def test_downloads_hold_no_formula_and_no_markup(site):
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
         cells = [cell for row in rows for cell in row]
-        assert not [cell for cell in cells if cell[:1] in ("=", "+", "@") or (cell[:1] == "-" and not is_number(cell))]
+        assert not [
+            cell
+            for cell in cells
+            if cell[:1] in ("=", "+", "@") or (cell[:1] == "-" and not is_number(cell))
+        ]
         assert len({len(row) for row in rows}) == 1
     texts = [path.read_text("utf-8") for path in (site / "data").glob("*.json")]
     assert not [text for text in texts if set(text) & set("<>&\u2028")]
@@ -198,9 +222,19 @@ def test_cells_that_a_spreadsheet_would_run_are_quoted(given, written):
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_no_cell_is_a_formula_whatever_a_spreadsheet_parts_cells_at(separator):
-    texts = [f"a{separator}=1+1", f'b{separator}"=2"{separator}c', f"d{separator} ＝3", f'"{separator}\u200b@x', "e"]
+    texts = [
+        f"a{separator}=1+1",
+        f'b{separator}"=2"{separator}c',
+        f"d{separator} ＝3",
+        f'"{separator}\u200b@x',
+        "e",
+    ]
     text = csv_of([{"name": text, "org": text[::-1], "n": -0.5} for text in texts])
-    cells = [cell for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) for cell in row]
+    cells = [
+        cell
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        for cell in row
+    ]
     assert len(cells) > len(texts)
     stripped = [cell.lstrip(' \t"\u200b') for cell in cells]
     assert not [cell for cell in stripped if cell[:1] in ("=", "@", "+", "＝")]
@@ -230,13 +264,20 @@ def test_floors_and_what_the_paper_reports_stand_apart_and_have_no_rank(site):
     page = tree_of(site / "extraction.html")
     bodies = {held["class"] for held in page.all("tbody") if "class" in held}
     assert {"ranked", "floors", "reported"} <= bodies
-    ranked = {held["data-args"].split()[1] for held, _ in page.numbers if held.get("data-computed") == "rank"}
+    ranked = {
+        held["data-args"].split()[1]
+        for held, _ in page.numbers
+        if held.get("data-computed") == "rank"
+    }
     assert "a-floor" not in ranked
     assert "system-001" in ranked
     boards = [json.loads(path.read_text("utf-8")) for path in (site / "data").glob("task1-*.json")]
     rows = [row for board in boards for row in board["rows"]]
     assert {row["section"] for row in rows if row.get("rank_best")} == {"ranked"}
-    assert {row["name"] for row in rows if row["section"] == "floor"} >= {"floor/of-mine", "floor/made-up"}
+    assert {row["name"] for row in rows if row["section"] == "floor"} >= {
+        "floor/of-mine",
+        "floor/made-up",
+    }
 
 
 def test_data_that_are_not_here_are_shown_as_figures_alone(site):
@@ -251,7 +292,9 @@ def test_a_system_page_tells_what_is_not_known_and_what_was_judged_again(site):
     assert 'data-from="system-000/submission.json#/runs/0/calls/cost"' not in unpriced
     assert '<span class="nothing">–</span>' in unpriced
     reviewed = (site / "systems" / "system-003.html").read_text("utf-8")
-    assert 'data-from="system-003/review.json#/tracks/task1/scores/f1/value">.250</data>' in reviewed
+    assert (
+        'data-from="system-003/review.json#/tracks/task1/scores/f1/value">.250</data>' in reviewed
+    )
     assert 'class="status re-scored"' in reviewed
 
 
@@ -263,7 +306,9 @@ def test_the_embedded_judge_is_told_what_it_is_worth(tmp_path, submissions):
     (copy / "task1").mkdir(parents=True)
     (copy / "submission.json").write_text(json.dumps(card), "utf-8")
     for name in ("predictions", "verdicts", "scores"):
-        (copy / f"task1/{name}.jsonl").write_bytes((submissions / f"system-001/task1/{name}.jsonl").read_bytes())
+        (copy / f"task1/{name}.jsonl").write_bytes(
+            (submissions / f"system-001/task1/{name}.jsonl").read_bytes()
+        )
     out = build(tmp_path / "submissions", tmp_path / "site").out
     assert AGREEMENT in (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
     assert "not comparable" in (out / "extraction.html").read_text("utf-8")
@@ -271,7 +316,11 @@ def test_the_embedded_judge_is_told_what_it_is_worth(tmp_path, submissions):
 
 
 def test_a_judge_page_shows_the_calibration_of_that_very_judge(submissions, tmp_path, monkeypatch):
-    rubric = {"kind": "nominal", "n": 83, "kappa": {"value": 0.671, "low": 0.5, "high": 0.829, "n": 83}}
+    rubric = {
+        "kind": "nominal",
+        "n": 83,
+        "kappa": {"value": 0.671, "low": 0.5, "high": 0.829, "n": 83},
+    }
     rubric |= {"verdict": "limits", "reasons": ["38 items for <sensitivity>"]}
     row = {
         "judge": "openai/judge-2026-01-01",
@@ -306,8 +355,12 @@ def test_rank_classes_of_all_pairs_at_once_are_those_of_one_pair_after_another(m
         of_both = [name for name, keep in zip(clusters, both, strict=True) if keep]
         found.append(paired_difference(scores[one][both], scores[other][both], of_both))
     ahead, ps = all_pairs(scores, clusters)
-    assert [ahead[pair] for pair in pairs] == pytest.approx([difference.estimate.value for difference in found])
-    assert [ps[pair] for pair in pairs] == pytest.approx([difference.p for difference in found], rel=1e-9)
+    assert [ahead[pair] for pair in pairs] == pytest.approx(
+        [difference.estimate.value for difference in found]
+    )
+    assert [ps[pair] for pair in pairs] == pytest.approx(
+        [difference.p for difference in found], rel=1e-9
+    )
     apart = [p <= 0.05 for p in holm([difference.p for difference in found])]
     assert any(apart)
     assert not all(apart)
@@ -324,21 +377,37 @@ def test_ranks_on_pools_of_another_seed_heed_the_sessions(tmp_path):
     track = own_track("task3_d100", 1)
     assert track is not None
     together = Counter(track.sessions.values())
-    paired = sorted((session, name) for name, session in track.sessions.items() if together[session] == 2)
+    paired = sorted(
+        (session, name) for name, session in track.sessions.items() if together[session] == 2
+    )
     alone = [name for name, session in track.sessions.items() if together[session] == 1]
     missed = {"system-000": alone[-2:], "system-001": [name for _, name in paired[:6]] + alone[:3]}
     site_made.bench().synthesise(tmp_path, 2, tracks=["task3_d100"])
     for slug, names in missed.items():
         card = json.loads((tmp_path / slug / "submission.json").read_text("utf-8"))
         card["runs"][0]["settings"]["seed"] = 1
-        card["tracks"]["task3_d100"] |= {"conditions": {"pools": {"seed": 1}}, "data_sha256": track.sha256}
+        card["tracks"]["task3_d100"] |= {
+            "conditions": {"pools": {"seed": 1}},
+            "data_sha256": track.sha256,
+        }
         (tmp_path / slug / "submission.json").write_text(json.dumps(card), "utf-8")
-        scores = [{"benchmark_id": name, "scores": {"recall_at_1": float(name not in names)}} for name in track.samples]
+        scores = [
+            {"benchmark_id": name, "scores": {"recall_at_1": float(name not in names)}}
+            for name in track.samples
+        ]
         lines = "".join(f"{json.dumps(row)}\n" for row in scores)
         (tmp_path / slug / "task3_d100" / "scores.jsonl").write_text(lines, "utf-8")
-    (board,) = [one for one in build_boards(load(tmp_path), read_published()) if one.metric.name == "recall_at_1"]
-    matrix = np.array([[float(name not in names) for name in track.samples] for names in missed.values()])
-    by_record, by_session = (rank_classes(matrix, by) for by in (list(track.samples), list(track.sessions.values())))
+    (board,) = [
+        one
+        for one in build_boards(load(tmp_path), read_published())
+        if one.metric.name == "recall_at_1"
+    ]
+    matrix = np.array(
+        [[float(name not in names) for name in track.samples] for names in missed.values()]
+    )
+    by_record, by_session = (
+        rank_classes(matrix, by) for by in (list(track.samples), list(track.sessions.values()))
+    )
     assert [list(rank) for rank in by_record] == [[1, 1], [2, 2]]
     assert [standing.rank for standing in board.standings] == by_session == [(1, 2), (1, 2)]
 
@@ -352,7 +421,10 @@ def test_the_reported_rows_are_those_of_the_paper():
     published = read_published()
     models = {row.name for row in published.on("task1") if row.table.id == "models"}
     assert len(models) == 7
-    assert len([row for row in published.on("task4_ability5") if row.table.id == "memory-utilization"]) == 9
+    assert (
+        len([row for row in published.on("task4_ability5") if row.table.id == "memory-utilization"])
+        == 9
+    )
     best = next(row for row in published.on("task3_d1000") if row.name == "DeepSeek-v3.2")
     assert best.scores["recall_at_1"].value == 0.9495
 
@@ -377,9 +449,13 @@ def test_a_broken_submission_is_named(submissions, tmp_path):
 
 def test_an_empty_leaderboard_is_a_site_too(tmp_path, capsys):
     (tmp_path / "submissions").mkdir()
-    assert build_command([f"submissions={tmp_path / 'submissions'}", f"out={tmp_path / 'site'}"]) == 0
+    assert (
+        build_command([f"submissions={tmp_path / 'submissions'}", f"out={tmp_path / 'site'}"]) == 0
+    )
     assert "0 submissions on 0 boards" in capsys.readouterr().out
-    assert "Nobody has submitted this task yet." in (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert "Nobody has submitted this task yet." in (tmp_path / "site" / "index.html").read_text(
+        "utf-8"
+    )
     with pytest.raises(UsageError, match="did you mean 'out'"):
         build_command(["uot=x"])
 
@@ -391,7 +467,12 @@ def test_a_site_is_served_on_loopback_file_by_file(site):
         try:
             host, port = server.server_address[:2]
             assert host == "127.0.0.1"
-            for path, status in (("/", 200), ("/assets/site.css", 200), ("/data/", 404), ("/../submissions/", 404)):
+            for path, status in (
+                ("/", 200),
+                ("/assets/site.css", 200),
+                ("/data/", 404),
+                ("/../submissions/", 404),
+            ):
                 connection = http.client.HTTPConnection(host, port, timeout=5)
                 connection.request("GET", path)
                 assert connection.getresponse().status == status, path

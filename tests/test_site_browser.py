@@ -1,4 +1,6 @@
-"""The site in a real browser: what can be done with it by pointer, by keys alone, on a phone, and without a script."""
+"""The site in a real browser: what can be done with it by pointer, by keys alone, on a phone, and
+without a script.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -17,8 +19,21 @@ from tests.pages import browser
 __all__ = ["browser"]  # a fixture
 
 KINDS_OF_PAGES = (
-    *("index.html", "extraction.html", "retrieval.html", "utilization.html", "update.html", "systems.html"),
-    *("systems/system-003.html", "judges/0a1b2c3d4e5f.html", "records/index.html", "changes.html", "about.html"),
+    *(
+        "index.html",
+        "extraction.html",
+        "retrieval.html",
+        "utilization.html",
+        "update.html",
+        "systems.html",
+    ),
+    *(
+        "systems/system-003.html",
+        "judges/0a1b2c3d4e5f.html",
+        "records/index.html",
+        "changes.html",
+        "about.html",
+    ),
     *("records/task1/alps_ext_002.html", "records/task4_ability1/alps_pa_001.html"),
 )
 
@@ -32,7 +47,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def opened(browser: Any, page: str, site: Path, **options: Any) -> Iterator[Any]:
-    """Open a page; on leaving it, nothing was complained of and nothing asked for beyond the site's own folder."""
+    """Open a page; on leaving it, nothing was complained of and nothing asked for beyond the site's
+    own folder.
+    """
     options = {"viewport": {"width": 1200, "height": 800}, **options}
     with browser.new_context(**options) as context:
         tab = context.new_page()
@@ -48,7 +65,9 @@ def opened(browser: Any, page: str, site: Path, **options: Any) -> Iterator[Any]
 
 
 def names(tab: Any, kind: str = "ranked") -> list[str]:
-    """The systems that are shown in the first part of its kind of the first table, from top to bottom."""
+    """The systems that are shown in the first part of its kind of the first table, from top to
+    bottom.
+    """
     body = tab.locator("table[data-sortable]").first.locator(f"tbody.{kind}").first
     rows = body.locator("tr:not([hidden]):not(.divider) .name")
     return [text.split("\n")[0] for text in rows.all_inner_texts()]
@@ -238,13 +257,22 @@ def test_hostile_words_do_nothing(browser, site):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_serious_barrier_is_found(browser, site, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
     options = {"resultTypes": ["violations"], "preload": False}
-    pages = KINDS_OF_PAGES if scheme == "light" else ("index.html", "retrieval.html", "records/task1/alps_ext_002.html")
+    pages = (
+        KINDS_OF_PAGES
+        if scheme == "light"
+        else ("index.html", "retrieval.html", "records/task1/alps_ext_002.html")
+    )
     options |= {} if scheme == "light" else {"runOnly": ["color-contrast"]}
     with opened(browser, "index.html", site, color_scheme=scheme) as tab:
         for page in pages:
             tab.goto(f"{site.as_uri()}/{page}")
             found = axe.Axe().run(tab, options=options).response["violations"]
             serious = [one for one in found if one["impact"] in ("serious", "critical")]
-            assert not serious, (page, [(one["id"], [n["html"][:160] for n in one["nodes"][:3]]) for one in serious])
+            assert not serious, (
+                page,
+                [(one["id"], [n["html"][:160] for n in one["nodes"][:3]]) for one in serious],
+            )

@@ -40,13 +40,19 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed")
-    return pack([make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG).folder
+    return pack(
+        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG
+    ).folder
 
 
 @pytest.fixture
@@ -102,7 +108,9 @@ def test_a_stale_file_that_somebody_changed_stays_and_is_named(place: Path) -> N
     assert (place / "public" / "systems" / f"{SLUG}.html").read_text() == "my words"
 
 
-@pytest.mark.parametrize("name", ["index.html", "records", "data/boards.json", f"systems/{SLUG}.html/page"])
+@pytest.mark.parametrize(
+    "name", ["index.html", "records", "data/boards.json", f"systems/{SLUG}.html/page"]
+)
 def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: str) -> None:
     write(place / "public", {name: "mine"})
     before = files_of(place / "public")
@@ -112,7 +120,10 @@ def test_a_file_in_the_way_is_named_and_nothing_is_written(place: Path, name: st
 
 
 def test_a_folder_with_nothing_but_the_name_of_its_host_takes_a_site(place: Path) -> None:
-    write(place, {"docs/CNAME": "example.org", "docs/.well-known/x": "mine", "home/thesis.txt": "mine"})
+    write(
+        place,
+        {"docs/CNAME": "example.org", "docs/.well-known/x": "mine", "home/thesis.txt": "mine"},
+    )
     build(place, "docs")
     assert (place / "docs" / "CNAME").read_text() == "example.org"
     told = one_line(run(place, "leaderboard", "build", "submissions=submissions", "out=home"))
@@ -131,7 +142,9 @@ def test_a_link_in_a_site_leads_no_build_elsewhere(place: Path) -> None:
     assert files_of(elsewhere) == before
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", ".git/config", "/etc/hostname", "data/../../outside.txt"])
+@pytest.mark.parametrize(
+    "name", ["../outside.txt", ".git/config", "/etc/hostname", "data/../../outside.txt"]
+)
 def test_a_list_that_no_build_wrote_removes_nothing(place: Path, name: str) -> None:
     write(place, {"outside.txt": "mine"})
     build(place)

@@ -1,4 +1,6 @@
-"""What a long run over a troubled server rests on: the limiter by a clock that needs no time, one hang, two Ctrl-C."""
+"""What a long run over a troubled server rests on: the limiter by a clock that needs no time, one
+hang, two Ctrl-C.
+"""
 
 import asyncio
 import signal
@@ -52,7 +54,9 @@ def by_clockwork(work: Coroutine[Any, Any, T]) -> T:
 
 @dataclass
 class Full:
-    """A server that takes a second for each request, and says 429 to what is beyond its places or its rate."""
+    """A server that takes a second for each request, and says 429 to what is beyond its places or
+    its rate.
+    """
 
     places: float = float("inf")
     rate: float = float("inf")
@@ -176,7 +180,9 @@ def test_a_request_that_has_its_place_and_has_not_started_waits_too():
     assert by_clockwork(held()) == 5
 
 
-def test_one_request_that_hangs_holds_up_none_of_the_others(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_one_request_that_hangs_holds_up_none_of_the_others(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.0)
     answered: list[int] = []
 
@@ -226,7 +232,14 @@ def test_ctrl_c_twice_ends_the_run_at_once_and_the_same_command_completes_it(tmp
     write_visitors(tmp_path / "data", 12)
     (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
     (tmp_path / "stuck").touch()
-    words = ("run", "task=extraction", "model=python:slow:Slow", "data=data", "concurrency=2", "out=out")
+    words = (
+        "run",
+        "task=extraction",
+        "model=python:slow:Slow",
+        "data=data",
+        "concurrency=2",
+        "out=out",
+    )
     predictions = tmp_path / "out" / "predictions.jsonl"
     process = start_cold(tmp_path, *words)
     try:

@@ -45,7 +45,9 @@ def folder(made: Path, tmp_path: Path) -> Path:
     (copy / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
     (copy / "other.py").write_text(CANARY, encoding="utf-8")
     (copy / "wordings" / "short").mkdir(parents=True)
-    (copy / "wordings" / "short" / "matching.md").write_text("<!-- id: matching/9 -->\nMatch.\n", encoding="utf-8")
+    (copy / "wordings" / "short" / "matching.md").write_text(
+        "<!-- id: matching/9 -->\nMatch.\n", encoding="utf-8"
+    )
     return copy
 
 
@@ -90,13 +92,16 @@ def test_what_is_shown_without_the_code_is_what_the_code_would_show(folder: Path
         assert finished.returncode == 0, finished.stderr
         return [line for line in finished.stdout.splitlines() if "F1" in line]
 
-    closed, opened = (run(folder, "show", "runs/one", "1", *typed) for typed in ((), ("task=python:stranger",)))
+    closed, opened = (
+        run(folder, "show", "runs/one", "1", *typed) for typed in ((), ("task=python:stranger",))
+    )
     assert figures(closed) == figures(opened) != []
     assert "type task=python:stranger" in " ".join(closed.stdout.split())
     assert "Dialogue" not in closed.stdout
     assert was_run(folder)
     closed, opened = (
-        run(folder, "compare", "runs/one", "runs/none", *typed) for typed in ((), ("task=python:stranger",))
+        run(folder, "compare", "runs/one", "runs/none", *typed)
+        for typed in ((), ("task=python:stranger",))
     )
     table = [line.split()[:4] for line in figures(closed)]
     assert table == [line.split()[:4] for line in figures(opened)] != []
@@ -125,10 +130,15 @@ def test_another_module_than_the_typed_one_is_not_imported(folder: Path) -> None
 
 @pytest.mark.parametrize(
     ("words", "task"),
-    [(words, NAMES[place % len(NAMES)]) for place, words in enumerate([*LOOKS.values(), *REFUSED.values()])],
+    [
+        (words, NAMES[place % len(NAMES)])
+        for place, words in enumerate([*LOOKS.values(), *REFUSED.values()])
+    ],
     ids=[*LOOKS, *REFUSED],
 )
-def test_a_forged_manifest_gets_nothing_imported(folder: Path, words: tuple[str, ...], task: str) -> None:
+def test_a_forged_manifest_gets_nothing_imported(
+    folder: Path, words: tuple[str, ...], task: str
+) -> None:
     plain = folder / "runs" / "plain"
     rename_task(plain, task=task, model="python:stranger:Stranger", judge="python:stranger")
     told = [word if not word.startswith("runs/") else "runs/plain" for word in words]
@@ -170,7 +180,9 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("task", [*NAMES, "all,python:stranger"])
 @pytest.mark.parametrize("command", ["verify", "rescore"])
-def test_a_card_gets_nothing_imported(packed: Path, tmp_path: Path, command: str, task: str) -> None:
+def test_a_card_gets_nothing_imported(
+    packed: Path, tmp_path: Path, command: str, task: str
+) -> None:
     submission = Path(shutil.copytree(packed, tmp_path / SLUG))
     (tmp_path / "stranger.py").write_text(CANARY + OWN, encoding="utf-8")
     (tmp_path / "other.py").write_text(CANARY, encoding="utf-8")
@@ -185,7 +197,8 @@ def test_a_card_gets_nothing_imported(packed: Path, tmp_path: Path, command: str
 
 
 @pytest.mark.parametrize(
-    ("kind", "model"), [("python", "python:stranger:Stranger"), ("program", "program:touch was-run")]
+    ("kind", "model"),
+    [("python", "python:stranger:Stranger"), ("program", "program:touch was-run")],
 )
 def test_a_system_that_a_card_names_is_not_run_when_it_is_judged_again(
     packed: Path, tmp_path: Path, kind: str, model: str

@@ -12,7 +12,15 @@ from tests.endtoend import rows
 RUBRICS = (*BINARY, "ei")
 ITEMS = {path.stem: rows(path) for path in sorted((ROOT / "judges" / "stress").glob("*.jsonl"))}
 KINDS = {
-    *("good", "specifically_wrong", "vaguely_wrong", "reworded", "other_language", "wrong_person", "fiction_as_fact"),
+    *(
+        "good",
+        "specifically_wrong",
+        "vaguely_wrong",
+        "reworded",
+        "other_language",
+        "wrong_person",
+        "fiction_as_fact",
+    ),
     *("injection", "generic", "copied", "narrower", "bundle", "same", "refusal", "partial"),
 }
 
@@ -54,10 +62,14 @@ def test_every_relation_and_none_occur_in_matching():
     assert {item["label"] for item in ITEMS["matching"]} == {*RELATIONS, "unrelated"}
 
 
-@pytest.mark.parametrize("item", [pytest.param(i, id=i["item_id"]) for name in RUBRICS for i in ITEMS[name]])
+@pytest.mark.parametrize(
+    "item", [pytest.param(i, id=i["item_id"]) for name in RUBRICS for i in ITEMS[name]]
+)
 def test_a_judge_that_says_the_right_thing_is_never_overruled(item):
     right = {"met": item["label"]} if item["rubric"] != "ei" else None
-    marks = right or dict(zip(("resonation", "expression", "reception"), item["label"], strict=True))
+    marks = right or dict(
+        zip(("resonation", "expression", "reception"), item["label"], strict=True)
+    )
     assert enforce(Rating("ok", marks), question(item)).marks == marks
 
 
@@ -69,7 +81,11 @@ def test_copies_are_overruled_whatever_a_judge_says(name):
 
 
 def responses(name, kind, label):
-    return {item["payload"]["response"] for item in ITEMS[name] if item["kind"] == kind and item["label"] == label}
+    return {
+        item["payload"]["response"]
+        for item in ITEMS[name]
+        if item["kind"] == kind and item["label"] == label
+    }
 
 
 @pytest.mark.parametrize("name", RUBRICS)

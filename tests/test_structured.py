@@ -43,7 +43,13 @@ def called(body: dict[str, Any], arguments: str) -> Answer:
     call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
-    reply = {"id": "x", "object": "chat.completion", "created": 0, "model": "tiny", "choices": [choice]}
+    reply = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "tiny",
+        "choices": [choice],
+    }
     return Answer(body=json.dumps(reply))
 
 
@@ -60,10 +66,16 @@ def taking(lowest: str, text: str = GOOD) -> Script:
 
 
 @pytest.mark.parametrize("lowest", MODES)
-def test_the_ladder_goes_down_to_what_the_endpoint_takes(desk: Desk, capsys: pytest.CaptureFixture[str], lowest: str):
+def test_the_ladder_goes_down_to_what_the_endpoint_takes(
+    desk: Desk, capsys: pytest.CaptureFixture[str], lowest: str
+):
     with serve(taking(lowest)) as server:
         completion = desk.ask(question(server))
-        assert (completion.outcome, completion.value, completion.strict) == ("ok", ("chess", "tea"), True)
+        assert (completion.outcome, completion.value, completion.strict) == (
+            "ok",
+            ("chess", "tea"),
+            True,
+        )
         assert [mode_of(body) for body in server.requests] == list(MODES[: MODES.index(lowest) + 1])
     assert [row["structured"] for row in desk.rows] == list(MODES[: MODES.index(lowest) + 1])
     assert [row["strict"] for row in desk.rows] == [None] * MODES.index(lowest) + [True]
@@ -72,7 +84,9 @@ def test_the_ladder_goes_down_to_what_the_endpoint_takes(desk: Desk, capsys: pyt
     assert all(f"structured={mode}" in line for mode, line in zip(MODES[1:], told, strict=False))
 
 
-def test_many_requests_that_are_refused_at_once_step_down_once(desk: Desk, capsys: pytest.CaptureFixture[str]):
+def test_many_requests_that_are_refused_at_once_step_down_once(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+):
     with serve(taking("tools")) as server:
         asked = [question(server, repeat=number) for number in range(8)]
         assert {completion.outcome for completion in desk.ask_all(*asked)} == {"ok"}
@@ -96,7 +110,11 @@ def test_a_mode_that_is_chosen_is_not_left(desk: Desk):
 
 
 @pytest.mark.parametrize(
-    "error", ["maximum context length is 8192 tokens, and 59 are in the response_format schema", "Bad Request"]
+    "error",
+    [
+        "maximum context length is 8192 tokens, and 59 are in the response_format schema",
+        "Bad Request",
+    ],
 )
 def test_other_errors_do_not_step_down(desk: Desk, error: str):
     with serve(always(Answer(status=400, error=error))) as server:
@@ -105,7 +123,10 @@ def test_other_errors_do_not_step_down(desk: Desk, error: str):
 
 
 def test_one_answer_that_a_provider_could_not_constrain_does_not_step_down(desk: Desk):
-    error = {"message": "Failed to generate JSON in response_format", "code": "json_validate_failed"}
+    error = {
+        "message": "Failed to generate JSON in response_format",
+        "code": "json_validate_failed",
+    }
     body = json.dumps({"error": error})
     with serve(always(Answer(status=400, body=body))) as server:
         assert desk.ask(question(server)).outcome != "ok"
@@ -117,7 +138,10 @@ def test_a_form_that_was_taken_before_is_not_left(desk: Desk):
     with serve(lambda _: answers.pop(0)) as server:
 
         async def twice(client: Client) -> list[str]:
-            return [(await client.complete(question(server, repeat=number))).outcome for number in range(2)]
+            return [
+                (await client.complete(question(server, repeat=number))).outcome
+                for number in range(2)
+            ]
 
         assert desk.run(twice) == ["ok", "transport"]
 
@@ -128,7 +152,12 @@ def test_a_form_that_was_taken_before_is_not_left(desk: Desk):
         (400, {"message": "Unsupported parameter", "param": "response_format"}),
         (400, {"message": "Unrecognized request argument supplied: response_format"}),
         (422, {"message": "body.response_format: Extra inputs are not permitted"}),
-        (400, {"message": "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."}),
+        (
+            400,
+            {
+                "message": "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."
+            },
+        ),
         (400, {"message": "Invalid schema for response_format 'Hobbies': too many levels"}),
         (400, {"message": "guided decoding is not available with this engine"}),
         (404, {"message": "No endpoints found that support structured outputs"}),
@@ -172,7 +201,11 @@ def test_where_no_schema_is_sent_it_stands_at_the_end_of_the_instructions(desk: 
 def test_an_answer_that_is_no_call_of_the_tool_is_read_all_the_same(desk: Desk):
     with serve(always(Answer(f"Gladly: {GOOD}"))) as server:
         completion = desk.ask(question(server, structured="tools"))
-    assert (completion.value, completion.strict, completion.repaired) == (("chess", "tea"), False, True)
+    assert (completion.value, completion.strict, completion.repaired) == (
+        ("chess", "tea"),
+        False,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +230,12 @@ def test_a_reply_is_kept_under_the_mode_that_it_was_asked_in(desk: Desk, tmp_pat
     with serve(taking("tools")) as server:
         assert desk.ask(question(server), cache=cache).outcome == "ok"
         asked = [question(server, structured=mode) for mode in MODES]
-        assert [cache.get(cache_key(request)) is not None for request in asked] == [False, True, False, False]
+        assert [cache.get(cache_key(request)) is not None for request in asked] == [
+            False,
+            True,
+            False,
+            False,
+        ]
         assert desk.ask(question(server), cache=cache).strict
         assert [mode_of(body) for body in server.requests] == ["schema", "tools", "schema"]
     cache.close()
@@ -227,11 +265,25 @@ def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_pa
 
     def script(body: dict[str, Any]) -> Answer:
         is_judge = JUDGE.endswith(body["model"])
-        return taking("json" if is_judge else "tools", json.dumps({"pairs": []} if is_judge else found))(body)
+        return taking(
+            "json" if is_judge else "tools", json.dumps({"pairs": []} if is_judge else found)
+        )(body)
 
     with serve(script) as server:
-        words = ("run", "task=extraction", f"model={MODEL}", f"api_base={server.url}", "concurrency=1")
-        words += (f"judge={JUDGE}", f"judge_api_base={server.url}", f"out={tmp_path}", "baseline_records=0", "limit=2")
+        words = (
+            "run",
+            "task=extraction",
+            f"model={MODEL}",
+            f"api_base={server.url}",
+            "concurrency=1",
+        )
+        words += (
+            f"judge={JUDGE}",
+            f"judge_api_base={server.url}",
+            f"out={tmp_path}",
+            "baseline_records=0",
+            "limit=2",
+        )
         ran = alps_here(*words)
         assert ran.code == 0, ran
         refused = sum(mode_of(body) == "schema" for body in server.requests)
@@ -244,10 +296,17 @@ def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_pa
     assert refused == 2
     assert "structured=tools" in ran.err
     assert "structured=json" in ran.err
-    assert json.loads((tmp_path / "manifest.json").read_text())["structured"] == {"model": "tools", "judge": "json"}
+    assert json.loads((tmp_path / "manifest.json").read_text())["structured"] == {
+        "model": "tools",
+        "judge": "json",
+    }
     assert set(again) <= {"tools", "json"}
     assert "tools" in again
-    modes = {(row["purpose"], row["structured"]) for row in rows(tmp_path / "calls.jsonl") if row["outcome"] == "ok"}
+    modes = {
+        (row["purpose"], row["structured"])
+        for row in rows(tmp_path / "calls.jsonl")
+        if row["outcome"] == "ok"
+    }
     assert modes == {("generate", "tools"), ("judge", "json")}
 
 
@@ -255,9 +314,17 @@ def test_a_run_writes_down_how_it_asked_and_a_resumed_one_goes_on_with_it(tmp_pa
 def test_a_mode_can_be_chosen_for_a_run(tmp_path, monkeypatch, role: str):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with serve(
-        lambda body: Answer('{"pairs": []}' if JUDGE.endswith(body["model"]) else '{"memory_items": []}')
+        lambda body: Answer(
+            '{"pairs": []}' if JUDGE.endswith(body["model"]) else '{"memory_items": []}'
+        )
     ) as server:
-        words = ("run", "task=extraction", f"model={MODEL}", f"api_base={server.url}", f"{role}structured=prompt")
+        words = (
+            "run",
+            "task=extraction",
+            f"model={MODEL}",
+            f"api_base={server.url}",
+            f"{role}structured=prompt",
+        )
         words += (f"judge={JUDGE}", f"judge_api_base={server.url}") if role else ()
         ran = alps_here(*words, f"out={tmp_path}", "baseline_records=0", "limit=1")
     assert ran.code == 0, ran
@@ -273,6 +340,10 @@ def test_only_public_modules_of_instructor_are_imported():
             names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             wrong += [f"{path}: {name}" for name in names if name.startswith("instructor.")]
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("instructor."):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and node.value.startswith("instructor.")
+            ):
                 wrong.append(f"{path}: {node.value}")
     assert wrong == []

@@ -1,4 +1,6 @@
-"""Packing runs: what is published, what is left at home, and what is refused before anything is written."""
+"""Packing runs: what is published, what is left at home, and what is refused before anything is
+written.
+"""
 
 import json
 import shutil
@@ -32,7 +34,11 @@ def run(shelf: Shelf, tmp_path: Path) -> Path:
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def change_manifest(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -58,20 +64,35 @@ def test_the_card_holds_what_the_run_found(shelf: Shelf) -> None:
             there["scored"],
             there["judge_fingerprint"],
         )
-        assert {k: v.model_dump(exclude_unset=True) for k, v in track.scores.items()} == there["scores"]
+        assert {k: v.model_dump(exclude_unset=True) for k, v in track.scores.items()} == there[
+            "scores"
+        ]
         assert {floor: said.lead for floor, said in track.floors.items()} == {
             floor: said["lead"] for floor, said in there["floors"].items()
         }
     assert (card.system.kind, card.system.model) == ("rules", "rules")
-    assert card.runs[0].data.model_dump() == {"name": "data", "split": "dev", "commit": None, "public": False}
-    assert (card.runs[0].calls.http, card.runs[0].calls.cost, card.runs[0].seconds) == (0, 0.0, None)
+    assert card.runs[0].data.model_dump() == {
+        "name": "data",
+        "split": "dev",
+        "commit": None,
+        "public": False,
+    }
+    assert (card.runs[0].calls.http, card.runs[0].calls.cost, card.runs[0].seconds) == (
+        0,
+        0.0,
+        None,
+    )
     assert card.tracks["task3_d100"].seconds_per_query is not None
 
 
 def test_each_track_has_its_own_rows_in_the_order_of_the_data(shelf: Shelf) -> None:
     entry = read_entry(shelf.folder)
     for name in TRACKS:
-        there = [row["benchmark_id"] for row in rows(shelf.run / "predictions.jsonl") if row["track"] == name]
+        there = [
+            row["benchmark_id"]
+            for row in rows(shelf.run / "predictions.jsonl")
+            if row["track"] == name
+        ]
         for stage in ("predictions", "verdicts", "scores"):
             assert [row["benchmark_id"] for row in entry.rows(name, stage)] == there
     assert {key for row in entry.rows("task1", "scores") for key in row} == {
@@ -87,7 +108,9 @@ def test_the_same_input_and_date_give_the_same_bytes(shelf: Shelf, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == [SLUG]
 
 
-def test_no_path_of_this_machine_and_no_raw_text_is_published(shelf: Shelf, run: Path, tmp_path: Path) -> None:
+def test_no_path_of_this_machine_and_no_raw_text_is_published(
+    shelf: Shelf, run: Path, tmp_path: Path
+) -> None:
     def talk(found: list[dict[str, Any]]) -> None:
         found[0] |= {"raw": "what the model said", "error": f"at {HOME}/run"}
 
@@ -109,14 +132,27 @@ def test_raw_texts_and_calls_go_along_when_asked_for(run: Path, tmp_path: Path) 
         "attempt": 0,
         "outcome": "ok",
     }
-    call |= {"status": 200, "prompt_tokens": 5, "completion_tokens": 2, "cost": None, "seconds": 1.5, "error": None}
+    call |= {
+        "status": 200,
+        "prompt_tokens": 5,
+        "completion_tokens": 2,
+        "cost": None,
+        "seconds": 1.5,
+        "error": None,
+    }
     change_rows(run, "predictions", lambda found: found[0].update(raw="what the model said"))
-    (run / "calls.jsonl").write_text(json.dumps({**call, "assumed_tokens": 0, "assumed_cost": 0.0}) + "\n")
+    (run / "calls.jsonl").write_text(
+        json.dumps({**call, "assumed_tokens": 0, "assumed_cost": 0.0}) + "\n"
+    )
     packed = pack([run], WHO, out=tmp_path / SLUG, calls=True)
     entry = read_entry(packed.folder)
     assert next(entry.rows("task1", "predictions"))["raw"] == "what the model said"
     (published,) = entry.rows("task1", "calls")
-    assert (published["about"], published["seconds"], "key" in published) == ("visitor_00", 1.5, False)
+    assert (published["about"], published["seconds"], "key" in published) == (
+        "visitor_00",
+        1.5,
+        False,
+    )
     assert entry.card.runs[0].seconds == 1.5
     assert not packed.verification.serious
 
@@ -127,11 +163,15 @@ def test_runs_of_one_system_make_one_submission(shelf: Shelf, tmp_path: Path) ->
         for name, more in (("extraction", ()), ("retrieval", ()), ("utilization", ("ability=pa",)))
     ]
     packed = pack(runs, WHO, out=tmp_path / SLUG)
-    assert {name: track.run for name, track in packed.card.tracks.items()} == dict(zip(TRACKS, range(3), strict=True))
+    assert {name: track.run for name, track in packed.card.tracks.items()} == dict(
+        zip(TRACKS, range(3), strict=True)
+    )
     assert packed.verification.consistent
     with pytest.raises(UsageError, match="both have task1"):
         pack([runs[0], shelf.run], WHO, out=tmp_path / "other" / SLUG)
-    other = make_run(tmp_path / "floor", "task=extraction", "model=floor/empty", f"data={shelf.data}")
+    other = make_run(
+        tmp_path / "floor", "task=extraction", "model=floor/empty", f"data={shelf.data}"
+    )
     with pytest.raises(UsageError, match="not of one system"):
         pack([runs[1], other], WHO, out=tmp_path / "other" / SLUG)
 
@@ -143,7 +183,9 @@ def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_split_is_refused(shelf: Shelf, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", "limit=3")
+    run = make_run(
+        tmp_path / "run", "task=extraction", "model=rules", f"data={shelf.data}", "limit=3"
+    )
     with pytest.raises(UsageError, match="only a part of the split"):
         pack([run], WHO, out=tmp_path / SLUG)
 
@@ -166,7 +208,9 @@ def test_a_journal_that_changed_since_the_summary_is_refused(
     assert not (tmp_path / SLUG).exists()
 
 
-def test_a_changed_journal_is_refused_even_where_the_data_are_gone(run: Path, tmp_path: Path) -> None:
+def test_a_changed_journal_is_refused_even_where_the_data_are_gone(
+    run: Path, tmp_path: Path
+) -> None:
     change_manifest(run, lambda manifest: manifest["settings"].update(data=str(tmp_path / "gone")))
     assert pack([run], WHO, out=tmp_path / SLUG, write=False).verification.consistent is False
     change_rows(run, "scores", lambda found: found[0]["scores"].update(f1=0.123))
@@ -185,7 +229,11 @@ def test_a_key_in_an_answer_is_refused(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str, why: str
 ) -> None:
     monkeypatch.setenv("MY_SERVICE_TOKEN", "zebra-crossing-17-stripes-long")
-    change_rows(run, "predictions", lambda found: found[-1]["prediction"].update(answer=f"My key is {secret}."))
+    change_rows(
+        run,
+        "predictions",
+        lambda found: found[-1]["prediction"].update(answer=f"My key is {secret}."),
+    )
     with pytest.raises(UsageError, match=why) as raised:
         pack([run], WHO, out=tmp_path / SLUG)
     assert secret not in str(raised.value)
@@ -194,11 +242,19 @@ def test_a_key_in_an_answer_is_refused(
 
 @pytest.mark.parametrize(
     "place",
-    ["/srv/models/mine", f"{HOME}/model", "C:\\Users\\anna", "http://10.0.0.7:8000/v1", "gpu7.cluster.internal"],
+    [
+        "/srv/models/mine",
+        f"{HOME}/model",
+        "C:\\Users\\anna",
+        "http://10.0.0.7:8000/v1",
+        "gpu7.cluster.internal",
+    ],
 )
 def test_paths_and_hosts_on_the_card_are_refused(run: Path, tmp_path: Path, place: str) -> None:
     change_manifest(run, lambda manifest: manifest["system"].update(weights=place))
-    with pytest.raises(UsageError, match=r"system\.settings\.weights: holds .* must not be published"):
+    with pytest.raises(
+        UsageError, match=r"system\.settings\.weights: holds .* must not be published"
+    ):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
@@ -211,7 +267,10 @@ def test_a_number_that_is_not_finite_is_refused(run: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda task1: task1["scores"]["f1"].update(high=float("inf")), r"tracks\.task1\.scores\.f1\.high: .*finite"),
+        (
+            lambda task1: task1["scores"]["f1"].update(high=float("inf")),
+            r"tracks\.task1\.scores\.f1\.high: .*finite",
+        ),
         (lambda task1: task1.pop("floors"), "lacks 'floors'; the same alps run again"),
     ],
 )
@@ -225,26 +284,40 @@ def test_a_summary_that_can_not_be_published_is_refused(
         pack([run], WHO, out=tmp_path / SLUG)
 
 
-def test_a_run_on_the_hub_is_packed_without_a_network(run: Path, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_run_on_the_hub_is_packed_without_a_network(
+    run: Path, shelf: Shelf, tmp_path: Path
+) -> None:
     def move(manifest: dict[str, Any]) -> None:
         manifest["settings"]["data"] = "hub@main"
         manifest["data"]["commit"] = "a" * 40
 
     change_manifest(run, move)
     packed = pack([run], WHO, out=tmp_path / SLUG)
-    assert packed.card.runs[0].data.model_dump() == {"name": "hub", "split": "dev", "commit": "a" * 40, "public": True}
+    assert packed.card.runs[0].data.model_dump() == {
+        "name": "hub",
+        "split": "dev",
+        "commit": "a" * 40,
+        "public": True,
+    }
     assert (packed.verification.serious, packed.verification.consistent) == (False, False)
     assert pack([run], WHO, out=tmp_path / SLUG, data=str(shelf.data)).verification.consistent
 
 
-def test_a_run_on_another_data_set_of_the_hub_is_packed_by_its_name(run: Path, tmp_path: Path) -> None:
+def test_a_run_on_another_data_set_of_the_hub_is_packed_by_its_name(
+    run: Path, tmp_path: Path
+) -> None:
     def move(manifest: dict[str, Any]) -> None:
         manifest["settings"]["data"] = f"hub:mine/own@{'b' * 40}"
         manifest["data"]["commit"] = "b" * 40
 
     change_manifest(run, move)
     packed = pack([run], WHO, out=tmp_path / SLUG).card.runs[0]
-    assert packed.data.model_dump() == {"name": "hub:mine/own", "split": "dev", "commit": "b" * 40, "public": False}
+    assert packed.data.model_dump() == {
+        "name": "hub:mine/own",
+        "split": "dev",
+        "commit": "b" * 40,
+        "public": False,
+    }
     assert packed.settings["data"] == "hub:mine/own"
 
 
@@ -282,7 +355,10 @@ def test_only_a_submission_of_the_same_name_is_replaced(shelf: Shelf, tmp_path: 
 
 
 def test_the_command_shows_what_will_be_published_and_writes_it(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = [str(shelf.run), "name=Rules of thumb", "org=Graz", f"date={DAY}"]
@@ -308,7 +384,10 @@ def test_the_command_shows_what_will_be_published_and_writes_it(
 
 
 def test_in_a_checkout_it_goes_among_the_submissions(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     home = tmp_path / "leaderboard" / "submissions"
     home.mkdir(parents=True)
@@ -336,7 +415,12 @@ def test_without_a_name_a_system_goes_by_its_model(shelf: Shelf, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("name", "slug"),
-    [("GPT-5.2 (high)", "gpt-5-2-high"), ("Çelik/Bär", "celik-bar"), ("../../etc", "etc"), ("a" * 99, "a" * 60)],
+    [
+        ("GPT-5.2 (high)", "gpt-5-2-high"),
+        ("Çelik/Bär", "celik-bar"),
+        ("../../etc", "etc"),
+        ("a" * 99, "a" * 60),
+    ],
 )
 def test_slugs_are_safe(name: str, slug: str) -> None:
     assert slug_of(name, DAY) == f"{slug}-{DAY}"
@@ -353,7 +437,10 @@ def test_kinds_and_names_of_systems() -> None:
     assert kinds_of("openai/gpt-4.1") == ("llm", "memory")
     assert kinds_of("program:./mem0.sh")[:2] == ("program", "memory")
     assert public_name(f"predictions:{HOME}/x.jsonl") == "predictions:x.jsonl"
-    assert public_name(f"program:/usr/bin/python3 {HOME}/run.py --k 3") == "program:python3 run.py --k 3"
+    assert (
+        public_name(f"program:/usr/bin/python3 {HOME}/run.py --k 3")
+        == "program:python3 run.py --k 3"
+    )
     assert public_name("openai/gpt-4.1") == "openai/gpt-4.1"
 
 

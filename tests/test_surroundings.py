@@ -1,6 +1,8 @@
-"""What a command is started with: closed or broken streams, a narrow terminal, no home folder, dashes before settings.
+"""What a command is started with: closed or broken streams, a narrow terminal, no home folder,
+dashes before settings.
 
-Nothing is wrong with the run in any of these: there is no traceback, and the exit code is the command's own.
+Nothing is wrong with the run in any of these: there is no traceback, and the exit code is the
+command's own.
 """
 
 import json
@@ -40,7 +42,10 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="speaks to a POSIX sh
 
 def has_namespaces() -> bool:
     unshare = shutil.which("unshare")
-    return bool(unshare) and subprocess.run([unshare, "-U", "--map-user=12345", "true"], check=False).returncode == 0
+    return (
+        bool(unshare)
+        and subprocess.run([unshare, "-U", "--map-user=12345", "true"], check=False).returncode == 0
+    )
 
 
 def shell(folder: Path, line: str, command: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +54,9 @@ def shell(folder: Path, line: str, command: str) -> subprocess.CompletedProcess[
         variables.pop(name, None)
     alps = f"{shlex.quote(sys.executable)} -P -m alps {command}"
     words = ["bash", "-c", f"set -o pipefail; {line.format(alps)}"]
-    return subprocess.run(words, check=False, cwd=folder, env=variables, capture_output=True, text=True, timeout=100)
+    return subprocess.run(
+        words, check=False, cwd=folder, env=variables, capture_output=True, text=True, timeout=100
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,10 @@ def two_runs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("surroundings")
     for name, model in {"a": "rules", "b": "oracle"}.items():
         assert (
-            run_cold(folder, "run", "task=extraction", f"model={model}", "limit=3", f"out=runs/{name}").returncode == 0
+            run_cold(
+                folder, "run", "task=extraction", f"model={model}", "limit=3", f"out=runs/{name}"
+            ).returncode
+            == 0
         )
     return folder
 
@@ -71,14 +81,20 @@ def test_no_command_breaks_off_for_what_it_was_started_with(two_runs, line, comm
         said = f"{done.stdout}{done.stderr}"
         assert "Traceback" not in said, f"{command}: {said}"
         assert "Exception ignored" not in said, f"{command}: {said}"
-        assert done.returncode == 0 or (command == "doctor" and done.returncode == 1), f"{command}: {said}"
+        assert done.returncode == 0 or (command == "doctor" and done.returncode == 1), (
+            f"{command}: {said}"
+        )
 
 
 def test_with_stdout_closed_a_run_writes_what_it_writes_else(two_runs):
-    """The number of a closed stream goes to the next file that is opened: what is printed must not land there."""
+    """The number of a closed stream goes to the next file that is opened: what is printed must not
+    land there.
+    """
     assert shell(two_runs, "{} >&- 2>&-", RUN.replace("new", "closed")).returncode == 0
     for name in ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "summary.json"):
-        assert (two_runs / "runs/closed" / name).read_bytes() == (two_runs / "runs/a" / name).read_bytes()
+        assert (two_runs / "runs/closed" / name).read_bytes() == (
+            two_runs / "runs/a" / name
+        ).read_bytes()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device here")
@@ -148,7 +164,9 @@ def test_a_calibration_is_not_written_over_another(labelled, words, told):
 
 def test_a_calibration_that_was_asked_for_is_not_written_over_by_a_recorded_one(labelled):
     assert calibrate(labelled, "judge=lexical", "labels=stress").returncode == 0
-    assert "holds a run, or a calibration" in one_line(calibrate(labelled, "judge=j", "labels=labels"))
+    assert "holds a run, or a calibration" in one_line(
+        calibrate(labelled, "judge=j", "labels=labels")
+    )
     assert calibrate(labelled, "judge=lexical", "labels=stress").returncode == 0
 
 

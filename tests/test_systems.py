@@ -28,12 +28,16 @@ def values(prediction: Prediction) -> list[str]:
 
 def f1(prediction: Prediction, sample: ExtractionSample) -> float:
     judge = LexicalJudge()
-    return TASK.score(sample, prediction, asyncio.run(TASK.judge(sample, prediction, judge)), judge).scores["f1"]
+    return TASK.score(
+        sample, prediction, asyncio.run(TASK.judge(sample, prediction, judge)), judge
+    ).scores["f1"]
 
 
 @pytest.mark.parametrize("model", EMBEDDED["extraction"])
 def test_an_embedded_system_answers_in_the_form_of_the_release(model):
-    sample = extraction_sample(GOLD, "I live in Porto and I am allergic to walnuts.", benchmark_id="b42")
+    sample = extraction_sample(
+        GOLD, "I live in Porto and I am allergic to walnuts.", benchmark_id="b42"
+    )
     prediction = predict(model, sample)
     assert (prediction.benchmark_id, prediction.track, prediction.outcome) == ("b42", TRACK, "ok")
     read = TASK.answer.read(prediction.prediction)
@@ -49,14 +53,25 @@ def test_a_floor_earns_nothing(floor):
 
 
 def test_the_empty_floor_says_nothing_and_the_others_say_the_same_to_everybody():
-    one, other = extraction_sample(GOLD, "I live in Porto."), extraction_sample((), "我养了一只猫。")
+    one, other = (
+        extraction_sample(GOLD, "I live in Porto."),
+        extraction_sample((), "我养了一只猫。"),
+    )
     assert values(predict("floor/empty", one)) == []
-    assert values(predict("floor/content-free", one)) == values(predict("floor/content-free", other)) == ["x", "x", "x"]
-    assert values(predict("floor/content-free-fluent", one)) == values(predict("floor/content-free-fluent", other))
+    assert (
+        values(predict("floor/content-free", one))
+        == values(predict("floor/content-free", other))
+        == ["x", "x", "x"]
+    )
+    assert values(predict("floor/content-free-fluent", one)) == values(
+        predict("floor/content-free-fluent", other)
+    )
 
 
 def test_the_content_free_floors_wear_labels_and_types_of_real_gold():
-    items = predict("floor/content-free", extraction_sample(GOLD, "Hello")).prediction["memory_items"]
+    items = predict("floor/content-free", extraction_sample(GOLD, "Hello")).prediction[
+        "memory_items"
+    ]
     assert {item["label"] for item in items} <= set(CANONICAL_LABELS)
     assert {item["type"] for item in items} == {"direct", "indirect"}
 
@@ -76,22 +91,46 @@ def test_an_oracle_without_gold_says_so_in_one_line():
     ("text", "value", "label"),
     [
         pytest.param(
-            "I live in Porto with my brother.", "Lives in Porto", "Personal_Background/Location", id="en, a place"
+            "I live in Porto with my brother.",
+            "Lives in Porto",
+            "Personal_Background/Location",
+            id="en, a place",
         ),
         pytest.param(
-            "I'm allergic to walnuts", "llergic to walnuts", "States_Experiences/Physical_State", id="en, allergy"
+            "I'm allergic to walnuts",
+            "llergic to walnuts",
+            "States_Experiences/Physical_State",
+            id="en, allergy",
         ),
         pytest.param(
-            "Thanks! I work as a nurse.", "Works as a nurse", "Personal_Background/Occupation", id="en, a job"
+            "Thanks! I work as a nurse.",
+            "Works as a nurse",
+            "Personal_Background/Occupation",
+            id="en, a job",
         ),
-        pytest.param("my name is Ines", "Name is Ines", "Personal_Background/Identity", id="en, a name"),
-        pytest.param("I can't stand cilantro.", "Dislikes cilantro", "Preferences/", id="en, a dislike"),
+        pytest.param(
+            "my name is Ines", "Name is Ines", "Personal_Background/Identity", id="en, a name"
+        ),
+        pytest.param(
+            "I can't stand cilantro.", "Dislikes cilantro", "Preferences/", id="en, a dislike"
+        ),
         pytest.param("我住在苏州。", "住在苏州", "Personal_Background/Location", id="zh, a place"),
-        pytest.param("我对核桃过敏。", "对核桃过敏", "States_Experiences/Physical_State", id="zh, an allergy"),
+        pytest.param(
+            "我对核桃过敏。", "对核桃过敏", "States_Experiences/Physical_State", id="zh, an allergy"
+        ),
         pytest.param("我喜欢爬山", "喜欢爬山", "Preferences/", id="zh, a like"),
-        pytest.param("Vivo en Rosario.", "Vivo en Rosario", "Personal_Background/Location", id="es, a place"),
-        pytest.param("Me llamo Inés", "Me llamo Inés", "Personal_Background/Identity", id="es, a name"),
-        pytest.param("Soy alérgico a las nueces.", "alérgico a las nueces", "States_Experiences", id="es, an allergy"),
+        pytest.param(
+            "Vivo en Rosario.", "Vivo en Rosario", "Personal_Background/Location", id="es, a place"
+        ),
+        pytest.param(
+            "Me llamo Inés", "Me llamo Inés", "Personal_Background/Identity", id="es, a name"
+        ),
+        pytest.param(
+            "Soy alérgico a las nueces.",
+            "alérgico a las nueces",
+            "States_Experiences",
+            id="es, an allergy",
+        ),
     ],
 )
 def test_the_rules_find_what_a_user_plainly_says(text, value, label):
@@ -102,13 +141,24 @@ def test_the_rules_find_what_a_user_plainly_says(text, value, label):
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("Marie Curie was born in Warsaw. She worked in Paris and won two prizes.", id="third person"),
-        pytest.param("The train to Porto leaves at nine. What does a ticket cost?", id="a question"),
+        pytest.param(
+            "Marie Curie was born in Warsaw. She worked in Paris and won two prizes.",
+            id="third person",
+        ),
+        pytest.param(
+            "The train to Porto leaves at nine. What does a ticket cost?", id="a question"
+        ),
         pytest.param("Convert 345 F to C", id="a task"),
         pytest.param("鲁迅住在上海。他喜欢木刻。", id="Chinese, third person"),
-        pytest.param("Cervantes nació en Alcalá. Vivió en Argel cinco años.", id="Spanish, third person"),
-        pytest.param("Write a story that begins: I live in a lighthouse and I love storms.", id="fiction"),
-        pytest.param('Translate: "I live in Porto and I am allergic to walnuts, dear sir."', id="a quotation"),
+        pytest.param(
+            "Cervantes nació en Alcalá. Vivió en Argel cinco años.", id="Spanish, third person"
+        ),
+        pytest.param(
+            "Write a story that begins: I live in a lighthouse and I love storms.", id="fiction"
+        ),
+        pytest.param(
+            'Translate: "I live in Porto and I am allergic to walnuts, dear sir."', id="a quotation"
+        ),
         pytest.param("```\n# I live in Porto\nI am allergic to walnuts\n```", id="code"),
         pytest.param("Let's roleplay. I am a pirate and I live on a ship.", id="a role"),
         pytest.param("", id="nothing"),
@@ -142,19 +192,26 @@ def test_the_rules_quote_the_turn_that_says_it_word_for_word():
 
 
 def test_the_rules_say_the_same_thing_once():
-    sample = extraction_sample(None, "I live in Porto.", "As I said, I live in Porto.", "I live in Porto!")
+    sample = extraction_sample(
+        None, "I live in Porto.", "As I said, I live in Porto.", "I live in Porto!"
+    )
     assert values(predict("rules", sample)) == ["Lives in Porto"]
 
 
 def test_the_rules_report_a_subject_that_comes_back_in_several_questions():
-    asked = [f"What did Byzantine law say about {topic}?" for topic in ("marriage", "slavery", "taxes", "inheritance")]
+    asked = [
+        f"What did Byzantine law say about {topic}?"
+        for topic in ("marriage", "slavery", "taxes", "inheritance")
+    ]
     items = predict("rules", extraction_sample(None, *asked)).prediction["memory_items"]
     assert [(item["label"], item["type"]) for item in items] == [("Thoughts/Curiosity", "indirect")]
     assert "Byzantine law" in items[0]["value"]
 
 
 def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
-    sample = extraction_sample(None, "I live in Porto. " + "x y, " * 55_000, "a" * 50_000, "I am allergic to walnuts")
+    sample = extraction_sample(
+        None, "I live in Porto. " + "x y, " * 55_000, "a" * 50_000, "I am allergic to walnuts"
+    )
     assert "Lives in Porto" in values(predict("rules", sample))
 
 
@@ -169,19 +226,26 @@ def test_the_rules_survive_a_dialogue_of_a_quarter_of_a_million_characters():
 )
 def test_a_system_that_does_not_exist_names_the_closest(model, closest):
     assert not is_local(model)
-    with pytest.raises(UsageError, match=f"model={model}: unknown system — did you mean '{closest}'"):
+    with pytest.raises(
+        UsageError, match=f"model={model}: unknown system — did you mean '{closest}'"
+    ):
         resolve_system(model, TASK)
 
 
 def recorded(folder: Path, *rows: dict[str, Any] | str) -> str:
     path = folder / "predictions.jsonl"
-    text = "".join((row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)) + "\n" for row in rows)
+    text = "".join(
+        (row if isinstance(row, str) else json.dumps(row, ensure_ascii=False)) + "\n"
+        for row in rows
+    )
     path.write_text(text, encoding="utf-8")
     return f"predictions:{path}"
 
 
 def ask(folder: Path, *rows: dict[str, Any] | str, benchmark_id: str = "b1") -> Prediction:
-    return predict(recorded(folder, *rows), extraction_sample(GOLD, "Hello", benchmark_id=benchmark_id))
+    return predict(
+        recorded(folder, *rows), extraction_sample(GOLD, "Hello", benchmark_id=benchmark_id)
+    )
 
 
 def row_of(name: str, *said: str) -> dict[str, Any]:
@@ -195,7 +259,9 @@ def test_recorded_predictions_are_joined_by_id(tmp_path):
 
 
 def test_recorded_predictions_are_read_tolerantly_with_their_notes(tmp_path):
-    prediction = ask(tmp_path, {"benchmark_id": "b1", "memories": [{"value": "Owns a cat", "type": "user"}]})
+    prediction = ask(
+        tmp_path, {"benchmark_id": "b1", "memories": [{"value": "Owns a cat", "type": "user"}]}
+    )
     assert (values(prediction), prediction.outcome) == (["Owns a cat"], "ok")
     assert "the list was under `memories`" in prediction.notes
 
@@ -205,23 +271,39 @@ def test_a_recorded_empty_list_is_a_legitimate_answer(tmp_path):
     assert (values(prediction), prediction.outcome) == ([], "ok")
 
 
-@pytest.mark.parametrize(("raw", "outcome"), [(None, "empty"), ("", "empty"), ('{"memory_items": []}', "ok")])
-def test_a_record_of_the_authors_without_an_output_is_an_empty_answer_and_no_empty_list(tmp_path, raw, outcome):
+@pytest.mark.parametrize(
+    ("raw", "outcome"), [(None, "empty"), ("", "empty"), ('{"memory_items": []}', "ok")]
+)
+def test_a_record_of_the_authors_without_an_output_is_an_empty_answer_and_no_empty_list(
+    tmp_path, raw, outcome
+):
     record = {"benchmark_id": "b1", "model_output": {"raw_output": raw, "memory_items": []}}
     assert ask(tmp_path, record).outcome == outcome
 
 
 def test_a_record_without_a_row_is_an_empty_answer_that_says_so(tmp_path):
     prediction = ask(tmp_path, row_of("another", "v"))
-    assert (prediction.benchmark_id, prediction.outcome, prediction.prediction) == ("b1", "empty", None)
+    assert (prediction.benchmark_id, prediction.outcome, prediction.prediction) == (
+        "b1",
+        "empty",
+        None,
+    )
     assert "predictions.jsonl" in prediction.error
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        heard(memory("Owns a cat")).model_copy(update={"repaired": True, "notes": ("a code fence",), "raw": "…"}),
-        Prediction(benchmark_id="b1", track=TRACK, outcome="refused", raw="I can't", error="the model declined"),
+        heard(memory("Owns a cat")).model_copy(
+            update={"repaired": True, "notes": ("a code fence",), "raw": "…"}
+        ),
+        Prediction(
+            benchmark_id="b1",
+            track=TRACK,
+            outcome="refused",
+            raw="I can't",
+            error="the model declined",
+        ),
         Prediction(benchmark_id="b1", track=TRACK, outcome="transport", error="no answer"),
     ],
     ids=["heard", "refused", "not heard"],
@@ -235,15 +317,27 @@ BAD_ROWS = [
     pytest.param("[]", "not a JSON object", id="a list"),
     pytest.param({"memory_items": []}, "benchmark_id: is missing", id="no id"),
     pytest.param(
-        {"benchmark_id": 3, "memory_items": []}, "benchmark_id: must be a string", id="an id that is a number"
+        {"benchmark_id": 3, "memory_items": []},
+        "benchmark_id: must be a string",
+        id="an id that is a number",
     ),
     pytest.param(row_of("b0"), "benchmark_id: 'b0' stands twice", id="an id that stands twice"),
     pytest.param({"benchmark_id": "b1", "memory_items": None}, "memory_items", id="no list"),
-    pytest.param({"benchmark_id": "b1", "memory_items": [{"label": "x"}]}, "none of the 1 items", id="no values"),
-    pytest.param({"benchmark_id": "b1", "outcome": "splendid"}, "outcome: ", id="an unknown outcome"),
-    pytest.param({"benchmark_id": "b1", "outcome": "ok", "luck": 1}, "luck: ", id="an unknown field"),
     pytest.param(
-        {"benchmark_id": "b1", "outcome": "ok", "prediction": None}, "prediction", id="heard, without an answer"
+        {"benchmark_id": "b1", "memory_items": [{"label": "x"}]},
+        "none of the 1 items",
+        id="no values",
+    ),
+    pytest.param(
+        {"benchmark_id": "b1", "outcome": "splendid"}, "outcome: ", id="an unknown outcome"
+    ),
+    pytest.param(
+        {"benchmark_id": "b1", "outcome": "ok", "luck": 1}, "luck: ", id="an unknown field"
+    ),
+    pytest.param(
+        {"benchmark_id": "b1", "outcome": "ok", "prediction": None},
+        "prediction",
+        id="heard, without an answer",
     ),
 ]
 
@@ -258,7 +352,11 @@ def test_a_bad_row_is_named_with_its_file_its_line_and_its_field(tmp_path, row, 
 
 
 def test_a_row_of_a_run_whose_memories_lack_fields_is_read_or_named_but_no_crash(tmp_path):
-    row = {"benchmark_id": "b1", "outcome": "ok", "prediction": {"memory_items": [{"value": "Lives in Porto"}]}}
+    row = {
+        "benchmark_id": "b1",
+        "outcome": "ok",
+        "prediction": {"memory_items": [{"value": "Lives in Porto"}]},
+    }
     with suppress(DataError):
         assert f1(ask(tmp_path, row), extraction_sample(GOLD, "Hello")) == 0.5
 

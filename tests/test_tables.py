@@ -17,7 +17,9 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_was_given(tmp_path, monkey
     assert alps_here("run", "task=all", "model=rules", "limit=2", "out=rules").code == 0
     (tmp_path / name).parent.mkdir(exist_ok=True)
     shutil.copy("rules/predictions.jsonl", name)
-    ran = alps_here("run", "task=extraction,update", f"model=predictions:{name}", "limit=2", "out=[b]")
+    ran = alps_here(
+        "run", "task=extraction,update", f"model=predictions:{name}", "limit=2", "out=[b]"
+    )
     assert (ran.code, ran.err) == (0, "")
     said = re.sub(r"\s+", " ", ran.out)
     assert f"predictions:{name} on task1, judged by lexical" in said
@@ -26,7 +28,9 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_was_given(tmp_path, monkey
 
 
 def test_an_estimate_shows_a_model_as_it_was_given(capsys):
-    show_estimate([Stage("generate", "openai/tiny[/b]:dog:", calls=2)], max_cost=None, max_total_tokens=None)
+    show_estimate(
+        [Stage("generate", "openai/tiny[/b]:dog:", calls=2)], max_cost=None, max_total_tokens=None
+    )
     assert "generate: openai/tiny[/b]:dog:\n" in capsys.readouterr().out
 
 

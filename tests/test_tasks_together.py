@@ -32,11 +32,16 @@ def authors(everything):
 
 
 def test_a_run_of_all_tasks_is_scored_again_as_the_authors_did(everything, authors):
-    fresh = alps_here("run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}")
+    fresh = alps_here(
+        "run", "task=all", "model=rules", "limit=3", *V1, f"out={everything / 'fresh'}"
+    )
     assert fresh.code == 0, fresh
     assert authors[1]["tracks"] == summary(everything / "fresh")["tracks"]
     assert set(authors[1]["tracks"]) == {"task1", "task2"}
-    assert {row["track"] for row in rows(everything / "authors" / "predictions.jsonl")} == {"task1", "task2"}
+    assert {row["track"] for row in rows(everything / "authors" / "predictions.jsonl")} == {
+        "task1",
+        "task2",
+    }
 
 
 def test_what_the_authors_scores_are_not_defined_for_is_left_out_by_name(authors):
@@ -44,17 +49,24 @@ def test_what_the_authors_scores_are_not_defined_for_is_left_out_by_name(authors
     assert tuple(found["left_out"]) == LEFT_OUT
     printed = " ".join(ran.out.split())
     assert "Left out: task3_d100 (scoring=authors-v1 is not defined for retrieval)." in printed
-    assert "task4_ability4, task4_ability5 (scoring=authors-v1 is not defined for utilization)." in printed
+    assert (
+        "task4_ability4, task4_ability5 (scoring=authors-v1 is not defined for utilization)."
+        in printed
+    )
 
 
-def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_was_not_asked(authors):
+def test_the_authors_scores_say_what_they_are_for_and_nothing_of_a_judge_that_was_not_asked(
+    authors,
+):
     printed = " ".join(authors[0].out.split())
     assert "authors-v1: for comparison with published first-version scores only." in printed
     assert "kappa" not in printed
 
 
 def test_tracks_that_a_run_has_no_predictions_for_are_not_judged(everything, authors):
-    said = alps_here("score", everything / "authors", "scoring=alps", f"out={everything / 'none'}").one_line
+    said = alps_here(
+        "score", everything / "authors", "scoring=alps", f"out={everything / 'none'}"
+    ).one_line
     assert "no predictions for task3_d100, task4_ability1" in said
     assert not (everything / "none").exists()
 
@@ -70,7 +82,9 @@ def test_a_run_on_other_data_is_not_scored_again(everything, tmp_path):
 
 def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
     folder = everything / "again"
-    ran = alps_here("run", "task=all", f"model=predictions:{everything / 'out'}", "limit=3", f"out={folder}")
+    ran = alps_here(
+        "run", "task=all", f"model=predictions:{everything / 'out'}", "limit=3", f"out={folder}"
+    )
     assert ran.code == 0, ran
     kept, again = (summary(everything / name)["tracks"] for name in ("out", "again"))
     assert {track: found["scores"] for track, found in again.items()} == {
@@ -82,9 +96,18 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
     ("words", "said"),
     [
         (("task=extraction", "model=rules", "window=100"), "window=100: only utilization heeds it"),
-        (("task=extraction", "model=rules", "distractors=300"), "distractors=300: only retrieval heeds it"),
-        (("task=retrieval", "model=bm25", "condition=gold_memory"), "condition=gold_memory: only utilization"),
-        (("task=update,retrieval", "model=rules", "ability=ei"), "ability=ei: only utilization heeds it"),
+        (
+            ("task=extraction", "model=rules", "distractors=300"),
+            "distractors=300: only retrieval heeds it",
+        ),
+        (
+            ("task=retrieval", "model=bm25", "condition=gold_memory"),
+            "condition=gold_memory: only utilization",
+        ),
+        (
+            ("task=update,retrieval", "model=rules", "ability=ei"),
+            "ability=ei: only utilization heeds it",
+        ),
         (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction heeds it"),
         (
             ("task=extraction", "model=rules", "extras=judge", *V1),
@@ -94,7 +117,10 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
             ("task=update", "model=rules", "judge=openai/j", *V1),
             "judge=openai/j: scoring=authors-v1 asks no judge",
         ),
-        (("task=all,update", "model=rules"), "task=all,update: 'all' is every task and stands alone"),
+        (
+            ("task=all,update", "model=rules"),
+            "task=all,update: 'all' is every task and stands alone",
+        ),
         (
             ("task=all", "model=oracle"),
             "no system of utilization, it answers extraction, update, retrieval alone (embedded there",
@@ -108,7 +134,14 @@ def test_what_would_be_ignored_is_refused(words, said, tmp_path):
 
 @pytest.mark.parametrize("task", ["all", "retrieval,utilization"])
 def test_a_setting_that_one_of_the_tasks_heeds_is_taken(task, tmp_path):
-    words = (f"task={task}", "model=rules", "window=100", "distractors=300", "limit=1", f"out={tmp_path / 'out'}")
+    words = (
+        f"task={task}",
+        "model=rules",
+        "window=100",
+        "distractors=300",
+        "limit=1",
+        f"out={tmp_path / 'out'}",
+    )
     assert alps_here("run", *words).code == 0
     tracks = summary(tmp_path / "out")["tracks"]
     assert "task3_d300" in tracks
@@ -135,9 +168,15 @@ def answer(body):
         return met("not_met" if odd else "met")
     if '"candidates"' in text:
         chosen = payload_of(body)["candidates"][0]["id"]
-        return Answer(json.dumps({"selected_memory_id": chosen, "answer": "As you like it", "reason": "a guess"}))
+        return Answer(
+            json.dumps(
+                {"selected_memory_id": chosen, "answer": "As you like it", "reason": "a guess"}
+            )
+        )
     if '"new_conversation"' in text or ('"conversation"' in text and '"message"' not in text):
-        return Answer(json.dumps({"memory_items": [memory("Collects thimbles of tin").model_dump()]}))
+        return Answer(
+            json.dumps({"memory_items": [memory("Collects thimbles of tin").model_dump()]})
+        )
     return Answer("A kind answer to you.")
 
 
@@ -159,7 +198,9 @@ def asked(tmp_path_factory):
 def calls_of(printed):
     """Return the calls that a dry run announces, by stage."""
     lines = (line.replace("up to", "").split() for line in printed.splitlines())
-    return {words[0]: int(words[1]) for words in lines if words and words[0] in ("generate", "judge")}
+    return {
+        words[0]: int(words[1]) for words in lines if words and words[0] in ("generate", "judge")
+    }
 
 
 def test_what_is_counted_beforehand_holds_the_ledger(asked):
@@ -167,7 +208,9 @@ def test_what_is_counted_beforehand_holds_the_ledger(asked):
     calls = [row["purpose"] for row in rows(folder / "out" / "calls.jsonl")]
     counted = calls_of(before.stdout)
     assert counted["generate"] == calls.count("generate") == 2 * 16
-    assert 0 < calls.count("judge") <= counted["judge"]  # what two answers have in common is asked once
+    assert (
+        0 < calls.count("judge") <= counted["judge"]
+    )  # what two answers have in common is asked once
 
 
 def test_a_finished_run_has_nothing_left_to_ask_even_without_a_cache(asked):
@@ -195,9 +238,13 @@ def test_a_judge_that_is_asked_repeatedly_tells_its_agreement_in_every_task(aske
 
 def test_the_agreement_is_that_of_the_draws(asked):
     """Of three draws two agree: one pair of three."""
-    scored = [row for row in rows(asked[0] / "out" / "scores.jsonl") if row["track"] == "task4_ability1"]
+    scored = [
+        row for row in rows(asked[0] / "out" / "scores.jsonl") if row["track"] == "task4_ability1"
+    ]
     verdicts = {
-        (row["benchmark_id"], row.get("repeat", 0)): [json.loads(text)["verdict"] for text in row["raw"]]
+        (row["benchmark_id"], row.get("repeat", 0)): [
+            json.loads(text)["verdict"] for text in row["raw"]
+        ]
         for row in rows(asked[0] / "out" / "verdicts.jsonl")
         if row["track"] == "task4_ability1"
     }

@@ -21,7 +21,9 @@ pytestmark = QUIET_LITELLM
 
 
 def memories(*values: str) -> str:
-    return json.dumps({"memory_items": [{"memory_id": f"m{n}", "value": v} for n, v in enumerate(values)]})
+    return json.dumps(
+        {"memory_items": [{"memory_id": f"m{n}", "value": v} for n, v in enumerate(values)]}
+    )
 
 
 DRAFT, FINAL = memories("Owns a cat"), memories("Owns a dog", "Plays the oboe")
@@ -31,21 +33,57 @@ ANSWERED = ("Owns a dog", "Plays the oboe")
 CUT = None
 
 REPLIES: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
-    "a closed thought with a draft": (f"<think>Maybe {DRAFT}? No.</think>\n{FINAL}", "stop", ANSWERED),
+    "a closed thought with a draft": (
+        f"<think>Maybe {DRAFT}? No.</think>\n{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
     "an empty thought": (f"<think>\n\n</think>\n\n{FINAL}", "stop", ANSWERED),
     "a thought closed only": (f"Maybe {DRAFT}? No.\n</think>\n\n{FINAL}", "stop", ANSWERED),
-    "a thought closed only, with an empty draft": (f"Maybe {EMPTY}?</think>{FINAL}", "stop", ANSWERED),
-    "a draft that breaks off in the thought": (f"<think>I'd say {DRAFT[:-9]} … no</think>{FINAL}", "stop", ANSWERED),
-    "a broken draft in a thought closed only": (f"I'd say {DRAFT[:-9]} … no</think>{FINAL}", "stop", ANSWERED),
+    "a thought closed only, with an empty draft": (
+        f"Maybe {EMPTY}?</think>{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
+    "a draft that breaks off in the thought": (
+        f"<think>I'd say {DRAFT[:-9]} … no</think>{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
+    "a broken draft in a thought closed only": (
+        f"I'd say {DRAFT[:-9]} … no</think>{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
     "a thought that is cut off": (f"<think>First: {DRAFT}. But wait", "length", CUT),
     "a thought that stops unfinished": (f"<think>First: {DRAFT}. That is all", "stop", CUT),
-    "a thought that says its own end": (f"<think>Close with `</think>`: {DRAFT}</think>{FINAL}", "stop", ANSWERED),
-    "a thought within a thought": (f"<think><think>{DRAFT}</think> hm</think>{FINAL}", "stop", ANSWERED),
-    "two thoughts": (f"<think>a</think>Let me see. <think>{DRAFT}</think>{FINAL}", "stop", ANSWERED),
-    "an answer that is cut off after a thought": (f"<think>{DRAFT}</think>{FINAL[:-20]}", "length", ("Owns a dog",)),
+    "a thought that says its own end": (
+        f"<think>Close with `</think>`: {DRAFT}</think>{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
+    "a thought within a thought": (
+        f"<think><think>{DRAFT}</think> hm</think>{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
+    "two thoughts": (
+        f"<think>a</think>Let me see. <think>{DRAFT}</think>{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
+    "an answer that is cut off after a thought": (
+        f"<think>{DRAFT}</think>{FINAL[:-20]}",
+        "length",
+        ("Owns a dog",),
+    ),
     "nothing but a thought, closed": (f"<think>{DRAFT}</think>", "stop", CUT),
     "thinking": (f"<thinking>{DRAFT}</thinking>{FINAL}", "stop", ANSWERED),
-    "reasoning, in a fence behind it": (f"<reasoning>{DRAFT}</reasoning>\n```json\n{FINAL}\n```", "stop", ANSWERED),
+    "reasoning, in a fence behind it": (
+        f"<reasoning>{DRAFT}</reasoning>\n```json\n{FINAL}\n```",
+        "stop",
+        ANSWERED,
+    ),
     "begin of thought": (
         f"<|begin_of_thought|>{DRAFT}<|end_of_thought|><|begin_of_solution|>{FINAL}<|end_of_solution|>",
         "stop",
@@ -61,18 +99,42 @@ REPLIES: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
         "stop",
         ANSWERED,
     ),
-    "harmony, cut off in the analysis": (f"<|channel|>analysis<|message|>Hm, {DRAFT} or", "length", CUT),
-    "harmony, its markers stripped": (f"analysisPerhaps {DRAFT}assistantfinal{FINAL}", "stop", ANSWERED),
+    "harmony, cut off in the analysis": (
+        f"<|channel|>analysis<|message|>Hm, {DRAFT} or",
+        "length",
+        CUT,
+    ),
+    "harmony, its markers stripped": (
+        f"analysisPerhaps {DRAFT}assistantfinal{FINAL}",
+        "stop",
+        ANSWERED,
+    ),
     "harmony, stripped and cut off": (f"analysisPerhaps {DRAFT}. Or", "length", CUT),
-    "two fenced blocks": (f"Draft:\n```json\n{DRAFT}\n```\nFinal:\n```json\n{FINAL}\n```", "stop", ANSWERED),
-    "three answers in prose": (f"Perhaps {DRAFT}. Or {EMPTY}. No: {FINAL} it is.", "stop", ANSWERED),
-    "a draft, and a final answer that needs mending": (f"Draft: {DRAFT}\nFinal: {FINAL[:-2]},]}}", "stop", ANSWERED),
+    "two fenced blocks": (
+        f"Draft:\n```json\n{DRAFT}\n```\nFinal:\n```json\n{FINAL}\n```",
+        "stop",
+        ANSWERED,
+    ),
+    "three answers in prose": (
+        f"Perhaps {DRAFT}. Or {EMPTY}. No: {FINAL} it is.",
+        "stop",
+        ANSWERED,
+    ),
+    "a draft, and a final answer that needs mending": (
+        f"Draft: {DRAFT}\nFinal: {FINAL[:-2]},]}}",
+        "stop",
+        ANSWERED,
+    ),
     "a draft, and a final answer that is cut off": (
         f"Draft: {DRAFT}\nFinal: {FINAL[:-20]}",
         "length",
         ("Owns a dog",),
     ),
-    "a draft, and a final answer that is cut off at once": (f"Draft: {DRAFT}\nFinal: {FINAL[:22]}", "length", CUT),
+    "a draft, and a final answer that is cut off at once": (
+        f"Draft: {DRAFT}\nFinal: {FINAL[:22]}",
+        "length",
+        CUT,
+    ),
     "an answer, then one memory of it": (
         f'{FINAL}\nMost certain: {{"memory_id": "m1", "value": "Plays the oboe"}}',
         "stop",
@@ -95,8 +157,13 @@ def test_the_final_answer_is_read_or_none(text, finish, expected):
         assert completion.outcome in ("truncated", "empty")
 
 
-VERDICTS = {DRAFT: '{"reason": "draft", "verdict": "met"}', FINAL: '{"reason": "ok", "verdict": "not_met"}'}
-JUDGED = {name: text for name, (text, _, _) in REPLIES.items() if all(whole in text for whole in VERDICTS)}
+VERDICTS = {
+    DRAFT: '{"reason": "draft", "verdict": "met"}',
+    FINAL: '{"reason": "ok", "verdict": "not_met"}',
+}
+JUDGED = {
+    name: text for name, (text, _, _) in REPLIES.items() if all(whole in text for whole in VERDICTS)
+}
 
 
 @pytest.mark.parametrize("text", JUDGED.values(), ids=JUDGED)
@@ -107,7 +174,9 @@ def test_no_verdict_is_read_from_a_draft(text):
 
 
 QUOTING = {
-    "a value that quotes a thought": memories("Asks what <think>hm</think> means", "Writes </think> often"),
+    "a value that quotes a thought": memories(
+        "Asks what <think>hm</think> means", "Writes </think> often"
+    ),
     "a value that quotes a channel": memories("Saw <|channel|>final<|message|> in a log"),
     "in a fence": f"```json\n{memories('Asks what <think> is')}\n```",
     "behind a thought": f"<think>hm</think>{memories('Writes </think> often')}",
@@ -119,18 +188,35 @@ QUOTING = {
 @pytest.mark.parametrize("text", QUOTING.values(), ids=QUOTING)
 def test_a_thought_that_the_answer_quotes_is_not_cut(text):
     first = (values(understand(Reply(text, "stop"), TASK.answer)) or ("",))[0]
-    assert first.startswith(("Asks what <think>", "Writes </think> often", "Saw <|channel|>final<|message|> in a log"))
+    assert first.startswith(
+        ("Asks what <think>", "Writes </think> often", "Saw <|channel|>final<|message|> in a log")
+    )
 
 
 PLAIN = {
     "a closed thought": ("<think>They like tea.</think>\n\nHave some tea.", "Have some tea."),
-    "a thought closed only": ("They like tea, so I'll offer it.\n</think>\n\nHave some tea.", "Have some tea."),
-    "in the middle of a line": ("Sure! <think>They like tea, not milk.</think>Have tea.", "Sure! Have tea."),
-    "harmony": (HARMONY.format("They like tea.", "Have some tea.") + "<|return|>", "Have some tea."),
-    "harmony, its markers stripped": ("analysisThey like tea.assistantfinalHave some tea.", "Have some tea."),
+    "a thought closed only": (
+        "They like tea, so I'll offer it.\n</think>\n\nHave some tea.",
+        "Have some tea.",
+    ),
+    "in the middle of a line": (
+        "Sure! <think>They like tea, not milk.</think>Have tea.",
+        "Sure! Have tea.",
+    ),
+    "harmony": (
+        HARMONY.format("They like tea.", "Have some tea.") + "<|return|>",
+        "Have some tea.",
+    ),
+    "harmony, its markers stripped": (
+        "analysisThey like tea.assistantfinalHave some tea.",
+        "Have some tea.",
+    ),
     "an answer in tags": ("<think>Tea.</think><answer>Have some tea.</answer>", "Have some tea."),
     "tags that are spoken of": ("Put it between <think> and </think>, as in XML.", None),
-    "tags in code": ("Write this:\n```\n<think>\nlong thoughts about tea here\n</think>\n```\nas is.", None),
+    "tags in code": (
+        "Write this:\n```\n<think>\nlong thoughts about tea here\n</think>\n```\nas is.",
+        None,
+    ),
     "tags in quotes": ("The model closes with `</think>` then.", None),
     "one tag alone": ("Some models write <think> before they answer; it is a tag.", None),
     "the word analysis": ("analysis of your week: more tea.", None),
@@ -178,13 +264,27 @@ def test_verdicts_that_differ_in_reasons_alone_do_not_contradict_each_other():
 def test_of_two_choices_in_prose_the_last_counts():
     task = load_tracks("retrieval", TaskOptions())[0]
     pool = tuple(Candidate(id=name, value=name) for name in ("c001", "c002"))
-    sample = RetrievalSample(benchmark_id="b", session_id="s", query="q", candidates=pool, gold="c002")
-    draft, final = (json.dumps({"selected_memory_id": c.id, "answer": "", "reason": ""}) for c in pool)
-    completion = understand(Reply(f"Draft: {draft}. No, wait. Final: {final}", "stop"), task.answer_to(sample))
+    sample = RetrievalSample(
+        benchmark_id="b", session_id="s", query="q", candidates=pool, gold="c002"
+    )
+    draft, final = (
+        json.dumps({"selected_memory_id": c.id, "answer": "", "reason": ""}) for c in pool
+    )
+    completion = understand(
+        Reply(f"Draft: {draft}. No, wait. Final: {final}", "stop"), task.answer_to(sample)
+    )
     assert completion.value["selected_memory_id"] == "c002"
 
 
-LOOPS = ("<think></think>", "<think>", "</think>", "<think>{</think>", "`</think>`", "<|channel|>", '{"a": "</think>')
+LOOPS = (
+    "<think></think>",
+    "<think>",
+    "</think>",
+    "<think>{</think>",
+    "`</think>`",
+    "<|channel|>",
+    '{"a": "</think>',
+)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -202,9 +302,19 @@ def test_a_re_ask_quotes_the_answer_without_its_thought(desk: Desk):
 
 
 def test_reasoning_that_an_endpoint_gives_apart_is_kept_apart(desk: Desk):
-    message = {"role": "assistant", "content": '{"hobbies": ["chess"]}', "reasoning_content": 'Or {"hobbies": []}?'}
+    message = {
+        "role": "assistant",
+        "content": '{"hobbies": ["chess"]}',
+        "reasoning_content": 'Or {"hobbies": []}?',
+    }
     choice = {"index": 0, "finish_reason": "stop", "message": message}
-    body = {"id": "x", "object": "chat.completion", "created": 0, "model": "tiny", "choices": [choice]}
+    body = {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "tiny",
+        "choices": [choice],
+    }
     with serve(always(Answer(body=json.dumps(body)))) as server:
         completion = desk.ask(question(server))
     assert (completion.value, completion.thought) == (("chess",), 'Or {"hobbies": []}?')
@@ -221,7 +331,13 @@ def test_a_run_keeps_a_thought_beside_the_answer_and_judges_the_answer(tmp_path)
 
     said = Answer("They hate rain, I know.\n</think>\nTake the market hall.")
     with serve(between(lambda _: said, judged)) as server:
-        words = ("run", "task=utilization", "ability=cf", f"data={tmp_path / 'data'}", f"out={tmp_path / 'out'}")
+        words = (
+            "run",
+            "task=utilization",
+            "ability=cf",
+            f"data={tmp_path / 'data'}",
+            f"out={tmp_path / 'out'}",
+        )
         assert alps_here(*words, *llm(server.url)).code == 0
     (row,) = rows(tmp_path / "out" / "predictions.jsonl")
     assert row["prediction"] == {"answer": "Take the market hall."}

@@ -1,4 +1,6 @@
-"""What makes a run fast, and must not change what it gives: shared flushes, requests apart, one shape a schema."""
+"""What makes a run fast, and must not change what it gives: shared flushes, requests apart, one
+shape a schema.
+"""
 
 import asyncio
 import json
@@ -48,7 +50,9 @@ def row(number: int) -> dict[str, Any]:
     return {"benchmark_id": f"b{number}", "track": "task1", "text": "x" * number}
 
 
-def test_rows_that_come_together_share_a_flush_and_each_waits_for_one_that_holds_it(tmp_path: Path, flushed: list[int]):
+def test_rows_that_come_together_share_a_flush_and_each_waits_for_one_that_holds_it(
+    tmp_path: Path, flushed: list[int]
+):
     journal = Journal(tmp_path / "rows.jsonl")
     durable: dict[int, int] = {}
 
@@ -74,7 +78,17 @@ def test_rows_that_come_together_share_a_flush_and_each_waits_for_one_that_holds
 
 def test_a_call_is_on_disk_when_it_is_flushed(tmp_path: Path, flushed: list[int]):
     ledger = Ledger(tmp_path / "calls.jsonl")
-    call = Call("k", "judge", "b1", "m", ask=0, attempt=1, outcome="ok", prompt_tokens=3, completion_tokens=2)
+    call = Call(
+        "k",
+        "judge",
+        "b1",
+        "m",
+        ask=0,
+        attempt=1,
+        outcome="ok",
+        prompt_tokens=3,
+        completion_tokens=2,
+    )
     ledger.record(call)
     assert flushed == []
     asyncio.run(ledger.flushed())
@@ -84,7 +98,9 @@ def test_a_call_is_on_disk_when_it_is_flushed(tmp_path: Path, flushed: list[int]
     ledger.close()
 
 
-def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_paid_reply_is_kept_before_the_disk_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     cache, ledger = Cache(tmp_path / "replies.sqlite"), Ledger(tmp_path / "calls.jsonl")
     request = Request[str](model="m", messages=({"role": "user", "content": "Hello"},), answer=None)
     kept: list[tuple[Reply | None, int]] = []
@@ -115,7 +131,9 @@ def test_what_nobody_waited_for_is_flushed_on_closing(tmp_path: Path, flushed: l
     assert flushed == [(tmp_path / "rows.jsonl").stat().st_size]
 
 
-def test_a_disk_that_fails_fails_everyone_who_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_disk_that_fails_fails_everyone_who_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def broken(_: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -134,7 +152,9 @@ def test_a_writer_that_is_interrupted_leaves_the_others_their_flush(tmp_path: Pa
     journal = Journal(tmp_path / "rows.jsonl")
 
     async def write_two() -> None:
-        first, second = (asyncio.ensure_future(journal.append_together(row(number))) for number in (1, 2))
+        first, second = (
+            asyncio.ensure_future(journal.append_together(row(number))) for number in (1, 2)
+        )
         await asyncio.sleep(0)
         first.cancel()
         await second
@@ -163,7 +183,9 @@ def test_requests_that_cost_the_processor_start_apart():
 
 def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tmp_path: Path):
     def answer(body: dict[str, Any]) -> Answer:
-        return Answer('{"memory_items": []}' if "extract" in body["model"] else '{"pairs": []}', delay=0.05)
+        return Answer(
+            '{"memory_items": []}' if "extract" in body["model"] else '{"pairs": []}', delay=0.05
+        )
 
     ledger = Ledger(tmp_path / "calls.jsonl")
     with serve(answer) as server, pytest.MonkeyPatch.context() as patch:
@@ -176,7 +198,9 @@ def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tm
             said = [_sample(n) for n in range(6)]
             ((system,),) = services.systems
             asked = [system.predict(one) for one in said]
-            judged = [services.judge.match([_item("g", n)], [_item("p", n)], about="b") for n in range(6)]
+            judged = [
+                services.judge.match([_item("g", n)], [_item("p", n)], about="b") for n in range(6)
+            ]
             await asyncio.gather(*asked, *judged)
             await services.aclose()
 
@@ -194,7 +218,9 @@ def _item(side: str, number: int) -> Item:
     return Item(f"{side}1", f"{side} {number}", "direct", "UNMAPPED", None)
 
 
-def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(monkeypatch: pytest.MonkeyPatch):
+def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(
+    monkeypatch: pytest.MonkeyPatch,
+):
     from instructor import v2
 
     messages = [{"role": "system", "content": "Relate."}, {"role": "user", "content": "{}"}]
@@ -218,4 +244,8 @@ def test_a_typed_request_is_shaped_by_instructor_once_a_mode_and_schema(monkeypa
     assert first == second
     assert schemas == ["MatchReply"]
     sent = first["response_format"]["json_schema"]
-    assert sent == {"name": "MatchReply", "schema": json.loads(schema_of(MATCH_ANSWER.schema)), "strict": True}
+    assert sent == {
+        "name": "MatchReply",
+        "schema": json.loads(schema_of(MATCH_ANSWER.schema)),
+        "strict": True,
+    }

@@ -104,7 +104,10 @@ def test_an_update_shows_what_should_become_of_the_old_list_and_what_did(tracks_
 
 
 def test_a_retrieval_shows_query_gold_choice_and_answer(tracks_run: Path) -> None:
-    right, wrong = folded(shown(tracks_run, "task3_d300/anna")), folded(shown(tracks_run, "task3_d300/cleo"))
+    right, wrong = (
+        folded(shown(tracks_run, "task3_d300/anna")),
+        folded(shown(tracks_run, "task3_d300/cleo")),
+    )
     assert "What shall I plant?" in right
     assert "c002 Plants crocuses chosen: the right one" in right
     assert "c003 Rides a tram the gold c002 Plants crocuses chosen: not the gold" in wrong
@@ -113,7 +116,9 @@ def test_a_retrieval_shows_query_gold_choice_and_answer(tracks_run: Path) -> Non
     assert "Crocuses, of course" in wrong
 
 
-def test_a_ranking_shows_its_beginning_and_the_rank_of_the_gold(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ranking_shows_its_beginning_and_the_rank_of_the_gold(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ("task=retrieval", "model=bm25", "data=all-tasks", "out=ranked")
     assert run(place, "run", *words).returncode == 0
     monkeypatch.chdir(place)
@@ -141,7 +146,9 @@ def test_a_rule_that_overruled_the_judge_is_told(copied_run: Path) -> None:
     for row in rows:
         if row["track"] == "task4_ability1":
             row.update(marks={"met": 0}, enforced="the response says nothing")
-    (copied_run / "verdicts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    (copied_run / "verdicts.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+    )
     text = folded(shown(copied_run, "ability1"))
     assert "verdict not met overruled the judge said otherwise" in text
     assert "the response says nothing" in text
@@ -153,7 +160,9 @@ def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run: 
     for row in rows:
         if row.get("used"):
             row["used"] = {**row["used"], "outcome": "refused", "marks": {}, "error": "no, thanks"}
-    (copied_run / "verdicts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    (copied_run / "verdicts.jsonl").write_text(
+        "".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8"
+    )
     text = folded(shown(copied_run, "task3_d100/anna"))
     assert "ok: answered and judged" in text
     assert "memory used the judgement failed (refused)" in text
@@ -161,7 +170,9 @@ def test_a_failed_side_verdict_leaves_the_record_scored_and_is_told(copied_run: 
 
 
 def test_an_id_of_several_tracks_asks_for_one(tracks_run: Path) -> None:
-    with pytest.raises(UsageError, match=r"'anna' is on 6 tracks of .*; write task2/anna or task3_d100/anna"):
+    with pytest.raises(
+        UsageError, match=r"'anna' is on 6 tracks of .*; write task2/anna or task3_d100/anna"
+    ):
         shown(tracks_run, "anna")
     assert shown(tracks_run, "bert") == shown(tracks_run, "task2/2")
 
@@ -202,11 +213,15 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Pa
 
 def test_a_track_that_the_settings_do_not_give_is_said(copied_run: Path) -> None:
     edit(copied_run / "manifest.json", lambda value: value["settings"].update(distractors="100"))
-    with pytest.raises(RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"):
+    with pytest.raises(
+        RunFolderError, match=r"manifest\.json: its settings give no track 'task3_d300'"
+    ):
         shown(copied_run, "bert")
 
 
-def test_a_record_of_a_task_of_ones_own_shows_its_prediction(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_of_a_task_of_ones_own_shows_its_prediction(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(place)
     own = (
         "from dataclasses import replace\nfrom alps.tasks.retrieval import tracks as known\n"
@@ -233,7 +248,9 @@ def test_the_list_names_the_tasks_and_averages_nothing(tracks_run: Path, tmp_pat
     assert max(cell_len(line) for line in text.splitlines()) <= 80
 
 
-def test_the_list_gives_each_tracks_headline_where_there_is_room(tracks_run: Path, tmp_path: Path) -> None:
+def test_the_list_gives_each_tracks_headline_where_there_is_room(
+    tracks_run: Path, tmp_path: Path
+) -> None:
     copy = Path(shutil.copytree(tracks_run, tmp_path / "runs" / "few"))
     kept = ("task2", "task3_d100")
 
@@ -248,11 +265,16 @@ def test_the_list_gives_each_tracks_headline_where_there_is_room(tracks_run: Pat
     list_runs(tmp_path / "runs", Console(file=out, width=80))
     found = summary(tracks_run)["tracks"]
     update, retrieval = (found[track]["scores"] for track in kept)
-    changed, recall = number(update["f1_changed"]["value"]), number(retrieval["recall_at_1"]["value"])
+    changed, recall = (
+        number(update["f1_changed"]["value"]),
+        number(retrieval["recall_at_1"]["value"]),
+    )
     assert f"task2 f1_changed {changed} · task3_d100 recall_at_1 {recall}" in out.getvalue()
 
 
-def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(page: Page, tracks_run: Path) -> None:
+def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
+    page: Page, tracks_run: Path
+) -> None:
     tracks = summary(tracks_run)["tracks"]
     sections = [section["id"] for section in page.all("section") if section.get("class") == "run"]
     assert sections == [f"run-a-{track}" for track in tracks]
@@ -273,10 +295,19 @@ def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path)
     (curve,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "curve")
     found = summary(tracks_run)["tracks"]
     for size in SIZES:
-        assert f"{size[1:]}: {number(found[f'task3_{size}']['scores']['recall_at_1']['value'])}" in curve
+        assert (
+            f"{size[1:]}: {number(found[f'task3_{size}']['scores']['recall_at_1']['value'])}"
+            in curve
+        )
     assert "floor/random" in curve
-    bars = [chart["aria-label"].partition(":")[0] for chart in charts_ if chart["class"].startswith("bars")]
-    assert {"persona awareness", "constraint following", "emotional intelligence (1–5)"} <= set(bars)
+    bars = [
+        chart["aria-label"].partition(":")[0]
+        for chart in charts_
+        if chart["class"].startswith("bars")
+    ]
+    assert {"persona awareness", "constraint following", "emotional intelligence (1–5)"} <= set(
+        bars
+    )
     planes = [chart for chart in charts_ if chart["class"] == "plane"]
     assert len(planes) == 1  # of update; the others have no precision and recall
     assert "Precision and recall of what changed" in page.text
@@ -285,12 +316,16 @@ def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path)
 def test_hostile_texts_of_every_task_stay_text(page: Page) -> None:
     assert page.scripts == SCRIPT
     assert page.all("img") == []
-    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
+    assert not [
+        name for _, attributes in page.elements for name in attributes if name.startswith("on")
+    ]
     assert "\x1b" not in page.text
     assert page.text.count("<script>document.title = 'owned'</script>") > 5
 
 
-def test_the_page_says_which_figures_no_judge_has_a_part_in(copied_run: Path, tmp_path: Path) -> None:
+def test_the_page_says_which_figures_no_judge_has_a_part_in(
+    copied_run: Path, tmp_path: Path
+) -> None:
     edit(copied_run / "summary.json", lambda value: value.update(comparable=False))
     text = write_report([copied_run], tmp_path / "out.html").read_text(encoding="utf-8")
     retrieval = text.partition('id="run-a-task3_d100"')[2].partition('<section class="run"')[0]
@@ -306,8 +341,14 @@ def test_the_instructive_records_of_update_begin_with_what_was_kept(tracks_run: 
     ((group, keys),) = choose("update", update, {})
     assert "kept that should be gone" in group.title
     assert [key.id for key in keys] == ["anna", "bert"]
-    found = {group.title: [key.id for key in keys] for group, keys in choose("retrieval", _of(rows, "task3_d100"), {})}
-    assert found == {"the wrong memory, the gold lowest in the ranking": ["cleo"], "the right memory": ["anna"]}
+    found = {
+        group.title: [key.id for key in keys]
+        for group, keys in choose("retrieval", _of(rows, "task3_d100"), {})
+    }
+    assert found == {
+        "the wrong memory, the gold lowest in the ranking": ["cleo"],
+        "the right memory": ["anna"],
+    }
     (low,) = choose("utilization", _of(rows, "task4_ability4"), {})
     assert low[0].title == "the worst mark, though the words of the memory are there"
 
@@ -317,7 +358,9 @@ def _of(rows: dict[Key, Any], track: str) -> dict[Key, Any]:
 
 
 def test_a_matrix_counts_every_cell_and_shades_by_the_row() -> None:
-    drawn = action_matrix({"cell_retain_retain": 3, "cell_retain_none": 1, "cell_none_add": 2, "gold": 4})
+    drawn = action_matrix(
+        {"cell_retain_retain": 3, "cell_retain_none": 1, "cell_none_add": 2, "gold": 4}
+    )
     assert 'fill-opacity="0.375"' in drawn
     assert "gold retain, predicted retain: 3 of 4" in drawn
     assert "not in gold, predicted add: 2 of 2" in drawn
@@ -336,7 +379,10 @@ def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
 
 
 def test_letters_at_one_place_are_moved_apart() -> None:
-    same = [(100, {"value": 0.5, "low": None, "high": None}), (300, {"value": 0.5, "low": None, "high": None})]
+    same = [
+        (100, {"value": 0.5, "low": None, "high": None}),
+        (300, {"value": 0.5, "low": None, "high": None}),
+    ]
     drawn = recall_curve([Line("a", "A", 0, same), Line("b", "B", 1, same)], [], name="recall")
     assert 'y="143"' in drawn
     assert 'y="128"' in drawn
@@ -348,10 +394,14 @@ def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
     assert 'width="75%"' in charts.bar(score, name="EI", lowest=1, highest=5)
     assert 'x1="50%" x2="100%"' in charts.bar(score, name="EI", lowest=1, highest=5)
     assert charts.bar({"value": None, "low": None, "high": None}, name="EI") == ""
-    assert [part.partition("<")[0] for part in charts.axis(1, 5).split(">") if part[:1].isdigit()] == list("12345")
+    assert [
+        part.partition("<")[0] for part in charts.axis(1, 5).split(">") if part[:1].isdigit()
+    ] == list("12345")
 
 
-def test_pools_that_were_built_are_built_again_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pools_that_were_built_are_built_again_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("alps.data.bank", reason="pools can't be built here")
     monkeypatch.chdir(tmp_path)
     _write_bank(tmp_path / "data" / "dev")
@@ -363,8 +413,13 @@ def test_pools_that_were_built_are_built_again_and_checked(tmp_path: Path, monke
     assert found.problem is None
     assert len(found.by_id["query-1"].candidates) == 101
     assert "pool 101 candidates" in folded(shown(tmp_path / "built", "query-1"))
-    edit(tmp_path / "built" / "manifest.json", lambda value: value["data"]["tracks"]["task3_d100"].update(sha256="0"))
-    assert "built differently" in str(read_wanted(open_run(tmp_path / "built"), "task3_d100", {"query-1"}).problem)
+    edit(
+        tmp_path / "built" / "manifest.json",
+        lambda value: value["data"]["tracks"]["task3_d100"].update(sha256="0"),
+    )
+    assert "built differently" in str(
+        read_wanted(open_run(tmp_path / "built"), "task3_d100", {"query-1"}).problem
+    )
 
 
 def _write_bank(split: Path) -> None:
@@ -389,5 +444,7 @@ def _write_bank(split: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (375, "light")])
-def test_a_browser_shows_it_whole_and_asks_for_nothing(browser: Any, page_file: Path, width: int, scheme: str) -> None:
+def test_a_browser_shows_it_whole_and_asks_for_nothing(
+    browser: Any, page_file: Path, width: int, scheme: str
+) -> None:
     look(browser, page_file, width=width, scheme=scheme)

@@ -1,4 +1,6 @@
-"""What can't be recomputed is not believed, what was not said is not left out, and what nearly copies is flagged."""
+"""What can't be recomputed is not believed, what was not said is not left out, and what nearly
+copies is flagged.
+"""
 
 import json
 import shutil
@@ -20,7 +22,18 @@ from alps.leaderboard.submission import Submission
 from alps.leaderboard.verify import verify
 from alps.schema import Prediction
 from tests.endtoend import rows
-from tests.submissions import SLUG, VISITORS, WHO, Shelf, card_of, forge, forge_rows, make_run, said, sign
+from tests.submissions import (
+    SLUG,
+    VISITORS,
+    WHO,
+    Shelf,
+    card_of,
+    forge,
+    forge_rows,
+    make_run,
+    said,
+    sign,
+)
 from tests.visitors import memory_items
 
 Card = dict[str, Any]
@@ -35,7 +48,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A submission on the samples."""
     folder = tmp_path_factory.mktemp("honest")
-    return pack([make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / "honest").folder
+    return pack(
+        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / "honest"
+    ).folder
 
 
 def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:
@@ -56,7 +71,9 @@ def invent(folder: Path, track: str, score: float = 1.0) -> None:
         there = card["tracks"][track]
         for scores in (there["scores"], *(floor["scores"] for floor in there["floors"].values())):
             for row in scores.values():
-                row.update({part: score for part in ("value", "low", "high") if row[part] is not None})
+                row.update(
+                    {part: score for part in ("value", "low", "high") if row[part] is not None}
+                )
 
     forge_rows(folder, f"{track}/scores", change)
     forge(folder, best)
@@ -78,7 +95,9 @@ def test_the_samples_under_another_name_are_still_the_samples(honest: Path, tmp_
     assert (finding.severity, finding.where) == ("serious", "runs.0.data.name")
     invent(folder, "task1")
     assert said(verify(folder), "row_score").severity == "serious"
-    assert any(finding.where == "tracks.task1.scores.f1.value" for finding in verify(folder).findings)
+    assert any(
+        finding.where == "tracks.task1.scores.f1.value" for finding in verify(folder).findings
+    )
 
 
 def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_the_ranks(
@@ -101,12 +120,15 @@ def test_a_score_that_was_not_recomputed_is_marked_below_the_others_and_out_of_t
     assert "not recomputed" in (site / "systems" / "a-stranger.html").read_text("utf-8")
     assert "not recomputed" not in (site / "systems" / "one.html").read_text("utf-8")
     told = {
-        row["slug"]: row["recomputed"] for row in json.loads((site / f"data/{board.id}.json").read_text())["rows"][:3]
+        row["slug"]: row["recomputed"]
+        for row in json.loads((site / f"data/{board.id}.json").read_text())["rows"][:3]
     }
     assert told == {"one": True, "two": True, "a-stranger": False}
 
 
-def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_maintainer_who_saw_the_scores_come_out_lets_them_be_ranked(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     subs = tmp_path / "submissions"
     for name in ("one", "two"):
         copy(shelf.folder, subs / name)
@@ -122,14 +144,22 @@ def as_of_a_model(card: Card) -> None:
     """Let the retrieval track be judged by a model whose verdicts stayed at home."""
     track = card["tracks"]["task3_d100"]
     track["floors"] = {}  # under a model they are not in a submission
-    parts = {"judge": "openai/judge-2026-01-01", "introduction": "0" * 64, "decoding": {}, "parser": "1", "repeats": 1}
+    parts = {
+        "judge": "openai/judge-2026-01-01",
+        "introduction": "0" * 64,
+        "decoding": {},
+        "parser": "1",
+        "repeats": 1,
+    }
     card["tracks"] = {"task3_d100": track}
     card["runs"][0] |= {"judge": {"id": fingerprint_id(parts), **parts}}
     card["runs"][0]["settings"]["judge"] = track["judge"] = parts["judge"]
     track |= {"judge_fingerprint": fingerprint_id(parts), "comparable": True}
 
 
-def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, tmp_path: Path) -> None:
+def test_recall_is_recomputed_though_the_verdicts_are_not_there(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     folder = shelf.copy(tmp_path)
     for name in ("task1", "task4_ability1"):
         shutil.rmtree(folder / name)
@@ -140,7 +170,9 @@ def test_recall_is_recomputed_though_the_verdicts_are_not_there(shelf: Shelf, tm
     assert (found.serious, found.consistent) == (False, True), found.findings
     invent(folder, "task3_d100", 0.5)
     wrong = shelf.verify(folder)
-    assert any(finding.where == "tracks.task3_d100.scores.recall_at_1.value" for finding in wrong.findings)
+    assert any(
+        finding.where == "tracks.task3_d100.scores.recall_at_1.value" for finding in wrong.findings
+    )
     assert said(wrong, "row_score").severity == "serious"
 
 
@@ -158,16 +190,22 @@ class Shy:
 
 def test_a_run_that_left_out_much_is_not_packed(shelf: Shelf, tmp_path: Path) -> None:
     run = make_run(
-        tmp_path / "run", "task=extraction", f"model=python:{__name__}:Shy", f"data={shelf.data}", "max_failures=1"
+        tmp_path / "run",
+        "task=extraction",
+        f"model=python:{__name__}:Shy",
+        f"data={shelf.data}",
+        "max_failures=1",
     )
     with pytest.raises(
-        UsageError, match=r" of 12 answers have no score \(transport \d\).*the same alps run again asks"
+        UsageError,
+        match=r" of 12 answers have no score \(transport \d\).*the same alps run again asks",
     ):
         pack([run], WHO, out=tmp_path / SLUG)
 
 
 @pytest.mark.parametrize(
-    ("part", "kind"), [("failed_predictions", "transport"), ("failed_judgements", "unparsable"), (None, "no_gold")]
+    ("part", "kind"),
+    [("failed_predictions", "transport"), ("failed_judgements", "unparsable"), (None, "no_gold")],
 )
 def test_silence_is_serious_and_withheld_gold_is_none(
     shelf: Shelf, tmp_path: Path, part: str | None, kind: str
@@ -178,26 +216,39 @@ def test_silence_is_serious_and_withheld_gold_is_none(
     found = {finding.code: finding for finding in shelf.verify(folder).findings}
     assert ("silence" in found) == (part is not None)
     if part is not None:
-        assert (found["silence"].severity, found["silence"].where) == ("serious", "tracks.task1.unscored")
+        assert (found["silence"].severity, found["silence"].where) == (
+            "serious",
+            "tracks.task1.unscored",
+        )
 
 
 @pytest.mark.parametrize("said_so", ["{} indeed", "The user: {}", "{}"])
-def test_the_gold_in_nearly_its_words_is_flagged(shelf: Shelf, tmp_path: Path, said_so: str) -> None:
+def test_the_gold_in_nearly_its_words_is_flagged(
+    shelf: Shelf, tmp_path: Path, said_so: str
+) -> None:
     answers = [
-        {"benchmark_id": row["benchmark_id"], "memory_items": memory_items(*(said_so.format(m["value"]) for m in gold))}
+        {
+            "benchmark_id": row["benchmark_id"],
+            "memory_items": memory_items(*(said_so.format(m["value"]) for m in gold)),
+        }
         for row in rows(shelf.data / "dev" / "task1" / "reference_output.jsonl")
         for gold in (row["gold"]["memory_items"],)
     ]
     (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     run = make_run(
-        tmp_path / "run", "task=extraction", f"data={shelf.data}", f"model=predictions:{tmp_path / 'answers.jsonl'}"
+        tmp_path / "run",
+        "task=extraction",
+        f"data={shelf.data}",
+        f"model=predictions:{tmp_path / 'answers.jsonl'}",
     )
     finding = said(pack([run], WHO, out=tmp_path / SLUG).verification, "near_gold")
     assert finding.severity == "warning"
     assert ("nearly the same words" in finding.what) == (said_so != "{}")
 
 
-def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(shelf: Shelf, tmp_path: Path) -> None:
+def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     few = tmp_path / "few"
     shutil.copytree(shelf.run, few)
     found = rows(few / "predictions.jsonl")
@@ -206,12 +257,26 @@ def test_rankings_of_a_few_answers_are_told_and_stand_with_their_n(shelf: Shelf,
     (few / "predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
     for name in ("verdicts.jsonl", "scores.jsonl", "summary.json"):
         (few / name).unlink()
-    make_run(few, "task=extraction,retrieval,utilization", "ability=pa", "model=rules", f"data={shelf.data}")
+    make_run(
+        few,
+        "task=extraction,retrieval,utilization",
+        "ability=pa",
+        "model=rules",
+        f"data={shelf.data}",
+    )
     packed = pack([few], WHO, out=tmp_path / "submissions" / SLUG)
     assert said(packed.verification, "ranked").what.startswith("only 3 of 12 answers are ranked")
-    page = (build(tmp_path / "submissions", tmp_path / "site").out / "retrieval-100.html").read_text("utf-8")
+    page = (
+        build(tmp_path / "submissions", tmp_path / "site").out / "retrieval-100.html"
+    ).read_text("utf-8")
     assert page.count('<small class="of">n <data value="3"') == 3
-    assert Submission.model_validate(card_of(packed.folder)).tracks["task3_d100"].scores["recall_at_5"].n == 3
+    assert (
+        Submission.model_validate(card_of(packed.folder))
+        .tracks["task3_d100"]
+        .scores["recall_at_5"]
+        .n
+        == 3
+    )
 
 
 def test_what_is_no_submission_is_told_in_one_line(shelf: Shelf, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Utilization under a judge that rates nothing: no figure stands in for a rubric, and everything says so."""
+"""Utilization under a judge that rates nothing: no figure stands in for a rubric, and everything
+says so.
+"""
 
 import pytest
 
@@ -13,8 +15,12 @@ pytestmark = QUIET_LITELLM
 PA, *_ = load_tracks("utilization")
 
 
-@pytest.mark.parametrize(("ability", "number"), [("pa", 1), ("pf", 2), ("vra", 3), ("cf", 4), ("ei", 5)])
-def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(tmp_path, ability, number):
+@pytest.mark.parametrize(
+    ("ability", "number"), [("pa", 1), ("pf", 2), ("vra", 3), ("cf", 4), ("ei", 5)]
+)
+def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(
+    tmp_path, ability, number
+):
     write_ability(tmp_path / "data", number, target_row("u1"))
     ran = run(tmp_path, tmp_path / "data", f"ability={ability}", "model=rules")
     track = track_of(tmp_path / "out", f"task4_ability{number}")
@@ -58,7 +64,9 @@ def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_
     for those in (folders[:2], folders):
         ran = alps_here("compare", *those)
         assert ran.code == 2
-        assert "nothing to compare: judge lexical rates no answers by a rubric" in " ".join(ran.err.split())
+        assert "nothing to compare: judge lexical rates no answers by a rubric" in " ".join(
+            ran.err.split()
+        )
 
 
 @pytest.mark.parametrize("task", load_tracks("utilization"), ids=lambda task: task.track)

@@ -49,13 +49,19 @@ def update_sample(gold: Any = GOLD, old: Any = OLD) -> UpdateSample:
     )
 
 
-def did(item: Memory, action: str | None = None, replaces: str | None = None, **fields: Any) -> UpdatedMemory:
-    return UpdatedMemory.model_validate({**item.model_dump(), **fields, "action": action, "replaces": replaces})
+def did(
+    item: Memory, action: str | None = None, replaces: str | None = None, **fields: Any
+) -> UpdatedMemory:
+    return UpdatedMemory.model_validate(
+        {**item.model_dump(), **fields, "action": action, "replaces": replaces}
+    )
 
 
 def answer(*items: Memory) -> Prediction:
     listed = [item if isinstance(item, UpdatedMemory) else did(item) for item in items]
-    return Prediction(benchmark_id="b1", track="task2", outcome="ok", prediction=TASK.to_prediction(listed))
+    return Prediction(
+        benchmark_id="b1", track="task2", outcome="ok", prediction=TASK.to_prediction(listed)
+    )
 
 
 def score(sample: UpdateSample, prediction: Prediction, judge: Any = None) -> Scored:
@@ -75,11 +81,15 @@ def ratio(scored: Scored, name: str) -> float | None:
     assert metric.denominator
     below = sum(weight * scored.counts.get(key, 0) for key, weight in metric.denominator.items())
     return (
-        sum(weight * scored.counts.get(key, 0) for key, weight in metric.numerator.items()) / below if below else None
+        sum(weight * scored.counts.get(key, 0) for key, weight in metric.numerator.items()) / below
+        if below
+        else None
     )
 
 
-def changes(old: Any, gold: Any) -> tuple[list[tuple[str, int | None]], tuple[int, ...], frozenset[int]]:
+def changes(
+    old: Any, gold: Any
+) -> tuple[list[tuple[str, int | None]], tuple[int, ...], frozenset[int]]:
     lists = compare(old, gold)
     return [(change.action, change.old) for change in lists.changes], lists.gone, lists.replaced
 
@@ -94,14 +104,28 @@ def m(value: str, name: str) -> Memory:
         pytest.param(
             OLD,
             GOLD,
-            ([("retain", 0), ("modify", 1), ("retain", 2), ("retain", 3), ("add", None)], (1,), {1}),
+            (
+                [("retain", 0), ("modify", 1), ("retain", 2), ("retain", 3), ("add", None)],
+                (1,),
+                {1},
+            ),
             id="as the release has it",
         ),
         pytest.param(OLD[:2], OLD[:1], ([("retain", 0)], (1,), set()), id="withdrawn"),
         pytest.param(OLD[:2], (), ([], (0, 1), set()), id="everything withdrawn"),
         pytest.param((), (VIOLIN,), ([("add", None)], (), set()), id="the first memory"),
-        pytest.param(OLD[:1], (m("Owns a dog", "m1"),), ([("modify", 0)], (0,), {0}), id="rewritten under its id"),
-        pytest.param(OLD[:1], (m(" owns A cat", "x9"),), ([("retain", 0)], (), set()), id="the value under another id"),
+        pytest.param(
+            OLD[:1],
+            (m("Owns a dog", "m1"),),
+            ([("modify", 0)], (0,), {0}),
+            id="rewritten under its id",
+        ),
+        pytest.param(
+            OLD[:1],
+            (m(" owns A cat", "x9"),),
+            ([("retain", 0)], (), set()),
+            id="the value under another id",
+        ),
         pytest.param(
             (m("A", "m1"), m("B", "m2")),
             (m("B", "m1"), m("A", "m2")),
@@ -115,7 +139,10 @@ def m(value: str, name: str) -> Memory:
             id="one of two duplicates rewritten",
         ),
         pytest.param(
-            (m("A", "m1"),), (m("A", "m1"), m("A", "m2")), ([("retain", 0), ("add", None)], (), set()), id="a copy"
+            (m("A", "m1"),),
+            (m("A", "m1"), m("A", "m2")),
+            ([("retain", 0), ("add", None)], (), set()),
+            id="a copy",
         ),
         pytest.param(
             (m("A", "m1"),),
@@ -124,7 +151,10 @@ def m(value: str, name: str) -> Memory:
             id="an update of what is still there",
         ),
         pytest.param(
-            (m("A", "m1_updated"),), (m("B", "m1_updated"),), ([("modify", 0)], (0,), {0}), id="updated before"
+            (m("A", "m1_updated"),),
+            (m("B", "m1_updated"),),
+            ([("modify", 0)], (0,), {0}),
+            id="updated before",
         ),
     ],
 )
@@ -175,13 +205,17 @@ def test_a_replaced_memory_that_is_no_id_is_left_out_with_a_note():
         pytest.param([("A", None), ("B", None)], [("C", None)], "ABC", id="null ids"),
         pytest.param([("A", ""), ("B", "")], [("C", "")], "ABC", id="empty ids"),
         pytest.param([("A", 1)], [("B", "1")], "B", id="an id that is a number"),
-        pytest.param([("A", "m1"), ("B", "m1")], [("C", "m2")], "ABC", id="one id twice in one list"),
+        pytest.param(
+            [("A", "m1"), ("B", "m1")], [("C", "m2")], "ABC", id="one id twice in one list"
+        ),
     ],
 )
 @pytest.mark.parametrize("key", ["memory_id", "id"])
 def test_two_lists_are_joined(first, second, values, key):
     given = ([{"value": value, key: name} for value, name in part] for part in (first, second))
-    found = TASK.answer.read(dict(zip(("existing_memories", "updated_memories"), given, strict=True)))
+    found = TASK.answer.read(
+        dict(zip(("existing_memories", "updated_memories"), given, strict=True))
+    )
     assert "".join(each.value for each in found.value) == values
     assert "two lists, joined" in found.notes
 
@@ -189,7 +223,9 @@ def test_two_lists_are_joined(first, second, values, key):
 def test_what_was_deleted_stands_last_and_is_not_in_the_list():
     items = [did(OLD[0], "delete"), did(OLD[1]), did(OLD[2], "delete"), did(VIOLIN, "add")]
     written = TASK.to_prediction(items)["memory_items"]
-    assert [each["value"] for each in written] == [each.value for each in (OLD[1], VIOLIN, OLD[0], OLD[2])]
+    assert [each["value"] for each in written] == [
+        each.value for each in (OLD[1], VIOLIN, OLD[0], OLD[2])
+    ]
     assert score(update_sample(), answer(*items)).counts["predicted"] == 2
 
 
@@ -203,9 +239,16 @@ REWORDED = m("Is the owner of a cat", "m9")
 @pytest.mark.parametrize(
     ("items", "named", "actions"),
     [
-        pytest.param(GOLD, (), ["retain", "modify", "retain", "retain", "add"], id="as the release has it"),
+        pytest.param(
+            GOLD, (), ["retain", "modify", "retain", "retain", "add"], id="as the release has it"
+        ),
         pytest.param((m("Teaches physics", "m2"),), (), ["modify"], id="the old id kept"),
-        pytest.param((m("Teaches physics", "m9"),), (), ["add"], id="another id, and no judge that relates it"),
+        pytest.param(
+            (m("Teaches physics", "m9"),),
+            (),
+            ["add"],
+            id="another id, and no judge that relates it",
+        ),
         pytest.param(
             (m("Is a school teacher", "m9"),),
             [("Works as a nurse", "Is a school teacher", "conflicting")],
@@ -218,18 +261,37 @@ REWORDED = m("Is the owner of a cat", "m9")
             ["retain", "add"],
             id="it contradicts what is kept beside it",
         ),
-        pytest.param((REWORDED,), [("Owns a cat", REWORDED.value, "same")], ["retain"], id="reworded"),
-        pytest.param((m("Has a pet", "m9"),), [("Owns a cat", "Has a pet", "broader")], ["modify"], id="generalised"),
+        pytest.param(
+            (REWORDED,), [("Owns a cat", REWORDED.value, "same")], ["retain"], id="reworded"
+        ),
+        pytest.param(
+            (m("Has a pet", "m9"),),
+            [("Owns a cat", "Has a pet", "broader")],
+            ["modify"],
+            id="generalised",
+        ),
         pytest.param(
             (REWORDED, m("Has a pet", "m8")),
             [("Owns a cat", REWORDED.value, "same"), ("Owns a cat", "Has a pet", "broader")],
             ["retain", "add"],
             id="generalised beside what is kept",
         ),
-        pytest.param((m("Has fur", "m9"),), [("Owns a cat", "Has fur", "related")], ["add"], id="only related"),
+        pytest.param(
+            (m("Has fur", "m9"),),
+            [("Owns a cat", "Has fur", "related")],
+            ["add"],
+            id="only related",
+        ),
         pytest.param((m("Owns a cat", "m3"),), (), ["retain"], id="another memory's id"),
-        pytest.param((did(m("Teaches", "m_new_1"), replaces="m2"),), (), ["modify"], id="it names what it replaces"),
-        pytest.param((did(OLD[0], "modify"),), (), ["modify"], id="an action that was named is not doubted"),
+        pytest.param(
+            (did(m("Teaches", "m_new_1"), replaces="m2"),),
+            (),
+            ["modify"],
+            id="it names what it replaces",
+        ),
+        pytest.param(
+            (did(OLD[0], "modify"),), (), ["modify"], id="an action that was named is not doubted"
+        ),
     ],
 )
 def test_actions_that_were_not_named_follow_from_meaning_first(items, named, actions):
@@ -239,7 +301,9 @@ def test_actions_that_were_not_named_follow_from_meaning_first(items, named, act
 def test_a_worked_example_by_hand():
     # Kept: cat, chess; rewritten: Porto; missed: violin; kept wrongly: nurse; invented: two.
     told = (OLD[0], OLD[3], NURSE, TEACHER, m("Lives in Lisbon", "m3"), m("Sings", "m_new_1"))
-    scored = score(update_sample(), answer(*told), Names((OLD[2].value, "Lives in Lisbon", "conflicting")))
+    scored = score(
+        update_sample(), answer(*told), Names((OLD[2].value, "Lives in Lisbon", "conflicting"))
+    )
     assert scored.scores == pytest.approx(
         {"f1": 6 / 11, "precision": 1 / 2, "recall": 3 / 5, "action_accuracy": 2 / 5}
         | {"f1_changed": 2 / 6, "precision_changed": 1 / 4, "recall_changed": 1 / 2}
@@ -256,7 +320,13 @@ def test_a_worked_example_by_hand():
     figures = {name: ratio(scored, name) for name in [m.name for m in METRICS if m.numerator]}
     assert figures == pytest.approx(
         {"precision_retain": 2 / 3, "recall_retain": 2 / 3, "precision_add": 0, "recall_add": 0}
-        | {"precision_modify": 0, "recall_modify": 0, "contradiction_kept": 1, "over_update": 1 / 3, "lost": 0}
+        | {
+            "precision_modify": 0,
+            "recall_modify": 0,
+            "contradiction_kept": 1,
+            "over_update": 1 / 3,
+            "lost": 0,
+        }
     )
 
 
@@ -276,16 +346,25 @@ def failed() -> Prediction:
 def test_a_failed_prediction_gets_the_worst(gold):
     scored = score(update_sample(gold), failed())
     assert set(scored.scores.values()) == {0.0}
-    assert not [name for name, n in scored.counts.items() if n and name.startswith(("right_", "predicted"))]
+    assert not [
+        name for name, n in scored.counts.items() if n and name.startswith(("right_", "predicted"))
+    ]
     assert all(key[-1] == "failed" for key in cells(scored))
-    for name, worst in (("contradiction_kept", 1), ("lost", 1), ("over_update", 0), ("recall_modify", 0)):
+    for name, worst in (
+        ("contradiction_kept", 1),
+        ("lost", 1),
+        ("over_update", 0),
+        ("recall_modify", 0),
+    ):
         assert ratio(scored, name) in (worst, None)
 
 
 def test_false_actions_gain_nothing_among_the_changes():
     for action in ("retain", "add", "modify", None):
         for items in (OLD, (OLD[0], m("Sings", "m2"))):
-            said = score(update_sample(), answer(*(did(each, action, replaces="m2") for each in items)))
+            said = score(
+                update_sample(), answer(*(did(each, action, replaces="m2") for each in items))
+            )
             assert said.scores["f1_changed"] == 0
     declared = score(update_sample(), answer(*(did(each, "modify") for each in OLD)))
     assert (ratio(declared, "recall_modify"), ratio(declared, "precision_modify")) == (0, 0)
@@ -299,7 +378,14 @@ def test_only_what_changed_is_not_the_whole_list():
 
 
 def test_deleting_the_old_and_adding_the_new_changes_the_list_rightly_and_is_another_action():
-    said = (OLD[0], OLD[2], OLD[3], did(NURSE, "delete"), did(TEACHER, "add", memory_id="m_new_2"), VIOLIN)
+    said = (
+        OLD[0],
+        OLD[2],
+        OLD[3],
+        did(NURSE, "delete"),
+        did(TEACHER, "add", memory_id="m_new_2"),
+        VIOLIN,
+    )
     scored = score(update_sample(), answer(*said))
     assert [scored.scores[name] for name in (*CHANGED, "f1")] == [1, 1, 1, 1]
     assert (ratio(scored, "contradiction_kept"), scored.scores["action_accuracy"]) == (0, 4 / 5)
@@ -327,8 +413,14 @@ def test_keeping_the_withdrawn_memory_when_nothing_else_changed_is_no_success():
 
 @pytest.mark.parametrize("known", ["m1", "d1"])
 def test_deleting_what_should_stay_is_told_apart_from_losing_it(known):
-    scored = score(update_sample(OLD, OLD), answer(did(OLD[0], "delete", memory_id=known), *OLD[1:3]))
-    assert cells(scored) == {("retain", "delete"): 1, ("retain", "retain"): 2, ("retain", "none"): 1}
+    scored = score(
+        update_sample(OLD, OLD), answer(did(OLD[0], "delete", memory_id=known), *OLD[1:3])
+    )
+    assert cells(scored) == {
+        ("retain", "delete"): 1,
+        ("retain", "retain"): 2,
+        ("retain", "none"): 1,
+    }
     assert (scored.scores["f1_changed"], ratio(scored, "lost")) == (0, 1 / 2)
 
 
@@ -340,7 +432,10 @@ def test_deleting_everything_is_right_only_where_everything_is_withdrawn():
 
 
 def test_a_modification_that_names_the_old_memory_is_rewriting_and_not_loss():
-    for kept in (did(m("Keeps reptiles", "m_new_7"), "modify", "m1"), m("Keeps reptiles", "m1_updated")):
+    for kept in (
+        did(m("Keeps reptiles", "m_new_7"), "modify", "m1"),
+        m("Keeps reptiles", "m1_updated"),
+    ):
         scored = score(update_sample(), answer(kept, *GOLD[1:]))
         assert (ratio(scored, "over_update"), ratio(scored, "lost")) == (1 / 3, 0)
 
@@ -350,12 +445,17 @@ FACTS = [f"fact number{letter}" for letter in "abcdefgh"]
 
 @st.composite
 def updates(draw: st.DrawFn) -> UpdateSample:
-    old = [m(value, f"m{n}") for n, value in enumerate(draw(st.lists(st.sampled_from(FACTS), unique=True)), start=1)]
+    old = [
+        m(value, f"m{n}")
+        for n, value in enumerate(draw(st.lists(st.sampled_from(FACTS), unique=True)), start=1)
+    ]
     gold = []
     for each in old:
         fate = draw(st.sampled_from(("retain", "retain", "modify", "withdraw")))
         if fate != "withdraw":
-            changed = m(f"now otherwise: {each.value[-1]}{each.memory_id}", f"{each.memory_id}_updated")
+            changed = m(
+                f"now otherwise: {each.value[-1]}{each.memory_id}", f"{each.memory_id}_updated"
+            )
             gold.append(each if fate == "retain" else changed)
     gold += [m(f"entirely new {n}", f"m_new_{n}") for n in range(draw(st.integers(0, 3)))]
     return update_sample(tuple(gold), tuple(old))
@@ -367,7 +467,12 @@ def answered(draw: st.DrawFn) -> tuple[UpdateSample, Prediction]:
     assert sample.gold is not None
     known = [*sample.memory, *sample.gold, m("invented", "m_new_9"), m("invented", "m1")]
     actions = st.sampled_from((None, "retain", "add", "modify", "delete"))
-    chosen = draw(st.lists(st.tuples(st.sampled_from(known), actions, st.sampled_from((None, "m1", "m2"))), max_size=9))
+    chosen = draw(
+        st.lists(
+            st.tuples(st.sampled_from(known), actions, st.sampled_from((None, "m1", "m2"))),
+            max_size=9,
+        )
+    )
     return sample, answer(*(did(each, action, replaces) for each, action, replaces in chosen))
 
 
@@ -377,7 +482,9 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @quick
 @given(updates())
 def test_the_gold_itself_scores_one_everywhere(sample):
-    oracle = Prediction(benchmark_id="b1", track="task2", outcome="ok", prediction=floors.oracle_update(sample))
+    oracle = Prediction(
+        benchmark_id="b1", track="task2", outcome="ok", prediction=floors.oracle_update(sample)
+    )
     scored = score(sample, oracle, LexicalJudge() if sample.gold == sample.memory else None)
     assert set(scored.scores.values()) == {1.0}
     for metric in METRICS:
@@ -389,7 +496,9 @@ def test_the_gold_itself_scores_one_everywhere(sample):
 @given(updates())
 def test_doing_nothing_changes_nothing_rightly_and_keeps_every_contradiction(sample):
     lists = compare(sample.memory, sample.gold or ())
-    no_op = Prediction(benchmark_id="b1", track="task2", outcome="ok", prediction=floors.no_op(sample))
+    no_op = Prediction(
+        benchmark_id="b1", track="task2", outcome="ok", prediction=floors.no_op(sample)
+    )
     scored = score(sample, no_op)
     untouched = not lists.gone and len(lists.retained) == len(lists.changes)
     assert scored.scores["f1_changed"] == float(untouched)
@@ -413,14 +522,20 @@ def test_figures_add_up_whatever_was_answered(case):
     lists = compare(sample.memory, sample.gold or ())
     scored = score(sample, prediction)
     assert all(0 <= value <= 1 for value in scored.scores.values())
-    assert all(0 <= (ratio(scored, each.name) or 0) <= 1 for each in METRICS if each.numerator is not None)
+    assert all(
+        0 <= (ratio(scored, each.name) or 0) <= 1 for each in METRICS if each.numerator is not None
+    )
     rows: Counter[str] = Counter()
     for (gold, _), n in cells(scored).items():
         rows[gold] += int(n)
     expected = Counter(change.action for change in lists.changes)
     expected["delete"] = len(lists.gone) - len(lists.replaced)
-    assert {a: n for a, n in rows.items() if a != "none"} == {a: n for a, n in expected.items() if n}
-    kept = sum(row < len(lists.changes) and lists.old_of(row) is not None for row in matched_rows(scored))
+    assert {a: n for a, n in rows.items() if a != "none"} == {
+        a: n for a, n in expected.items() if n
+    }
+    kept = sum(
+        row < len(lists.changes) and lists.old_of(row) is not None for row in matched_rows(scored)
+    )
     assert kept + scored.counts["rewritten"] + scored.counts["lost"] == scored.counts["retained"]
     changed = score(sample, answer(*bare(prediction))).scores
     assert [changed.get(name) for name in CHANGED] == [scored.scores.get(name) for name in CHANGED]
@@ -432,5 +547,7 @@ def matched_rows(scored: Scored) -> list[int]:
 
 def bare(prediction: Prediction) -> list[UpdatedMemory]:
     """Return the memories of a list without what was said of them."""
-    items = [UpdatedMemory.model_validate(each) for each in (prediction.prediction or {})["memory_items"]]
+    items = [
+        UpdatedMemory.model_validate(each) for each in (prediction.prediction or {})["memory_items"]
+    ]
     return [did(each, None, None) for each in items if each.action != "delete"]

@@ -3,20 +3,35 @@
 import pytest
 
 from alps.judges.lexical import LexicalJudge
-from tests.test_update import GOLD, NURSE, OLD, TEACHER, VIOLIN, Names, answer, m, score, update_sample
+from tests.test_update import (
+    GOLD,
+    NURSE,
+    OLD,
+    TEACHER,
+    VIOLIN,
+    Names,
+    answer,
+    m,
+    score,
+    update_sample,
+)
 
 
 def test_a_contradiction_that_is_kept_costs_in_the_headline():
     deleted = score(update_sample(), answer(*GOLD))
     kept = score(update_sample(), answer(*GOLD, NURSE))
     assert deleted.scores["f1_changed"] == 1
-    assert kept.scores["f1_changed"] == pytest.approx(4 / 5)  # two right changes, and one that was not made
+    assert kept.scores["f1_changed"] == pytest.approx(
+        4 / 5
+    )  # two right changes, and one that was not made
 
 
 @pytest.mark.parametrize(
     ("judge", "precision"),
     [
-        pytest.param(Names((OLD[0].value, "Feline household", "related")), 2 / 3, id="the judge relates them"),
+        pytest.param(
+            Names((OLD[0].value, "Feline household", "related")), 2 / 3, id="the judge relates them"
+        ),
         pytest.param(Names(), 1 / 2, id="it tells relations, and names none"),
         pytest.param(LexicalJudge(), 2 / 3, id="it tells none"),
     ],

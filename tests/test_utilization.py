@@ -7,7 +7,13 @@ import pytest
 from alps.judges.lexical import LexicalJudge
 from alps.schema import Prediction, Turn
 from alps.tasks import TaskOptions, load_task, load_tracks
-from alps.tasks.utilization import BYTES_A_TOKEN, language_of, last_turns, preference_kind, read_answer
+from alps.tasks.utilization import (
+    BYTES_A_TOKEN,
+    language_of,
+    last_turns,
+    preference_kind,
+    read_answer,
+)
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
@@ -57,7 +63,9 @@ def run(folder, data, *words, out="out"):
 
 
 @pytest.mark.parametrize("condition", ["history", "gold_memory"])
-def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(condition):
+def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_original_id(
+    condition,
+):
     allowed = {NEVER_SHOWN[0], NEVER_SHOWN[4]} if condition == "gold_memory" else set()
     for task in load_tracks("utilization", TaskOptions(condition=condition)):
         (sample,) = samples(task)
@@ -71,7 +79,9 @@ def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_
 def test_every_ability_is_shown_its_audit_conversation_and_the_history_of_the_input_only_where_there_is_none():
     row, gold = target_row("u1")
     row["input"]["model_input"]["dialogue_history"] = [{"role": "user", "text": "another dialogue"}]
-    assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == [turn["text"] for turn in TALK]
+    assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == [
+        turn["text"] for turn in TALK
+    ]
     del row["input"]["audit_context"]
     assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == ["another dialogue"]
 
@@ -104,11 +114,15 @@ def test_a_python_class_is_shown_the_dialogue_and_the_query_and_no_target(tmp_pa
     assert "What should I cook tonight?" in seen
 
 
-def test_over_the_wire_nothing_of_the_target_reaches_the_model_and_the_judge_gets_target_and_whole_dialogue(tmp_path):
+def test_over_the_wire_nothing_of_the_target_reaches_the_model_and_the_judge_gets_target_and_whole_dialogue(
+    tmp_path,
+):
     write_ability(tmp_path / "data", 1, target_row("u1"))
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
         assert run(tmp_path, tmp_path / "data", "ability=pa", *llm(server.url)).code == 0
-    (asked,) = [json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)]
+    (asked,) = [
+        json.dumps(body, ensure_ascii=False) for body in server.requests if not is_rating(body)
+    ]
     (judged,) = [payload_of(body) for body in server.requests if is_rating(body)]
     assert [secret for secret in NEVER_SHOWN if secret in asked] == []
     assert judged == {
@@ -127,7 +141,9 @@ def test_five_queries_are_five_samples_of_one_session_each_under_the_id_of_its_q
     assert [sample.benchmark_id for sample in made] == [f"e1:{n}" for n in range(5)]
     assert [sample.query for sample in made] == [f"Question {n}?" for n in range(5)]
     assert {sample.session_id for sample in made} == {"session of e1"}
-    assert [sample.benchmark_id for sample in samples(PA)] == ["u1"]  # one query goes by the id of its row
+    assert [sample.benchmark_id for sample in samples(PA)] == [
+        "u1"
+    ]  # one query goes by the id of its row
     del row["session_id"]
     assert {sample.session_id for sample in samples(EI, row, gold)} == {"e1"}
 
@@ -178,7 +194,12 @@ def test_the_language_is_that_of_the_row_or_else_of_most_letters(stratum, query,
 @pytest.mark.parametrize(
     ("name", "label", "value", "kind"),
     [
-        ("ability2_980", "Preferences/Interaction_Preferences", "Wants short answers", "pf_general"),
+        (
+            "ability2_980",
+            "Preferences/Interaction_Preferences",
+            "Wants short answers",
+            "pf_general",
+        ),
         ("ability2_981", "Preferences/Food", "Loves soup", "pf_interaction"),
         ("ability2_1046", "", "Loves soup", "pf_interaction"),
         ("ability2_7", "", "Wants short answers", "pf_general"),
@@ -191,7 +212,9 @@ def test_the_language_is_that_of_the_row_or_else_of_most_letters(stratum, query,
         ("ability2_1046_b", "", "Loves soup", "pf_general"),
     ],
 )
-def test_the_kind_of_a_preference_is_read_from_the_numbering_or_else_from_the_target(name, label, value, kind):
+def test_the_kind_of_a_preference_is_read_from_the_numbering_or_else_from_the_target(
+    name, label, value, kind
+):
     assert preference_kind(name, {"label": label, "value": value}) == kind
 
 
@@ -202,7 +225,9 @@ def test_the_numbering_may_stand_in_the_benchmark_id_alone():
 
 
 @pytest.mark.parametrize(
-    ("task", "rubric"), [(PA, "pa"), (PF, "pf_general"), (VRA, "vra"), (CF, "cf"), (EI, "ei")], ids=lambda x: str(x)[:4]
+    ("task", "rubric"),
+    [(PA, "pa"), (PF, "pf_general"), (VRA, "vra"), (CF, "cf"), (EI, "ei")],
+    ids=lambda x: str(x)[:4],
 )
 def test_each_ability_is_rated_by_its_own_rubric(task, rubric):
     assert samples(task)[0].gold.rubric == rubric
@@ -211,23 +236,35 @@ def test_each_ability_is_rated_by_its_own_rubric(task, rubric):
 
 def test_both_kinds_of_preference_are_judged_by_their_own_instructions_and_reported_apart(tmp_path):
     pairs = [
-        target_row(f"ability2_{n}", canonical_id=f"ability2_{n}", queries=[f"Query {n}?"], value=f"Preference {n}")
+        target_row(
+            f"ability2_{n}",
+            canonical_id=f"ability2_{n}",
+            queries=[f"Query {n}?"],
+            value=f"Preference {n}",
+        )
         for n in (1, 2, 981, 982)
     ]
     write_ability(tmp_path / "data", 2, *pairs)
 
     def judge(body):
-        return met("met" if payload_of(body)["memory"] in ("Preference 1", "Preference 981") else "not_met")
+        return met(
+            "met" if payload_of(body)["memory"] in ("Preference 1", "Preference 981") else "not_met"
+        )
 
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
         run(tmp_path, tmp_path / "data", "ability=pf", *llm(server.url))
     asked = {
-        (payload_of(body)["rubric"], body["messages"][0]["content"]) for body in server.requests if is_rating(body)
+        (payload_of(body)["rubric"], body["messages"][0]["content"])
+        for body in server.requests
+        if is_rating(body)
     }
     scores = track_of(tmp_path / "out", "task4_ability2")["scores"]
     assert sorted(kind for kind, _ in asked) == ["pf_general", "pf_interaction"]
     assert len({text for _, text in asked}) == 2
-    assert {name: (scores[name]["value"], scores[name]["n"]) for name in ("pf", "pf_general", "pf_interaction")} == {
+    assert {
+        name: (scores[name]["value"], scores[name]["n"])
+        for name in ("pf", "pf_general", "pf_interaction")
+    } == {
         "pf": (0.5, 4),
         "pf_general": (0.5, 2),
         "pf_interaction": (0.5, 2),
@@ -241,8 +278,14 @@ def test_gold_memory_shows_the_true_memories_and_none_that_was_rejected():
     task = load_task("utilization", TaskOptions(condition="gold_memory"))
     (sample,) = samples(task, *target_row("u1", known=("Lives in Graz", REJECTED)))
     assert sample.memories == (NEVER_SHOWN[0], "Lives in Graz")
-    assert task.input_row(sample)["input"]["model_input"]["known_about_user"] == [NEVER_SHOWN[0], "Lives in Graz"]
-    assert json.loads(task.messages(sample)[-1]["content"])["known_about_user"] == [NEVER_SHOWN[0], "Lives in Graz"]
+    assert task.input_row(sample)["input"]["model_input"]["known_about_user"] == [
+        NEVER_SHOWN[0],
+        "Lives in Graz",
+    ]
+    assert json.loads(task.messages(sample)[-1]["content"])["known_about_user"] == [
+        NEVER_SHOWN[0],
+        "Lives in Graz",
+    ]
 
 
 def test_a_rejected_target_is_not_shown_as_true_and_is_judged_without_its_mark():
@@ -261,8 +304,14 @@ def test_the_condition_is_labelled_in_table_summary_and_manifest(tmp_path):
     assert "(gold_memory)" not in plain.out
     assert track_of(tmp_path / "out", "task4_ability1")["condition"] == "gold_memory"
     assert "condition" not in track_of(tmp_path / "plain", "task4_ability1")
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["condition"] == "gold_memory"
-    assert "settings.condition" in run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
+    assert (
+        json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["condition"]
+        == "gold_memory"
+    )
+    assert (
+        "settings.condition"
+        in run(tmp_path, tmp_path / "data", "ability=pa", "model=rules").one_line
+    )
 
 
 def test_gold_memory_needs_gold_and_says_so(tmp_path):
@@ -294,19 +343,31 @@ def test_a_window_counts_bytes_not_characters():
     assert len(last_turns(turns, 150)) == 2
 
 
-def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_whole_dialogue(tmp_path):
+def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_whole_dialogue(
+    tmp_path,
+):
     long = [{"role": "user", "text": f"{n} ".ljust(400, "x")} for n in range(5)]
     short = target_row("u2", queries=["Anything else?"])
     write_ability(tmp_path / "data", 1, target_row("u1", dialogue=long), short)
     with serve(between(lambda _: Answer(ANSWER), lambda _: met())) as server:
         ran = run(tmp_path, tmp_path / "data", "ability=pa", "window=200", *llm(server.url))
     track = track_of(tmp_path / "out", "task4_ability1")
-    sent = [json.loads(body["messages"][1]["content"]) for body in server.requests if not is_rating(body)]
+    sent = [
+        json.loads(body["messages"][1]["content"])
+        for body in server.requests
+        if not is_rating(body)
+    ]
     judged = [payload_of(body) for body in server.requests if is_rating(body)]
     assert sorted(len(shown["conversation"]) for shown in sent) == [2, 3]
-    assert [shown["conversation"] for shown in sent if len(shown["conversation"]) == 2] == [long[-2:]]
+    assert [shown["conversation"] for shown in sent if len(shown["conversation"]) == 2] == [
+        long[-2:]
+    ]
     assert sorted(len(payload["dialogue"]) for payload in judged) == [3, 5]
-    assert (track["window"], track["counts"]["histories_cut"], track["counts"]["turns_left_out"]) == (200, 1, 3)
+    assert (
+        track["window"],
+        track["counts"]["histories_cut"],
+        track["counts"]["turns_left_out"],
+    ) == (200, 1, 3)
     assert "1 history cut to fit the window" in ran.out
     assert "window 200" in ran.out
     ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000", out="wide")
@@ -316,7 +377,12 @@ def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_
 
 @pytest.mark.parametrize(
     ("node", "text"),
-    [("plain", "plain"), ({"answer": "a"}, "a"), ({"response": "b"}, "b"), ({"answer": None, "response": "c"}, "c")],
+    [
+        ("plain", "plain"),
+        ({"answer": "a"}, "a"),
+        ({"response": "b"}, "b"),
+        ({"answer": None, "response": "c"}, "c"),
+    ],
 )
 def test_an_answer_may_come_as_text_or_under_the_usual_keys(node, text):
     assert read_answer(node).value == text
@@ -336,7 +402,9 @@ def test_a_failed_answer_gets_the_scales_minimum(outcome):
     assert found == {"ei": 1.0, "ei_zh": 1.0, **dict.fromkeys(DIMENSIONS, 1.0)}
 
 
-@pytest.mark.parametrize(("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)])
+@pytest.mark.parametrize(
+    ("ability", "number", "name", "lowest"), [("cf", 4, "cf", 0.0), ("ei", 5, "ei", 1.0)]
+)
 def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_judge(
     tmp_path, ability, number, name, lowest
 ):
@@ -351,7 +419,9 @@ def test_an_empty_reply_of_a_model_is_a_failure_scored_worst_without_asking_the_
 
 
 def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_apart(tmp_path):
-    pairs = [target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)]
+    pairs = [
+        target_row(f"e{n}", queries=[f"Query {n}?"], stratum=("en", "ch")[n % 2]) for n in range(4)
+    ]
     write_ability(tmp_path / "data", 5, *pairs)
 
     def judge(body):
@@ -362,7 +432,8 @@ def test_emotional_intelligence_is_the_plain_mean_and_its_language_is_reported_a
         run(tmp_path, tmp_path / "data", "ability=ei", *llm(server.url))
     scores = track_of(tmp_path / "out", "task4_ability5")["scores"]
     found = {
-        name: (round(scores[name]["value"], 9), scores[name]["n"]) for name in ("ei", "ei_en", "ei_zh", *DIMENSIONS)
+        name: (round(scores[name]["value"], 9), scores[name]["n"])
+        for name in ("ei", "ei_en", "ei_zh", *DIMENSIONS)
     }
     assert found == {
         "ei": (round((8 + 9 + 10 + 11) / 12, 9), 4),
@@ -385,7 +456,11 @@ def test_unscored_records_bound_a_score_by_the_ends_of_its_scale(
     write_ability(tmp_path / "data", number, *pairs)
 
     def judge(body):
-        return Answer("I would rather not say") if payload_of(body)["query"] == "Query 3?" else heard_as
+        return (
+            Answer("I would rather not say")
+            if payload_of(body)["query"] == "Query 3?"
+            else heard_as
+        )
 
     with serve(between(lambda _: Answer(ANSWER), judge)) as server:
         ran = run(tmp_path, tmp_path / "data", f"ability={ability}", *llm(server.url))
@@ -414,4 +489,6 @@ def test_all_abilities_are_tracks_of_one_run_and_one_alone_is_its_own(tmp_path):
     assert {row["track"] for row in rows(tmp_path / "out" / "scores.jsonl")} == {
         f"task4_ability{n}" for n in range(1, 6)
     }
-    assert [task.track for task in load_tracks("utilization", TaskOptions(ability="vra"))] == ["task4_ability3"]
+    assert [task.track for task in load_tracks("utilization", TaskOptions(ability="vra"))] == [
+        "task4_ability3"
+    ]

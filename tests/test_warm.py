@@ -44,7 +44,9 @@ class Probe:
 """
 WORDS = ("run", "task=extraction", "model=python:probe:Probe", "data=data")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are warm processes on Linux only")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="there are warm processes on Linux only"
+)
 
 
 @pytest.fixture
@@ -81,15 +83,23 @@ def test_a_warm_process_finds_everything_as_a_cold_one_does(place: Path) -> None
 
 
 def test_every_warm_process_has_a_number_and_a_seed_of_its_own(place: Path) -> None:
-    begun = [start_warm(place, *WORDS, f"out=out{n}", FACTS=f"facts{n}", DRAWS="draws") for n in range(3)]
+    begun = [
+        start_warm(place, *WORDS, f"out=out{n}", FACTS=f"facts{n}", DRAWS="draws") for n in range(3)
+    ]
     assert {finish(process).returncode for process in begun} == {0}
-    pids, draws = zip(*(line.split() for line in (place / "draws").read_text().splitlines()), strict=True)
+    pids, draws = zip(
+        *(line.split() for line in (place / "draws").read_text().splitlines()), strict=True
+    )
     assert sorted(map(int, pids)) == sorted(process.pid for process in begun)
     assert len(set(draws)) == 3
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_warm_process_takes_signals_and_tells_what_ended_it(place: Path, number: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_warm_process_takes_signals_and_tells_what_ended_it(
+    place: Path, number: int, code: int
+) -> None:
     process = start_warm(place, *WORDS, "out=out", FACTS="facts", DRAWS="draws", SLEEP="1")
     wait_until((place / "draws").exists)
     assert process.poll() is None
@@ -115,10 +125,16 @@ def test_what_litellm_sets_when_it_counts_tokens_needs_no_other_start(tmp_path: 
     if os.environ.get("ALPS_TESTS_COLD"):
         pytest.skip("all processes shall be cold")
     ordinary = environment(tmp_path)
-    assert warm.address_for({**ordinary, "TIKTOKEN_CACHE_DIR": str(tmp_path)}) == warm.address_for(ordinary) is not None
+    assert (
+        warm.address_for({**ordinary, "TIKTOKEN_CACHE_DIR": str(tmp_path)})
+        == warm.address_for(ordinary)
+        is not None
+    )
 
 
-def test_the_environment_can_be_read_while_another_thread_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_can_be_read_while_another_thread_changes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COMES_AND_GOES", "1")  # and is gone in the end
     over = threading.Event()
 

@@ -45,7 +45,9 @@ def test_the_board_has_it_in_the_same_column(updated):
     entry = folder / "submissions" / "rules-2026-01-31"
     said = ("name=Rules", "date=2026-01-31", f"out={entry}")
     assert alps_here("submit", folder / "run", *said).code == 0
-    built = alps_here("leaderboard", "build", f"submissions={entry.parent}", f"out={folder / 'site'}")
+    built = alps_here(
+        "leaderboard", "build", f"submissions={entry.parent}", f"out={folder / 'site'}"
+    )
     assert built.code == 0, built
     page = (folder / "site" / "update.html").read_text(encoding="utf-8")
     no_op = track_of(folder / "run", "task2")["floors"]["floor/no-op"]["scores"]["f1"]["value"]

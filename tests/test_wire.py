@@ -1,4 +1,6 @@
-"""What providers are asked, captured on loopback in their own formats; bench/wire.py prints the whole table."""
+"""What providers are asked, captured on loopback in their own formats; bench/wire.py prints the
+whole table.
+"""
 
 import importlib.util
 import json
@@ -15,7 +17,8 @@ from alps.llm.types import Request
 
 FILE = Path(__file__).resolve().parent.parent / "bench" / "wire.py"
 
-# litellm silences what pydantic says of its models when it is imported, but builds them later, in the first call.
+# litellm silences what pydantic says of its models when it is imported, but builds them later, in
+# the first call.
 pytestmark = pytest.mark.filterwarnings(r"ignore:Item '\w+' on TypedDict class:UserWarning")
 
 
@@ -47,7 +50,9 @@ def body(rows: list[Any], name: str) -> dict[str, Any]:
 
 
 def test_every_provider_is_asked_in_its_own_format_and_heard(rows: list[Any]):
-    assert {row.provider.model: (row.outcome, row.error) for row in rows if row.outcome != "ok"} == {}
+    assert {
+        row.provider.model: (row.outcome, row.error) for row in rows if row.outcome != "ok"
+    } == {}
     assert len(rows) >= 12
 
 
@@ -59,7 +64,9 @@ def test_every_provider_is_asked_with_the_key_that_was_set_for_it(wire: Any, row
 
 
 def test_only_models_that_take_it_are_sent_a_temperature(wire: Any, rows: list[Any]):
-    sent = {(row.provider.name, row.provider.model): wire.temperature_of(row.asked.body) for row in rows}
+    sent = {
+        (row.provider.name, row.provider.model): wire.temperature_of(row.asked.body) for row in rows
+    }
     thinking = {(name, model) for name, model in sent if "reasoning" in name or "thinking" in name}
     thinking |= {(name, model) for name, model in sent if "unlisted" in name}
     assert {which for which, temperature in sent.items() if temperature == "none"} == thinking
@@ -80,7 +87,9 @@ def test_the_shared_beginning_is_marked_where_anthropic_keeps_it_and_nowhere_els
             assert "cachePoint" not in text, row.provider.model
 
 
-def test_an_anthropic_model_that_nobody_knows_may_answer_more_than_litellm_would_let_it(rows: list[Any]):
+def test_an_anthropic_model_that_nobody_knows_may_answer_more_than_litellm_would_let_it(
+    rows: list[Any],
+):
     assert body(rows, "anthropic, unlisted")["max_tokens"] == 32_000
     assert body(rows, "anthropic, old")["max_tokens"] == 4_096
     assert body(rows, "anthropic, new")["max_tokens"] == 64_000
@@ -92,8 +101,12 @@ def test_the_version_of_azures_api_is_the_one_of_the_environment(rows: list[Any]
 
 
 def test_the_mark_is_put_on_when_a_request_is_sent_and_is_no_part_of_its_key():
-    request = Request("anthropic/claude-sonnet-4-5", ({"role": "system", "content": "Judge."},), None)
+    request = Request(
+        "anthropic/claude-sonnet-4-5", ({"role": "system", "content": "Judge."},), None
+    )
     before = cache_key(request)
-    assert marked(request.messages, request.model)[0]["content"][0]["cache_control"] == {"type": "ephemeral"}
+    assert marked(request.messages, request.model)[0]["content"][0]["cache_control"] == {
+        "type": "ephemeral"
+    }
     assert request.messages == ({"role": "system", "content": "Judge."},)
     assert cache_key(request) == before

@@ -1,4 +1,6 @@
-"""What runs on a pull request: the workflow gives a stranger nothing, and its script takes or refuses what was sent."""
+"""What runs on a pull request: the workflow gives a stranger nothing, and its script takes or
+refuses what was sent.
+"""
 
 import json
 import os
@@ -29,8 +31,12 @@ NOBODY = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"} | {
 }
 ANYTHING_ELSE = re.compile(r"\$\{\{(?! github\.base_ref \}\})")
 
-pytestmark = pytest.mark.skipif(not SCRIPT.parent.is_dir(), reason="a source distribution has no workflow")
-needs_bash = pytest.mark.skipif(not (shutil.which("bash") and shutil.which("git")), reason="needs bash and git")
+pytestmark = pytest.mark.skipif(
+    not SCRIPT.parent.is_dir(), reason="a source distribution has no workflow"
+)
+needs_bash = pytest.mark.skipif(
+    not (shutil.which("bash") and shutil.which("git")), reason="needs bash and git"
+)
 
 
 class Desk:
@@ -49,7 +55,9 @@ class Desk:
         self.commit(self.base, lambda: (self.base / "README.md").write_text("a suite\n"))
 
     def git(self, place: Path, *words: str) -> None:
-        subprocess.run(["git", *words], cwd=place, env=self.environment, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *words], cwd=place, env=self.environment, check=True, capture_output=True
+        )
 
     def commit(self, place: Path, edit: Callable[[], object]) -> None:
         edit()
@@ -93,7 +101,9 @@ class Desk:
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed")
-    return pack([make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG).folder
+    return pack(
+        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG
+    ).folder
 
 
 @pytest.fixture
@@ -102,7 +112,9 @@ def desk(tmp_path: Path, submission: Path) -> Desk:
 
 
 @needs_bash
-def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it(desk: Desk) -> None:
+def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it(
+    desk: Desk,
+) -> None:
     desk.change(desk.add)
     desk.commit(desk.base, lambda: (desk.base / "README.md").write_text("a better suite\n"))
     desk.git(desk.head, "fetch", "--quiet", "origin")
@@ -112,7 +124,9 @@ def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it
     assert "4 changed files, held against" in done.stdout
     lines = done.stdout.splitlines()
     word = lines[0].removeprefix("::stop-commands::")
-    assert re.fullmatch(r"[0-9a-f]{32}", word), "a runner would take what is printed for its own commands"
+    assert re.fullmatch(r"[0-9a-f]{32}", word), (
+        "a runner would take what is printed for its own commands"
+    )
     assert lines[-2:] == ["1 changed, 0 refused.", f"::{word}::"]
 
 
@@ -126,7 +140,9 @@ def test_a_changed_digit_is_refused_and_named(desk: Desk) -> None:
     desk.change(change_digit)
     done = desk.verify()
     assert done.returncode == 1
-    assert "tracks.task1.scores.f1.value: printed 0.9, recomputed 0.0692" in done.stdout.replace("\n", " ")
+    assert "tracks.task1.scores.f1.value: printed 0.9, recomputed 0.0692" in done.stdout.replace(
+        "\n", " "
+    )
     assert done.stdout.endswith("1 changed, 1 refused.\n")
 
 
@@ -134,7 +150,13 @@ def test_a_changed_digit_is_refused_and_named(desk: Desk) -> None:
 def test_a_change_beside_the_submission_is_refused_and_none_of_its_code_is_run(desk: Desk) -> None:
     def change_more() -> None:
         desk.add()
-        for name in (".ci/verify-submissions", "alps/__init__.py", "alps/__main__.py", "sitecustomize.py", "bin/alps"):
+        for name in (
+            ".ci/verify-submissions",
+            "alps/__init__.py",
+            "alps/__main__.py",
+            "sitecustomize.py",
+            "bin/alps",
+        ):
             path = desk.head / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"#!{sys.executable}\nopen({str(desk.folder / 'was-run')!r}, 'w')\n")
@@ -176,7 +198,10 @@ CHANGES = {
     "rows": change_prediction,
     "card": rename_system,
     "mode": lambda folder: (folder / "submission.json").chmod(0o755),
-    "link": lambda folder: ((folder / "submission.json").unlink(), (folder / "submission.json").symlink_to("x")),
+    "link": lambda folder: (
+        (folder / "submission.json").unlink(),
+        (folder / "submission.json").symlink_to("x"),
+    ),
     "added": lambda folder: (folder / "task1" / "calls.jsonl").write_text(""),
     "removed": lambda folder: (folder / "task1" / "verdicts.jsonl").unlink(),
     "review": lambda folder: (folder / "review.json").write_text(
@@ -187,7 +212,9 @@ CHANGES = {
 
 @needs_bash
 @pytest.mark.parametrize("edit", CHANGES.values(), ids=CHANGES)
-def test_a_change_of_a_submission_that_is_there_is_refused(desk: Desk, edit: Callable[[Path], object]) -> None:
+def test_a_change_of_a_submission_that_is_there_is_refused(
+    desk: Desk, edit: Callable[[Path], object]
+) -> None:
     desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
     desk.change(lambda: edit(desk.head / SUBMISSIONS / SLUG))
     done = desk.verify()
@@ -198,18 +225,27 @@ def test_a_change_of_a_submission_that_is_there_is_refused(desk: Desk, edit: Cal
 @needs_bash
 def test_a_maintainer_who_knows_the_submitter_lets_a_correction_pass(desk: Desk) -> None:
     desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
-    desk.change(lambda: forge(desk.head / SUBMISSIONS / SLUG, lambda card: card.update(notes="How to run it again.")))
+    desk.change(
+        lambda: forge(
+            desk.head / SUBMISSIONS / SLUG, lambda card: card.update(notes="How to run it again.")
+        )
+    )
     assert desk.verify().returncode == 1
     told = desk.verify(f"continues={SLUG}")
     assert told.returncode == 0, (told.stdout, told.stderr)
 
 
 @needs_bash
-@pytest.mark.parametrize("name", ["Rules of thumb", "rules of THUMB", "Ru1es of thurnb", "Rulеs of\u2800thumb"])
+@pytest.mark.parametrize(
+    "name", ["Rules of thumb", "rules of THUMB", "Ru1es of thurnb", "Rulеs of\u2800thumb"]
+)
 def test_a_newcomer_takes_nobodys_name(desk: Desk, name: str) -> None:
     def add() -> None:
         desk.add("newcomer")
-        forge(desk.head / SUBMISSIONS / "newcomer", lambda card: card.update(slug="newcomer", name=name))
+        forge(
+            desk.head / SUBMISSIONS / "newcomer",
+            lambda card: card.update(slug="newcomer", name=name),
+        )
 
     desk.commit(desk.base, lambda: shutil.copytree(desk.submission, desk.base / SUBMISSIONS / SLUG))
     desk.change(add)
@@ -228,19 +264,32 @@ def test_the_second_look_runs_the_base_and_nothing_of_the_change(desk: Desk) -> 
         desk.add()
         evil = f"#!/bin/sh\ntouch {shlex.quote(str(desk.folder / 'was-run'))}\n"
         python = f"open({str(desk.folder / 'was-run')!r}, 'w')\n"
-        for name in (".ci/verify-submissions", ".ci/second-look", "hooks/post-checkout", "bin/alps", "filter"):
+        for name in (
+            ".ci/verify-submissions",
+            ".ci/second-look",
+            "hooks/post-checkout",
+            "bin/alps",
+            "filter",
+        ):
             path = desk.head / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(evil)
             path.chmod(0o755)
-        for name in ("alps/__init__.py", "alps/__main__.py", "sitecustomize.py", "venv.py", "encodings.py"):
+        for name in (
+            "alps/__init__.py",
+            "alps/__main__.py",
+            "sitecustomize.py",
+            "venv.py",
+            "encodings.py",
+        ):
             path = desk.head / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(python)
         (desk.head / ".gitattributes").write_text("* filter=evil merge=evil diff=evil\n")
 
     desk.change(add_code)
-    # A maintainer's own settings, such as hooks that lie in the repository, must not make the change's code run.
+    # A maintainer's own settings, such as hooks that lie in the repository, must not make the
+    # change's code run.
     for key, value in (
         ("core.hooksPath", "hooks"),
         ("filter.evil.smudge", "./filter"),
@@ -256,7 +305,9 @@ def test_the_second_look_runs_the_base_and_nothing_of_the_change(desk: Desk) -> 
     assert not (desk.folder / "was-run").exists()
     desk.git(desk.base, "config", "--unset", "filter.evil.process")
     desk.git(desk.base, "checkout", "--quiet", "FETCH_HEAD")
-    assert (desk.folder / "was-run").exists(), "checking the change out runs its code: the hook is armed"
+    assert (desk.folder / "was-run").exists(), (
+        "checking the change out runs its code: the hook is armed"
+    )
 
 
 @needs_bash
@@ -278,7 +329,10 @@ def test_the_second_look_passes_what_is_in_order_with_what_was_merged_since(desk
 def test_where_no_submission_changed_there_is_nothing_to_verify(desk: Desk) -> None:
     desk.change(lambda: (desk.head / "README.md").write_text("a better suite\n"))
     done = desk.verify()
-    assert (done.returncode, done.stdout) == (0, "No submission changed: there is nothing to verify.\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "No submission changed: there is nothing to verify.\n",
+    )
 
 
 @needs_bash
@@ -290,7 +344,9 @@ def test_a_link_in_place_of_the_submissions_is_followed_nowhere(desk: Desk) -> N
     desk.change(link)
     done = desk.verify()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "verify-submissions: leaderboard/submissions is no folder in this change\n"
+    assert (
+        done.stderr == "verify-submissions: leaderboard/submissions is no folder in this change\n"
+    )
 
 
 @needs_bash
@@ -309,13 +365,19 @@ def workflow() -> dict[Any, Any]:
     return read
 
 
-def test_the_workflow_is_started_by_pull_requests_alone_and_may_only_read(workflow: dict[Any, Any]) -> None:
+def test_the_workflow_is_started_by_pull_requests_alone_and_may_only_read(
+    workflow: dict[Any, Any],
+) -> None:
     assert workflow[True] == "pull_request"  # YAML 1.1 takes the word `on` for true
     assert workflow["permissions"] == {"contents": "read"}
-    assert all(job.keys() <= {"runs-on", "timeout-minutes", "steps"} for job in workflow["jobs"].values())
+    assert all(
+        job.keys() <= {"runs-on", "timeout-minutes", "steps"} for job in workflow["jobs"].values()
+    )
 
 
-def test_the_workflow_knows_no_secret_and_puts_no_word_of_a_stranger_into_a_command(workflow: dict[Any, Any]) -> None:
+def test_the_workflow_knows_no_secret_and_puts_no_word_of_a_stranger_into_a_command(
+    workflow: dict[Any, Any],
+) -> None:
     text = WORKFLOW.read_text(encoding="utf-8").split("\nname:", 1)[1]
     assert "secrets" not in text
     assert "pull_request_target" not in text
@@ -327,7 +389,9 @@ def test_the_workflow_knows_no_secret_and_puts_no_word_of_a_stranger_into_a_comm
 
 def test_what_runs_is_the_code_of_the_base(workflow: dict[Any, Any]) -> None:
     steps = workflow["jobs"]["verify"]["steps"]
-    checkouts = [step["with"] for step in steps if step.get("uses", "").startswith("actions/checkout@v")]
+    checkouts = [
+        step["with"] for step in steps if step.get("uses", "").startswith("actions/checkout@v")
+    ]
     base, head = checkouts
     assert (base["path"], base["ref"]) == ("base", "refs/heads/${{ github.base_ref }}")
     assert (head["path"], head["fetch-depth"], "ref" in head) == ("head", 0, False)

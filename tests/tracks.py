@@ -15,8 +15,16 @@ from tests.endtoend import rows, summary
 from tests.loopback import Answer
 
 MODEL, JUDGE = "openai/scripted", "openai/scripted-judge"
-NEVER_SHOWN = ("Grows saffron on the balcony", "Saffron/Balcony", "stratum-17", "canonical-17", "Allergic to walnuts")
-"""What rows of utilization hold and a system must not see: target, label, stratum, original id, another memory."""
+NEVER_SHOWN = (
+    "Grows saffron on the balcony",
+    "Saffron/Balcony",
+    "stratum-17",
+    "canonical-17",
+    "Allergic to walnuts",
+)
+"""What rows of utilization hold and a system must not see: target, label, stratum, original id,
+another memory.
+"""
 TALK = (
     {"role": "user", "text": "My balcony faces south and I bought crocus bulbs for the spice."},
     {"role": "assistant", "text": "Plant them in late summer, ten centimetres deep."},
@@ -45,7 +53,11 @@ def alps_here(*words: object) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            code = guarded(lambda: cli.main([str(word) for word in words], prog_name="alps", standalone_mode=False))
+            code = guarded(
+                lambda: cli.main(
+                    [str(word) for word in words], prog_name="alps", standalone_mode=False
+                )
+            )
         except SystemExit as end:
             code = int(end.code or 0)
     return Ran(code, out.getvalue(), err.getvalue())
@@ -93,13 +105,32 @@ def between(
 
 
 def pool_row(
-    name: str, values: Sequence[str], gold: int | None, *, query: str = "What shall I plant?", ids: Sequence[str] = ()
+    name: str,
+    values: Sequence[str],
+    gold: int | None,
+    *,
+    query: str = "What shall I plant?",
+    ids: Sequence[str] = (),
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the rows of one pool with original ids, as the release gives it; `gold` is a place in `values`."""
+    """Return the rows of one pool with original ids, as the release gives it; `gold` is a place in
+    `values`.
+    """
     names = ids or [f"m{n % 7 + 1}" for n in range(len(values))]
-    pool = [{"memory_id": i, "value": v, "label": "Possessions/Pet"} for i, v in zip(names, values, strict=True)]
-    row = {"benchmark_id": name, "task": "task3", "session_id": f"session of {name}", "stratum": "Possessions/Pet"}
-    chosen = None if gold is None else {"selected_memory_id": names[gold], "selected_memory": dict(pool[gold])}
+    pool = [
+        {"memory_id": i, "value": v, "label": "Possessions/Pet"}
+        for i, v in zip(names, values, strict=True)
+    ]
+    row = {
+        "benchmark_id": name,
+        "task": "task3",
+        "session_id": f"session of {name}",
+        "stratum": "Possessions/Pet",
+    }
+    chosen = (
+        None
+        if gold is None
+        else {"selected_memory_id": names[gold], "selected_memory": dict(pool[gold])}
+    )
     shown = {**row, "input": {"query": query, "candidate_memories": pool}}
     return shown, None if chosen is None else {**row, "gold": chosen}
 
@@ -114,11 +145,20 @@ def target_row(
     dialogue: Sequence[dict[str, str]] = TALK,
     **fields: Any,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the rows of one sample of utilization, with everything in them that gives the gold away."""
-    ids = {"benchmark_id": name, "task": "task4", "session_id": f"session of {name}", "canonical_id": NEVER_SHOWN[3]}
+    """Return the rows of one sample of utilization, with everything in them that gives the gold
+    away.
+    """
+    ids = {
+        "benchmark_id": name,
+        "task": "task4",
+        "session_id": f"session of {name}",
+        "canonical_id": NEVER_SHOWN[3],
+    }
     ids |= {"stratum": NEVER_SHOWN[2], **fields}
     memory = {"memory_id": "m1", "value": value, "label": label}
-    others = [{"memory_id": f"m{n}", "value": text, "label": ""} for n, text in enumerate(known, start=2)]
+    others = [
+        {"memory_id": f"m{n}", "value": text, "label": ""} for n, text in enumerate(known, start=2)
+    ]
     asked = [{"query_id": f"{name}:{n}", "query": query} for n, query in enumerate(queries)]
     shown = {
         "query": queries[0],
@@ -130,12 +170,22 @@ def target_row(
     return {**ids, "input": shown}, {**ids, "gold": {**gold, "conversation": list(dialogue)}}
 
 
-def write_ability(folder: Path, number: int, *pairs: tuple[dict[str, Any], dict[str, Any] | None]) -> Path:
+def write_ability(
+    folder: Path, number: int, *pairs: tuple[dict[str, Any], dict[str, Any] | None]
+) -> Path:
     """Write one ability of a data set; return the data set's folder."""
     write_track(folder / "dev" / f"task4_ability{number}", pairs)
     return folder
 
 
 def llm(url: str) -> tuple[str, ...]:
-    """Return the words that make both model and judge a server at `url`; baselines are not judged there."""
-    return f"model={MODEL}", f"api_base={url}", f"judge={JUDGE}", f"judge_api_base={url}", "baseline_records=0"
+    """Return the words that make both model and judge a server at `url`; baselines are not judged
+    there.
+    """
+    return (
+        f"model={MODEL}",
+        f"api_base={url}",
+        f"judge={JUDGE}",
+        f"judge_api_base={url}",
+        "baseline_records=0",
+    )

@@ -21,14 +21,26 @@ def visitor_id(number: int) -> str:
     return f"visitor_{number:02}"
 
 
-def write_visitors(folder: Path, count: int, *, withheld: Sequence[int] = (), split: str = "dev") -> Path:
+def write_visitors(
+    folder: Path, count: int, *, withheld: Sequence[int] = (), split: str = "dev"
+) -> Path:
     """Write `count` short dialogues with two gold memories each; those in `withheld` without gold."""
 
     def pair(number: int) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        ids = {"benchmark_id": visitor_id(number), "session_id": f"session_{number:02}", "task": "task1"}
+        ids = {
+            "benchmark_id": visitor_id(number),
+            "session_id": f"session_{number:02}",
+            "task": "task1",
+        }
         said = f"I am visitor {number}. I live in {_town(number)} and I have a {_pet(number)}."
-        dialogue = [{"role": "user", "text": said}, {"role": "assistant", "text": "Nice to meet you!"}]
-        values = (f"Visitor {number} lives in {_town(number)}", f"Visitor {number} keeps a {_pet(number)}")
+        dialogue = [
+            {"role": "user", "text": said},
+            {"role": "assistant", "text": "Nice to meet you!"},
+        ]
+        values = (
+            f"Visitor {number} lives in {_town(number)}",
+            f"Visitor {number} keeps a {_pet(number)}",
+        )
         gold = {**ids, "gold": {"memory_items": memory_items(*values)}}
         return {**ids, "input": {"dialogue": dialogue}}, None if number in withheld else gold
 
@@ -39,14 +51,23 @@ def write_visitors(folder: Path, count: int, *, withheld: Sequence[int] = (), sp
 def memory_items(*values: str) -> list[dict[str, Any]]:
     """Return memories as a model writes them."""
     return [
-        {"memory_id": f"m{n}", "type": "direct", "label": "UNMAPPED", "value": value, "confidence": 0.95}
+        {
+            "memory_id": f"m{n}",
+            "type": "direct",
+            "label": "UNMAPPED",
+            "value": value,
+            "confidence": 0.95,
+        }
         for n, value in enumerate(values, start=1)
     ]
 
 
 def values_of(number: int) -> tuple[str, str]:
     """Return what the scripted model writes down about a visitor: the gold in other words."""
-    return f"The home of visitor {number} is {_town(number)}", f"A {_pet(number)} belongs to visitor {number}"
+    return (
+        f"The home of visitor {number} is {_town(number)}",
+        f"A {_pet(number)} belongs to visitor {number}",
+    )
 
 
 def is_judging(body: dict[str, Any]) -> bool:
@@ -56,7 +77,9 @@ def is_judging(body: dict[str, Any]) -> bool:
 
 def visitor(body: dict[str, Any]) -> int:
     """Return whom a request is about."""
-    found = re.search(r"[Vv]isitor (\d+)", " ".join(message["content"] for message in body["messages"]))
+    found = re.search(
+        r"[Vv]isitor (\d+)", " ".join(message["content"] for message in body["messages"])
+    )
     assert found is not None
     return int(found.group(1))
 
@@ -67,12 +90,17 @@ def purpose(body: dict[str, Any]) -> tuple[str, str]:
 
 
 def good_text(body: dict[str, Any]) -> str:
-    """Answer as a good model, or as a judge who finds the first memory in all and the second in two of three."""
+    """Answer as a good model, or as a judge who finds the first memory in all and the second in two
+    of three.
+    """
     number = visitor(body)
     if not is_judging(body):
         return json.dumps({"memory_items": memory_items(*values_of(number))})
     found = (1,) if number % 3 == 0 else (1, 2)
-    same = [{"reason": "the same", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"} for n in found]
+    same = [
+        {"reason": "the same", "gold": f"g{n}", "predicted": f"p{n}", "relation": "same"}
+        for n in found
+    ]
     return json.dumps({"pairs": same})
 
 

@@ -1,25 +1,30 @@
-"""Commands that ask a model or compute, forked from a parent that has imported the libraries for it.
+"""Commands that ask a model or compute, forked from a parent that has imported the libraries for
+it.
 
-Importing litellm and instructor takes seconds in every process, scipy.stats most of one, numpy and pydantic a part, and
-hundreds of tests start processes that need them. So the first such command of a pytest worker starts a parent
-(`python -P tests/warm.py parent SOCKET`), which imports what others wrote and waits. For every command it forks a
-child, and the child is what the test looks at. It is an honest process:
+Importing litellm and instructor takes seconds in every process, scipy.stats most of one, numpy and
+pydantic a part, and hundreds of tests start processes that need them. So the first such command of
+a pytest worker starts a parent (`python -P tests/warm.py parent SOCKET`), which imports what others
+wrote and waits. For every command it forks a child, and the child is what the test looks at. It is
+an honest process:
 
-- It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test can interrupt it or
-  kill it. Nothing is replaced: it talks HTTP with the same litellm, through the same sockets, as any other.
-- The parent imports third-party modules only, never `alps`. The child runs `runpy.run_module("alps",
-  run_name="__main__")`, which is what `python -m alps` does: every module of the package is read and run anew, in the
-  folder, with the words and the environment of the command, on its own stdin, stdout and stderr.
-- The parent makes no request, so there is neither an event loop nor a connection to inherit (tests/test_warm.py
-  compares what a child finds with what a process of its own does), and it forks only while it has one Python thread.
-  OpenBLAS ends its threads before a fork and starts them again after it; `random`, `ssl` and numpy get new seeds.
+- It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test
+  can interrupt it or kill it. Nothing is replaced: it talks HTTP with the same litellm, through the
+  same sockets, as any other.
+- The parent imports third-party modules only, never `alps`. The child runs
+  `runpy.run_module("alps", run_name="__main__")`, which is what `python -m alps` does: every module
+  of the package is read and run anew, in the folder, with the words and the environment of the
+  command, on its own stdin, stdout and stderr.
+- The parent makes no request, so there is neither an event loop nor a connection to inherit
+  (tests/test_warm.py compares what a child finds with what a process of its own does), and it forks
+  only while it has one Python thread. OpenBLAS ends its threads before a fork and starts them again
+  after it; `random`, `ssl` and numpy get new seeds.
 - The child ends as an interpreter does: it runs exit handlers, joins threads, flushes, finalizes.
 
-What it can't show: what is imported by which command, how long a start takes, what libraries read from the environment
-when they are imported, and another seed of `hash` than that of the parent. Tests of those, and some of every kind of
-run, start `python -m alps` (`tests.endtoend.start_cold`). So does every command where the environment differs in
-something that an interpreter or a library reads at its start, every one with `ALPS_TESTS_COLD=1`, and every one on
-a system other than Linux.
+What it can't show: what is imported by which command, how long a start takes, what libraries read
+from the environment when they are imported, and another seed of `hash` than that of the parent.
+Tests of those, and some of every kind of run, start `python -m alps` (`tests.endtoend.start_cold`).
+So does every command where the environment differs in something that an interpreter or a library
+reads at its start, every one with `ALPS_TESTS_COLD=1`, and every one on a system other than Linux.
 """
 
 import gc
@@ -42,14 +47,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-READ_AT_START = ("PYTHON", "LC_", "LANG", "LITELLM_", "OPENBLAS_", "OMP_", "HF_", "SSL_", "LD_", "TIKTOKEN_")
+READ_AT_START = (
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "LITELLM_",
+    "OPENBLAS_",
+    "OMP_",
+    "HF_",
+    "SSL_",
+    "LD_",
+    "TIKTOKEN_",
+)
 """Variables that begin so are read by the interpreter or by libraries, once."""
 ASKING = "=openai/"
 """What words of commands hold that load the libraries which ask models."""
 COMPUTING = ("run", "score", "calibrate", "compare", "sensitivity")
 """Commands that load numpy, and most of them scipy."""
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "TIKTOKEN_CACHE_DIR")
-"""The second is set by litellm itself, whatever it was, once it counts tokens: in the tests' own process, too."""
+"""The second is set by litellm itself, whatever it was, once it counts tokens: in the tests' own
+process, too.
+"""
 LIBRARIES = (
     "numpy",
     "scipy.stats",
@@ -70,7 +88,9 @@ _MOST = 1 << 17
 class WarmProcess:
     """A command as a child of the warm parent, with as much of `subprocess.Popen` as the tests use."""
 
-    def __init__(self, address: str, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, address: str, words: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> None:
         self.args = ["alps", *words]
         self.returncode: int | None = None
         outputs, inputs = zip(os.pipe(), os.pipe(), strict=True)
@@ -106,7 +126,9 @@ class WarmProcess:
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._readers:
             files = (self.stdout, self.stderr)
-            self._readers = [threading.Thread(target=self._drain, args=(file,), daemon=True) for file in files]
+            self._readers = [
+                threading.Thread(target=self._drain, args=(file,), daemon=True) for file in files
+            ]
             for reader in self._readers:
                 reader.start()
         for reader in self._readers:
@@ -141,7 +163,9 @@ def _left(deadline: float | None) -> float | None:
 def _number(line: socket.socket) -> int:
     found = line.recv(_NUMBER.size)
     if len(found) != _NUMBER.size:
-        raise RuntimeError("the warm parent is gone: its own words stand in the stderr of the tests")
+        raise RuntimeError(
+            "the warm parent is gone: its own words stand in the stderr of the tests"
+        )
     return int(_NUMBER.unpack(found)[0])
 
 
@@ -154,11 +178,18 @@ def ask(
     *,
     safe_path: bool = False,
 ) -> socket.socket:
-    """Ask the parent at `address` for a command on `files`; return the line on which pid and exit code come.
+    """Ask the parent at `address` for a command on `files`; return the line on which pid and exit
+    code come.
 
-    The child is killed when the line is closed before its end. `safe_path` is the interpreter's `-P`.
+    The child is killed when the line is closed before its end. `safe_path` is the interpreter's
+    `-P`.
     """
-    asked = {"words": list(words), "folder": str(folder), "environment": dict(environment), "safe_path": safe_path}
+    asked = {
+        "words": list(words),
+        "folder": str(folder),
+        "environment": dict(environment),
+        "safe_path": safe_path,
+    }
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     line.connect(address)
     socket.send_fds(line, [json.dumps(asked).encode()], list(files))
@@ -166,7 +197,9 @@ def ask(
 
 
 def variables() -> dict[str, str]:
-    """Return the environment, whatever another thread sets or deletes meanwhile: pytest does so around every test."""
+    """Return the environment, whatever another thread sets or deletes meanwhile: pytest does so
+    around every test.
+    """
     found = {name: os.environ.get(name) for name in list(os.environ)}
     return {name: text for name, text in found.items() if text is not None}
 
@@ -200,14 +233,18 @@ _lock = threading.Lock()
 
 
 def address_for(environment: Mapping[str, str]) -> str | None:
-    """Return where the parent of this pytest worker is asked, None where a command needs a start of its own."""
+    """Return where the parent of this pytest worker is asked, None where a command needs a start of
+    its own.
+    """
     global _home  # noqa: PLW0603
     if sys.platform != "linux" or os.environ.get("ALPS_TESTS_COLD"):
         return None
     with _lock:
         if _home is None:
             _home = _Home()
-    return _home.address if _read_at_start(environment) == _read_at_start(_home.environment) else None
+    return (
+        _home.address if _read_at_start(environment) == _read_at_start(_home.environment) else None
+    )
 
 
 def is_slow_to_start(words: Sequence[str]) -> bool:
@@ -216,7 +253,11 @@ def is_slow_to_start(words: Sequence[str]) -> bool:
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in environment.items() if name.startswith(READ_AT_START) and name not in HARMLESS}
+    return {
+        name: text
+        for name, text in environment.items()
+        if name.startswith(READ_AT_START) and name not in HARMLESS
+    }
 
 
 def stop() -> None:
@@ -237,7 +278,9 @@ class Parent:
         self._bell.setblocking(False)
         signal.set_wakeup_fd(self._bell.fileno())
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the tests decide what becomes of the children
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # of a terminal: the tests decide what becomes of the children
         self._waiting = selectors.DefaultSelector()
         for file in (0, self._asleep, listener):
             self._waiting.register(file, selectors.EVENT_READ)
@@ -325,7 +368,9 @@ def become(asked: dict[str, Any]) -> None:
 def import_libraries() -> None:
     """Import what a run with a model imports of others, in the way in which the package does it."""
     for name in LIBRARIES:
-        with suppress(ModuleNotFoundError):  # in another version: the child will import what it needs
+        with suppress(
+            ModuleNotFoundError
+        ):  # in another version: the child will import what it needs
             importlib.import_module(name)
     gc.collect()
     gc.freeze()
@@ -343,7 +388,9 @@ def be_parent(number: int) -> None:
 
 
 def run_by(address: str, *words: str) -> int:
-    """Run a command as the installed `alps` does, in this folder and on these files; return what a shell would."""
+    """Run a command as the installed `alps` does, in this folder and on these files; return what a
+    shell would.
+    """
     with ask(address, words, os.getcwd(), os.environ, (0, 1, 2), safe_path=True) as line:
         _number(line)
         code = _number(line)

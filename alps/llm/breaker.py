@@ -9,27 +9,37 @@ import random
 _FAILURES = 5
 """So many failures in a row, without one answer, are an outage."""
 _REJECTIONS = 3
-"""So many requests that started after a first 429 and were rejected, too: waiting a moment is not enough."""
+"""So many requests that started after a first 429 and were rejected, too: waiting a moment is not
+enough.
+"""
 _FIRST, _FIRST_REJECTED = 1.0, 0.5
 _LONGEST, _LONGEST_REJECTED = 60.0, 3.0
 _A_MINUTE = 75.0
-"""Most limits are per minute, and a little more: for so long a closed window is looked at every few seconds."""
+"""Most limits are per minute, and a little more: for so long a closed window is looked at every few
+seconds.
+"""
 _IS_A_WINDOW = 2.5
-"""Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing to wait for."""
+"""Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing
+to wait for.
+"""
 _ASKED_WINDOW = 10.0
 """Seconds; a server that asks to wait for so long has a window that is used up."""
 _LONGEST_PERIOD = 90.0
 _SOONER = 0.97
 _REJECTED_BY, _REJECTION = 3.0, 0.5
-"""A request is taken to be accepted when it is under way so many times as long as rejections take, and so long."""
+"""A request is taken to be accepted when it is under way so many times as long as rejections take,
+and so long.
+"""
 _BEYOND = 1.25
 
 
 class Window:
-    """A rate limit that starts anew at fixed times, learnt from when answers stop and when they come again.
+    """A rate limit that starts anew at fixed times, learnt from when answers stop and when they
+    come again.
 
-    Providers with such limits often send no Retry-After. Once one window has been seen whole, the next is asked no
-    sooner than it opens, and no more than the last one took before it is seen whether there is more.
+    Providers with such limits often send no Retry-After. Once one window has been seen whole, the
+    next is asked no sooner than it opens, and no more than the last one took before it is seen
+    whether there is more.
     """
 
     def __init__(self) -> None:
@@ -62,7 +72,8 @@ class Window:
         return self.opened + self.period * (1 + (now - self.opened) // self.period)
 
     def reopened(self, started: float, closed_at: float, *, at_once: bool) -> None:
-        """Learn from the first answer after rejections: `at_once` where the first request that was sent got it.
+        """Learn from the first answer after rejections: `at_once` where the first request that was
+        sent got it.
 
         That one may have been sent too late, so that the next is sent a little sooner.
         """
@@ -73,16 +84,20 @@ class Window:
         else:
             self._short = 0
             measured = started - self.opened
-            if self.period is None or measured < 1.5 * self.period:  # else whole windows went by unused
+            if (
+                self.period is None or measured < 1.5 * self.period
+            ):  # else whole windows went by unused
                 self.period = min(measured * (_SOONER if at_once else 1.0), _LONGEST_PERIOD)
                 self.quota = self._answered
         self.opened, self._answered = started, 0
 
 
 class Breaker:
-    """Stops an endpoint's requests after failures in a row, and sends one at a time until one is answered.
+    """Stops an endpoint's requests after failures in a row, and sends one at a time until one is
+    answered.
 
-    Pauses double up to a minute; where all that is wrong is a rate limit, up to 3 seconds for the first minute.
+    Pauses double up to a minute; where all that is wrong is a rate limit, up to 3 seconds for the
+    first minute.
 
     Attributes:
         resumes_at: Nothing is to be sent before.
@@ -90,7 +105,8 @@ class Breaker:
         last_answer: When the endpoint last answered anything.
 
     Args:
-        patience: Seconds without any answer after which the endpoint is given up, but for one probe a minute.
+        patience: Seconds without any answer after which the endpoint is given up, but for one probe
+            a minute.
     """
 
     def __init__(self, patience: float = math.inf) -> None:
@@ -124,8 +140,8 @@ class Breaker:
     def opened(self, now: float) -> bool:
         """Tell whether a limit lets requests through again, and go on if so.
 
-        Rejections come at once, answers of a model that thinks after a minute: a probe that is not rejected by then was
-        accepted.
+        Rejections come at once, answers of a model that thinks after a minute: a probe that is not
+        rejected by then was accepted.
         """
         if self.tripped_at is None or not self._limited:
             return False
@@ -135,7 +151,10 @@ class Breaker:
         return accepted is not None
 
     def _accepted_since(self, since: float, now: float) -> float | None:
-        """Return when a request was sent after `since` that must have been accepted; None where there is none."""
+        """Return when a request was sent after `since` that must have been accepted.
+
+        None where there is none.
+        """
         latest = now - max(_REJECTION, _REJECTED_BY * self._rejected_after)
         return next((started for started in self._under_way if since <= started <= latest), None)
 
@@ -154,7 +173,10 @@ class Breaker:
         return self.tripped_at is not None and self.failing_for(now) >= self._patience
 
     def answered(self, started: float, now: float) -> bool:
-        """Tell of an answer to a request that was sent at `started`; return whether it ended an outage."""
+        """Tell of an answer to a request that was sent at `started`.
+
+        Return whether it ended an outage.
+        """
         self.last_answer, self._failing_since, self._failures = now, None, 0
         if self.tripped_at is None:
             if self._rejecting_since is not None and started >= self._rejecting_since:
@@ -168,7 +190,8 @@ class Breaker:
         return True
 
     def failed(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
-        """Tell of a failure that may pass, or of a 429 (`rejected`), after which the server asks to wait.
+        """Tell of a failure that may pass, or of a 429 (`rejected`), after which the server asks to
+        wait.
 
         Where it asks for as long as a window takes, this one is used up.
         """

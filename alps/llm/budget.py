@@ -1,4 +1,6 @@
-"""What a run may spend: before each call, what such calls cost is set aside for it and for everything in flight."""
+"""What a run may spend: before each call, what such calls cost is set aside for it and for
+everything in flight.
+"""
 
 import asyncio
 from bisect import insort
@@ -64,10 +66,11 @@ class _Flight:
 class Budget:
     """Caps on the tokens and dollars of a whole run, earlier sessions of it included.
 
-    A call may start only if everything spent, what is set aside for the calls in flight and what is set aside for it
-    stay under the caps; otherwise it waits for calls in flight to turn out cheaper, and is refused once none is left.
-    What is set aside is what such calls have cost so far, not the most that the model could answer (128,000 tokens of
-    gpt-5 are $1.28): a cap may be passed, by at most what is in flight when it is reached.
+    A call may start only if everything spent, what is set aside for the calls in flight and what is
+    set aside for it stay under the caps; otherwise it waits for calls in flight to turn out
+    cheaper, and is refused once none is left. What is set aside is what such calls have cost so
+    far, not the most that the model could answer (128,000 tokens of gpt-5 are $1.28): a cap may be
+    passed, by at most what is in flight when it is reached.
 
     Args:
         max_cost: US dollars, None for no cap.
@@ -104,15 +107,26 @@ class Budget:
         """Say what is spent of what, and what another call is taken to use."""
         parts = []
         if self._max_cost is not None:
-            spent, next_one = f"${self._cost:.4f} of max_cost={self._max_cost:g}", f"${self._refused.cost:.4f}"
+            spent, next_one = (
+                f"${self._cost:.4f} of max_cost={self._max_cost:g}",
+                f"${self._refused.cost:.4f}",
+            )
             parts.append(f"{spent} is spent, and another call is taken to cost {next_one}")
         if self._max_tokens is not None:
-            spent, next_one = f"{self._tokens:,} of max_total_tokens={self._max_tokens}", f"{self._refused.tokens:,}"
+            spent, next_one = (
+                f"{self._tokens:,} of max_total_tokens={self._max_tokens}",
+                f"{self._refused.tokens:,}",
+            )
             parts.append(f"{spent} are spent, and another call is taken to use {next_one}")
         return f"not within the budget: {'; '.join(parts)}"
 
-    async def reserve(self, request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int | None:
-        """Set aside what a call is likely to use and return its ticket; None if it does not fit any more."""
+    async def reserve(
+        self, request: Request[Any], messages: Sequence[Mapping[str, str]]
+    ) -> int | None:
+        """Set aside what a call is likely to use and return its ticket.
+
+        None if it does not fit any more.
+        """
         if not self.bounded:
             return -1
         seen = self._seen.setdefault((request.model, request.purpose), _Seen())
@@ -129,7 +143,8 @@ class Budget:
             return self._next
 
     async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
-        """Replace what was set aside under `ticket` by what `call` used, and return what is counted without knowing.
+        """Replace what was set aside under `ticket` by what `call` used, and return what is counted
+        without knowing.
 
         Args:
             ticket: What `reserve` returned.
@@ -147,7 +162,8 @@ class Budget:
             assumed = Spending()
             if billed is None or (billed and not told):
                 assumed = Spending(
-                    max(0, flight.reserve.tokens - spent.tokens), max(0.0, flight.reserve.cost - spent.cost)
+                    max(0, flight.reserve.tokens - spent.tokens),
+                    max(0.0, flight.reserve.cost - spent.cost),
                 )
             elif billed and call.cost is None:
                 assumed = Spending(0, flight.reserve.cost)
@@ -173,15 +189,22 @@ def _reserve(request: Request[Any], size: int, price: Price, seen: _Seen) -> Spe
     return Spending(prompt + answer, price.cost(prompt, answer) or 0.0)
 
 
-def first_reserve(request: Request[Any], messages: Sequence[Mapping[str, str]], price: Price) -> Spending:
+def first_reserve(
+    request: Request[Any], messages: Sequence[Mapping[str, str]], price: Price
+) -> Spending:
     """Return what is set aside for a call before any like it was answered."""
     return _reserve(request, prompt_bytes(request, messages), price, _Seen())
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
-    """Return an upper bound on the prompt tokens of a call: its bytes, and what a provider wraps around them."""
+    """Return an upper bound on the prompt tokens of a call: its bytes, and what a provider wraps
+    around them.
+    """
     schema = schema_of(request.answer.schema) if request.answer is not None else ""
-    text = sum(len(message["content"].encode(errors="surrogatepass")) + _PER_MESSAGE for message in messages)
+    text = sum(
+        len(message["content"].encode(errors="surrogatepass")) + _PER_MESSAGE
+        for message in messages
+    )
     return text + len(schema.encode()) + _PER_REQUEST
 
 

@@ -20,14 +20,16 @@ _STORING_SECONDS = 2.0
 _RESTING_SECONDS = 60.0
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
 _COLUMNS = ["key", "reply"]
-_TABLE = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL) WITHOUT ROWID"
+)
 
 
 def cache_key(request: Request[Any]) -> str:
     """Return the sha256 of everything in `request` that can change its answer.
 
-    The mark of a prompt cache, which is put on when it is sent, can't; `extra` is left out where there is none, so that
-    replies of versions without it are still found.
+    The mark of a prompt cache, which is put on when it is sent, can't; `extra` is left out where
+    there is none, so that replies of versions without it are still found.
     """
     parts = {
         "model": request.model,
@@ -44,7 +46,9 @@ def cache_key(request: Request[Any]) -> str:
 
 
 def default_path() -> Path | None:
-    """Return where the cache lies: `ALPS_CACHE` (`off` for none), else the user's cache folder, if there is one."""
+    """Return where the cache lies: `ALPS_CACHE` (`off` for none), else the user's cache folder, if
+    there is one.
+    """
     chosen = os.environ.get("ALPS_CACHE", "")
     if chosen == "off":
         return None
@@ -55,18 +59,23 @@ def default_path() -> Path | None:
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
-    """Tell whether another process is in the way, which passes; the low byte is the code without its details."""
+    """Tell whether another process is in the way, which passes.
+
+    The low byte is the code without its details.
+    """
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 class Cache:
     """Replies by key in SQLite, in WAL mode so that several runs can share it.
 
-    A file that is not a database, or has other columns, is put aside as `….broken` and a new one begun; `rebuilt` tells
-    so. A reply that can't be stored, as on a full disk, is not kept: `unkept` counts those.
+    A file that is not a database, or has other columns, is put aside as `….broken` and a new one
+    begun; `rebuilt` tells so. A reply that can't be stored, as on a full disk, is not kept:
+    `unkept` counts those.
 
     Raises:
-        UsageError: If the file can't be opened, made or written, or another process keeps it for more than 30 s.
+        UsageError: If the file can't be opened, made or written, or another process keeps it for
+            more than 30 s.
     """
 
     def __init__(self, path: Path) -> None:
@@ -83,11 +92,15 @@ class Cache:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 self._let_go()
-                raise UsageError(f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off") from error
+                raise UsageError(
+                    f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off"
+                ) from error
             self._rebuild()
         except OSError as error:
             reason = error.strerror or "can't be opened"
-            raise UsageError(f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off") from error
+            raise UsageError(
+                f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off"
+            ) from error
 
     def _open(self) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_SECONDS)
@@ -103,14 +116,21 @@ class Cache:
         """What went wrong and did not end the run, a line each."""
         found = []
         if self.rebuilt:
-            found.append(f"cache {self.path}: it could not be read, was put aside as {self._aside.name} and begun anew")
+            found.append(
+                f"cache {self.path}: it could not be read, was put aside as {self._aside.name} and begun anew"
+            )
         if self.unkept:
             what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
-            found.append(f"cache {self.path}: {what} could not be kept ({self._reason}), and may be asked for again")
+            found.append(
+                f"cache {self.path}: {what} could not be kept ({self._reason}), and may be asked for again"
+            )
         return found
 
     def _begin_wal(self) -> None:
-        """Switch to WAL; SQLite does not wait for another process that is doing the same, so that is done here."""
+        """Switch to WAL.
+
+        SQLite does not wait for another process that is doing the same, so that is done here.
+        """
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
@@ -122,7 +142,9 @@ class Cache:
                 time.sleep(0.05)
 
     def _rebuild(self) -> None:
-        """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't be lost."""
+        """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't
+        be lost.
+        """
         self.rebuilt = True
         self._let_go()
         names = (".broken", *(f".{number}.broken" for number in range(2, 1_000)))
@@ -145,7 +167,9 @@ class Cache:
             return None
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        except sqlite3.OperationalError:  # full disk, or locked: nothing is wrong with what is stored
+        except (
+            sqlite3.OperationalError
+        ):  # full disk, or locked: nothing is wrong with what is stored
             return None
         except sqlite3.DatabaseError:
             self._rebuild()
@@ -171,7 +195,9 @@ class Cache:
             except sqlite3.DatabaseError:
                 self._rebuild()
                 self._db.execute(_STORE, row)
-        except sqlite3.OperationalError as error:  # without room a reply is not kept, and the run goes on
+        except (
+            sqlite3.OperationalError
+        ) as error:  # without room a reply is not kept, and the run goes on
             self.unkept, self._reason = self.unkept + 1, str(error)
             if _is_busy(error):  # the whole run waits: not for every reply
                 self._rests_until = time.monotonic() + _RESTING_SECONDS

@@ -1,4 +1,6 @@
-"""The typed completion: cache, single flight, limiter, retries, re-asks, repair and ledger in one place."""
+"""The typed completion: cache, single flight, limiter, retries, re-asks, repair and ledger in one
+place.
+"""
 
 import asyncio
 import functools
@@ -42,12 +44,14 @@ class Client:
     """Asks one endpoint.
 
     Args:
-        concurrency: The most requests under way at once; None: as many as the endpoint is found to take.
+        concurrency: The most requests under way at once; None: as many as the endpoint is found to
+            take.
         ledger: Where every HTTP attempt is written.
         cache: Replies of earlier runs, None for none.
         timeout: Seconds after which a request counts as unanswered.
         budget: What the whole run may spend, None for no cap.
-        patience: Seconds for which a request is tried again, and for which an endpoint may answer nothing.
+        patience: Seconds for which a request is tried again, and for which an endpoint may answer
+            nothing.
         notice: Is given a line when there is something to wait for.
         send: Makes one HTTP request; another one can be given where no provider should be asked.
         ladder: How models are asked for typed answers; clients of one run share it.
@@ -78,7 +82,9 @@ class Client:
         self._cache = cache
         self._timeout = timeout
         self._budget = budget
-        self._send = send or functools.partial(provider.send, timeout=timeout, told=self._limiter.told)
+        self._send = send or functools.partial(
+            provider.send, timeout=timeout, told=self._limiter.told
+        )
         self._ladder = ladder or Ladder()
         self._flights: dict[str, asyncio.Task[Completion[Any]]] = {}
 
@@ -87,7 +93,8 @@ class Client:
 
         Raises:
             CredentialError: If the provider refuses the key.
-            QuotaError: If the provider asks to wait for longer than an hour, as where the quota of the day is used up.
+            QuotaError: If the provider asks to wait for longer than an hour, as where the quota of
+                the day is used up.
             UsageError: If the endpoint does not have the model.
         """
         request = self._ladder.on_its_step(request)
@@ -109,7 +116,10 @@ class Client:
         await asyncio.gather(*flights, return_exceptions=True)
 
     def _landed(self, key: str, ended: asyncio.Task[Completion[Any]]) -> None:
-        """Forget a flight; an error that nobody waits for any more, since another one has ended the run, is heard."""
+        """Forget a flight.
+
+        An error that nobody waits for any more, since another one has ended the run, is heard.
+        """
         self._flights.pop(key, None)
         if not ended.cancelled():
             ended.exception()
@@ -119,7 +129,9 @@ class Client:
             completion = understand(_without_secrets(stored, request.messages), request.answer)
             if completion.outcome == "ok":
                 self._ledger.totals.cached += 1
-                self._ledger.totals.note_served(request.purpose, stored.served_model, stored.fingerprint)
+                self._ledger.totals.note_served(
+                    request.purpose, stored.served_model, stored.fingerprint
+                )
                 return completion
         messages = [dict(message) for message in request.messages]
         heard: Completion[T] | None = None
@@ -127,21 +139,32 @@ class Client:
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
-                if error.shape_refused and (lower := self._ladder.one_lower(request, str(error))) is not None:
+                if (
+                    error.shape_refused
+                    and (lower := self._ladder.one_lower(request, str(error))) is not None
+                ):
                     return await self._answer(lower, cache_key(lower))
                 if (fatal := self._permanent.fatal(request.model, error)) is not None:
                     raise fatal from error
                 return heard or Completion(_outcome_of(error), error=str(error))
             except _BudgetSpent:
-                return heard or Completion("budget", error=self._budget.account if self._budget else None)
-            heard = replace(completion, notes=(*completion.notes, f"after {ask} re-asks")) if ask else completion
+                return heard or Completion(
+                    "budget", error=self._budget.account if self._budget else None
+                )
+            heard = (
+                replace(completion, notes=(*completion.notes, f"after {ask} re-asks"))
+                if ask
+                else completion
+            )
             if heard.outcome in ("ok", "refused"):
                 break
             messages = _with_problem(request, completion)
         assert heard is not None
         return heard
 
-    async def _ask(self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int) -> Completion[T]:
+    async def _ask(
+        self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
+    ) -> Completion[T]:
         """Get one reply to `messages`, trying again while the failure may pass."""
         loop, tries = asyncio.get_running_loop(), Tries(self._patience)
         for number in itertools.count(1):
@@ -151,30 +174,46 @@ class Client:
             except TransportError as error:
                 last_answer = self._limiter.breaker.last_answer
                 failing_for = self._limiter.breaker.failing_for(loop.time())
-                nobody = unreachable(request.model, error, failing_for=failing_for, last_answer=last_answer)
+                nobody = unreachable(
+                    request.model, error, failing_for=failing_for, last_answer=last_answer
+                )
                 if nobody is not None:
                     raise nobody from error
-                pause = tries.pause_after(error, sent=sent, now=loop.time(), last_answer=last_answer)
+                pause = tries.pause_after(
+                    error, sent=sent, now=loop.time(), last_answer=last_answer
+                )
                 if pause is None:
                     raise
                 self._say_what_is_waited_for(request.model, error)
             except EndpointDown as error:
-                message = f"not asked: the endpoint has not answered for {self._patience / 60:.3g} min"
+                message = (
+                    f"not asked: the endpoint has not answered for {self._patience / 60:.3g} min"
+                )
                 raise TransportError(message, transient=False, unsent=True) from error
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _attempt(
-        self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int, attempt: int
+        self,
+        request: Request[T],
+        messages: list[dict[str, str]],
+        *,
+        key: str,
+        ask: int,
+        attempt: int,
     ) -> Completion[T]:
-        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger whatever comes of it.
+        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger
+        whatever comes of it.
 
-        What was paid for is kept before anything is waited for: a process that is killed then need not ask again.
+        What was paid for is kept before anything is waited for: a process that is killed then need
+        not ask again.
         """
         async with self._limiter:
             await self._pace.turn()
             self._ladder.check(request)
-            ticket = await self._budget.reserve(request, messages) if self._budget is not None else -1
+            ticket = (
+                await self._budget.reserve(request, messages) if self._budget is not None else -1
+            )
             if ticket is None:
                 raise _BudgetSpent
             await self._limiter.pause_over()
@@ -195,10 +234,14 @@ class Client:
             except TransportError as error:
                 self._tell_limiter(error, sent)
                 call = replace(call, status=error.status, error=str(error))
-                await self._record(call, started, ticket, billed=None if may_be_billed(error) else False)
+                await self._record(
+                    call, started, ticket, billed=None if may_be_billed(error) else False
+                )
                 await self._ledger.flushed()
                 raise
-            except asyncio.CancelledError:  # the run is interrupted, the provider may answer all the same
+            except (
+                asyncio.CancelledError
+            ):  # the run is interrupted, the provider may answer all the same
                 self._limiter.interrupted(sent)
                 call = replace(call, error="interrupted before the answer came")
                 await self._record(call, started, ticket, billed=None)
@@ -233,8 +276,13 @@ class Client:
             wait = f"it is tried again for {self._patience / 60:.3g} min (patience=)"
             self._notice(f"{model} has not answered for {failing:.0f} s ({error}): {wait}")
 
-    async def _record(self, call: Call, started: float, ticket: int, *, billed: bool | None) -> None:
-        """Write `call` into the ledger and settle its budget; `billed` is None where nobody can know."""
+    async def _record(
+        self, call: Call, started: float, ticket: int, *, billed: bool | None
+    ) -> None:
+        """Write `call` into the ledger and settle its budget.
+
+        `billed` is None where nobody can know.
+        """
         call = replace(call, seconds=round(time.perf_counter() - started, 4))
         if self._budget is not None:
             assumed = await self._budget.settle(ticket, call, billed=billed)
@@ -246,11 +294,15 @@ class Client:
             async with asyncio.timeout(self._timeout):
                 return _without_secrets(await self._send(request, messages), messages)
         except TimeoutError as error:
-            raise TransportError(f"no answer within {self._timeout:g} s", transient=True, status=408) from error
+            raise TransportError(
+                f"no answer within {self._timeout:g} s", transient=True, status=408
+            ) from error
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:
-    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted in the next question."""
+    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted in the
+    next question.
+    """
 
     def asked() -> str:
         return "\n".join(message["content"] for message in messages)

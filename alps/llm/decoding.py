@@ -1,7 +1,7 @@
 """Sampling settings that a model takes, and the defaults that depend on the model.
 
-litellm knows of each model what it refuses, and says so only when it is asked; its own check is made here before the
-first call, so that nothing is paid for in vain.
+litellm knows of each model what it refuses, and says so only when it is asked; its own check is
+made here before the first call, so that nothing is paid for in vain.
 """
 
 import os
@@ -14,10 +14,11 @@ from alps.llm.extra import sent
 from alps.llm.libraries import libraries
 
 LONGEST_UNLISTED, LONGEST_OLD = 32_000, 4_096
-"""Tokens that an Anthropic model may answer which litellm's table does not know: the least maximum since Claude 4, and
-the least before, when models were called claude-3-haiku and claude-2.1.
+"""Tokens that an Anthropic model may answer which litellm's table does not know: the least maximum
+since Claude 4, and the least before, when models were called claude-3-haiku and claude-2.1.
 
-Anthropic wants a maximum in each request; litellm would send 4,096 and cut answers that are no longer than others'.
+Anthropic wants a maximum in each request; litellm would send 4,096 and cut answers that are no
+longer than others'.
 """
 
 _ANTHROPICS_MAXIMUM = ("vertex_ai", "azure_ai")
@@ -33,10 +34,12 @@ _ANTHROPICS_ROUTES = ("bedrock", "vertex_ai", "azure_ai")
 def default_temperature(
     model: str, *, api_base: str | None, sampling: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> float | None:
-    """Return the temperature of a judge that was given none: 0 where the model takes it, else None: none is sent.
+    """Return the temperature of a judge that was given none: 0 where the model takes it, else None:
+    none is sent.
 
-    A model that reasons takes none. Behind a gateway the model is asked for by a longer name; the gateway passes on
-    what the provider then refuses. Of names that litellm does not know, those of OpenAI and Anthropic are new.
+    A model that reasons takes none. Behind a gateway the model is asked for by a longer name; the
+    gateway passes on what the provider then refuses. Of names that litellm does not know, those of
+    OpenAI and Anthropic are new.
     """
     effort = sampling.get("reasoning_effort")
     if effort is not None and effort not in _NOT_REASONING:
@@ -48,13 +51,19 @@ def default_temperature(
     return None if _is_new(model, api_base) else 0
 
 
-def check_sampling(model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = "") -> None:
-    """Refuse a sampling setting that `model` does not take; `prefix` is `judge_` for those of the judge.
+def check_sampling(
+    model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = ""
+) -> None:
+    """Refuse a sampling setting that `model` does not take.
+
+    `prefix` is `judge_` for those of the judge.
 
     Raises:
         UsageError: Names the setting, and why litellm would refuse it.
     """
-    named = {f"{prefix}{name}": {name: value} for name, value in sampling.items() if value is not None}
+    named = {
+        f"{prefix}{name}": {name: value} for name, value in sampling.items() if value is not None
+    }
     named |= {f"{prefix}request.{name}": sent({name: value}) for name, value in extra.items()}
     together: dict[str, Any] = {}
     for option in named.values():
@@ -62,7 +71,9 @@ def check_sampling(model: str, sampling: Mapping[str, Any], extra: Mapping[str, 
     problem = _refusal(model, together)
     if problem is None:
         return
-    guilty = [name for name, option in named.items() if _refusal(model, option) is not None] or list(named)
+    guilty = [
+        name for name, option in named.items() if _refusal(model, option) is not None
+    ] or list(named)
     shown = " and ".join(_shown(name, *named[name].values()) for name in guilty)
     raise UsageError(f"{shown}: {model} does not take it ({problem}); leave it out")
 
@@ -72,10 +83,15 @@ def _shown(name: str, value: Any) -> str:
 
 
 def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
-    """Return how many tokens an Anthropic model may answer that litellm does not know; None for all others."""
+    """Return how many tokens an Anthropic model may answer that litellm does not know.
+
+    None for all others.
+    """
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
-    asked_by_anthropic = provider == "anthropic" or (provider in _ANTHROPICS_MAXIMUM and "claude" in name)
+    asked_by_anthropic = provider == "anthropic" or (
+        provider in _ANTHROPICS_MAXIMUM and "claude" in name
+    )
     if not asked_by_anthropic or sampling.get("max_tokens") is not None:
         return None
     try:
@@ -90,13 +106,21 @@ def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
 
 def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
     mapped, problem = _mapped(model, options)
-    if problem is None and _thinks(mapped) and "claude" in model and options.get("temperature", 1) != 1:
+    if (
+        problem is None
+        and _thinks(mapped)
+        and "claude" in model
+        and options.get("temperature", 1) != 1
+    ):
         return "while it thinks, it takes temperature=1 alone"
     return problem
 
 
 def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the options as litellm would send them, and its objection; None and no objection where it can't tell."""
+    """Return the options as litellm would send them, and its objection.
+
+    None and no objection where it can't tell.
+    """
     litellm = libraries().litellm
     try:
         name, provider, _, _ = litellm.get_llm_provider(model)
@@ -104,7 +128,9 @@ def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | No
         return None, None
     given = {key: value for key, value in options.items() if value is not None}
     try:
-        return litellm.utils.get_optional_params(model=name, custom_llm_provider=provider, **given), None
+        return litellm.utils.get_optional_params(
+            model=name, custom_llm_provider=provider, **given
+        ), None
     except litellm.exceptions.UnsupportedParamsError as error:
         return {}, _in_short(error)
     except (litellm.exceptions.BadRequestError, ValueError) as error:
@@ -124,9 +150,11 @@ def _thinks(mapped: Mapping[str, Any] | None) -> bool:
 
 
 def _is_new(model: str, api_base: str | None) -> bool:
-    """Tell whether a model is of a family whose newer members take no temperature, and none that litellm knows.
+    """Tell whether a model is of a family whose newer members take no temperature, and none that
+    litellm knows.
 
-    Under `openai/` with an address it is a server of one's own; other providers with one are reached by a gateway.
+    Under `openai/` with an address it is a server of one's own; other providers with one are
+    reached by a gateway.
     """
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)

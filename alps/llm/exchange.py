@@ -1,7 +1,8 @@
-"""What one request met on the wire: status and headers as they came, and a body that is bounded as it is inflated.
+"""What one request met on the wire: status and headers as they came, and a body that is bounded as
+it is inflated.
 
-litellm tells of failures in terms of its own: a 413 becomes a 429, headers are lost, and what its own code stumbles
-over after a good answer becomes a 500. Here stands what the server said.
+litellm tells of failures in terms of its own: a 413 becomes a 429, headers are lost, and what its
+own code stumbles over after a good answer becomes a 500. Here stands what the server said.
 """
 
 import zlib
@@ -17,7 +18,8 @@ _ENCODINGS = "gzip, deflate"
 """Those that can be inflated bit by bit with Python's own library."""
 _KEPT = 1 << 16
 _PASSED_ON = "llm_provider-"
-"""What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them."""
+"""What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
+"""
 _NO_HEADERS: Mapping[str, str] = {}
 _NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -40,18 +42,32 @@ class Exchange:
 
     def begin(self) -> None:
         """Forget what an earlier request, such as one for a token, was answered."""
-        self.status, self.headers, self.redirect, self.body, self.problem = None, _NO_HEADERS, None, b"", None
+        self.status, self.headers, self.redirect, self.body, self.problem = (
+            None,
+            _NO_HEADERS,
+            None,
+            b"",
+            None,
+        )
 
     def note(self, status: int, headers: Any) -> None:
         """Keep the status and the headers, by names in lower case."""
         self.status = status
         lower = {str(name).lower(): str(value) for name, value in headers.items()}
-        passed_on = {name.removeprefix(_PASSED_ON): value for name, value in lower.items() if _PASSED_ON in name}
+        passed_on = {
+            name.removeprefix(_PASSED_ON): value
+            for name, value in lower.items()
+            if _PASSED_ON in name
+        }
         self.headers = {**passed_on, **lower}
 
     def redirected(self, asked: str) -> None:
-        """Keep what an error message names: of the new address only the host, as the rest may hold a key."""
-        self.redirect = urlsplit(urljoin(asked, self.headers.get("location", ""))).netloc.rpartition("@")[2]
+        """Keep what an error message names: of the new address only the host, as the rest may hold
+        a key.
+        """
+        self.redirect = urlsplit(
+            urljoin(asked, self.headers.get("location", ""))
+        ).netloc.rpartition("@")[2]
 
 
 current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)

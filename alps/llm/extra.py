@@ -1,8 +1,10 @@
-"""Options of a request beyond the sampling settings: what single providers need, by the provider's own names.
+"""Options of a request beyond the sampling settings: what single providers need, by the provider's
+own names.
 
-They are written `request.NAME=VALUE`, and `judge_request.NAME=VALUE` for the judge, or as a table `[request]` of a
-config file. A dot leads into a nested table: `request.extra_body.chat_template_kwargs.enable_thinking=false`. A value
-is read as JSON where it is some, else as text. `request.headers.NAME=env:VARIABLE` takes a header's value from the
+They are written `request.NAME=VALUE`, and `judge_request.NAME=VALUE` for the judge, or as a table
+`[request]` of a config file. A dot leads into a nested table:
+`request.extra_body.chat_template_kwargs.enable_thinking=false`. A value is read as JSON where it is
+some, else as text. `request.headers.NAME=env:VARIABLE` takes a header's value from the
 environment: keys never get into a file.
 """
 
@@ -29,8 +31,11 @@ _DECIDED = """
     model_list shared_session caching client custom_llm_provider fallbacks web_search_options
 """
 _OURS = frozenset(_DECIDED.split())
-"""What alps decides itself: whom it asks what, how often, in which form, and how the reply comes."""
-_PASSED_ON = frozenset({"api_version", "allowed_openai_params", "base_model", "region_name", HEADERS})
+"""What alps decides itself: whom it asks what, how often, in which form, and how the reply comes.
+"""
+_PASSED_ON = frozenset(
+    {"api_version", "allowed_openai_params", "base_model", "region_name", HEADERS}
+)
 """Options that litellm keeps for itself and that change where, or how, it sends a request."""
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _A_CREDENTIAL = re.compile(
@@ -38,7 +43,9 @@ _A_CREDENTIAL = re.compile(
     r"|(?:access|session|ad|auth|id|refresh|security)[-_]?(?:key|token)|^(?:key|token|auth)$",
     re.IGNORECASE,
 )
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential|bearer|session", re.IGNORECASE)
+_SECRET_HEADER = re.compile(
+    r"auth|key|token|secret|cookie|password|credential|bearer|session", re.IGNORECASE
+)
 _FROM_ENVIRONMENT = re.compile(r"env:([A-Za-z_]\w*)")
 _DEEPEST = 8
 
@@ -96,7 +103,8 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         prefix: `judge_` for settings of the judge.
 
     Raises:
-        ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would hold a secret.
+        ValueError: If an option is no JSON, has a setting of its own, is decided by alps, or would
+            hold a secret.
     """
     if value is None or value == {}:
         return None
@@ -133,14 +141,18 @@ def _plain(node: Any, levels: int) -> Any:
         return {str(name): _plain(inner, levels - 1) for name, inner in node.items()}
     if isinstance(node, list | tuple):
         return [_plain(inner, levels - 1) for inner in node]
-    if isinstance(node, datetime | date | time):  # a day of TOML without quotes: api_version = 2024-10-21
+    if isinstance(
+        node, datetime | date | time
+    ):  # a day of TOML without quotes: api_version = 2024-10-21
         return node.isoformat()
     if node is None:
         raise ValueError("an option that is null is not sent; leave it out")
     if isinstance(node, float) and node - node != 0:
         raise ValueError("it takes finite numbers")
     if not isinstance(node, str | bool | int | float):
-        raise ValueError(f"it takes texts, numbers, yes or no, lists and tables, not {type(node).__name__}")
+        raise ValueError(
+            f"it takes texts, numbers, yes or no, lists and tables, not {type(node).__name__}"
+        )
     return node
 
 
@@ -167,7 +179,13 @@ def _header(name: str, value: Any) -> str:
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else None
+    inner = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else None
+    )
     if inner is None:
         yield path, node
         return
@@ -180,7 +198,9 @@ def _check_secret(path: str, leaf: Any) -> None:
     if not isinstance(leaf, str):
         return
     if redact(leaf) != leaf or any(_A_CREDENTIAL.search(name) for name in path.split(".")):
-        raise ValueError(f"{path} may hold a key; keys come from the environment, in headers as env:VARIABLE")
+        raise ValueError(
+            f"{path} may hold a key; keys come from the environment, in headers as env:VARIABLE"
+        )
 
 
 def variables(extra: Mapping[str, Any]) -> list[str]:
@@ -206,5 +226,7 @@ def _resolved(value: str) -> str:
 
 
 def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:
-    """Return the options that litellm, which owns those names, would keep for itself instead of sending them."""
+    """Return the options that litellm, which owns those names, would keep for itself instead of
+    sending them.
+    """
     return sorted({*extra} & {*owned} - _PASSED_ON)

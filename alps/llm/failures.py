@@ -1,4 +1,6 @@
-"""What an error of litellm means: whether to ask again, when, and whether any later call can go through."""
+"""What an error of litellm means: whether to ask again, when, and whether any later call can go
+through.
+"""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +32,9 @@ _TOO_LONG = re.compile(
     r"|reduce the (length|size) of|request (entity )?too large",
     re.IGNORECASE,
 )
-_OF_THE_ANSWER = re.compile(r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)")
+_OF_THE_ANSWER = re.compile(
+    r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)"
+)
 _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
 """Packages whose name is not that of the module that is missed."""
 
@@ -46,8 +50,14 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     """
     status, unsent = _http_status(kinds, error, exchange)
     answered = status is not None and status < 300
-    detail = _detail(error, exchange) if not answered else f"its body can't be read: {_detail(error, exchange)}"
-    message = redact(f"{type(error).__name__}: {detail}" if not answered else f"HTTP {status}: {detail}")
+    detail = (
+        _detail(error, exchange)
+        if not answered
+        else f"its body can't be read: {_detail(error, exchange)}"
+    )
+    message = redact(
+        f"{type(error).__name__}: {detail}" if not answered else f"HTTP {status}: {detail}"
+    )
     message = message.splitlines()[0][:300]
     said = f"{error} {exchange.body.decode(errors='replace')}" if not answered else ""
     retry_after = _retry_after(error, exchange, status)
@@ -81,14 +91,18 @@ def _detail(error: Any, exchange: Exchange) -> str:
     if exchange.problem is not None:
         return exchange.problem
     text = str(error)
-    return text.partition("Exception - ")[2] or text or type(error).__name__  # litellm names its classes before
+    return (
+        text.partition("Exception - ")[2] or text or type(error).__name__
+    )  # litellm names its classes before
 
 
 def _of_waiting(model: str, message: str, retry_after: float | None) -> AlpsError | None:
     if retry_after is None or retry_after <= _LONGEST_WAIT:
         return None
     wait = f"asks to wait {retry_after / 3600:,.1f} hours"
-    return QuotaError(f"model '{model}': the provider {wait} ({message}); the same command goes on then")
+    return QuotaError(
+        f"model '{model}': the provider {wait} ({message}); the same command goes on then"
+    )
 
 
 def _of_money(model: str, message: str, status: int | None, said: str) -> AlpsError | None:
@@ -102,7 +116,9 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     """Return what to end the run with, where no later call can go through either."""
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
-        return UsageError(f"{who}: it needs a Python package that is not installed: pip install {package} ({message})")
+        return UsageError(
+            f"{who}: it needs a Python package that is not installed: pip install {package} ({message})"
+        )
     if lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
@@ -113,7 +129,8 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
 
 
 def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
-    """Tell whether the request itself is longer than the model or the server takes, which asking again can't mend.
+    """Tell whether the request itself is longer than the model or the server takes, which asking
+    again can't mend.
 
     A 429 says so where one request is larger than the limit of a minute.
     """
@@ -135,10 +152,17 @@ def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) ->
     if exchange.status is None and _is_of_our_side(error):
         return False
     passing = (
-        *(kinds.RateLimitError, kinds.InternalServerError, kinds.ServiceUnavailableError, kinds.BadGatewayError),
+        *(
+            kinds.RateLimitError,
+            kinds.InternalServerError,
+            kinds.ServiceUnavailableError,
+            kinds.BadGatewayError,
+        ),
         *(kinds.Timeout, kinds.APIConnectionError),
     )
-    return isinstance(error, passing) or (status is not None and (status >= 500 or status in _TRANSIENT))
+    return isinstance(error, passing) or (
+        status is not None and (status >= 500 or status in _TRANSIENT)
+    )
 
 
 def _is_of_our_side(error: BaseException) -> bool:
@@ -148,8 +172,19 @@ def _is_of_our_side(error: BaseException) -> bool:
     causes = list(_causes(error))
     if any(isinstance(cause, httpx.TransportError | OSError) for cause in causes):
         return False
-    ours = ImportError, TypeError, AttributeError, LookupError, NotImplementedError, ValueError, NameError
-    return any(type(cause).__module__ in ("builtins", "pydantic_core") and isinstance(cause, ours) for cause in causes)
+    ours = (
+        ImportError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        NotImplementedError,
+        ValueError,
+        NameError,
+    )
+    return any(
+        type(cause).__module__ in ("builtins", "pydantic_core") and isinstance(cause, ours)
+        for cause in causes
+    )
 
 
 def _missing_module(error: BaseException) -> str | None:
@@ -171,7 +206,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None, bool]:
-    """Return the status that a server gave, None where it gave none, and whether it was never reached.
+    """Return the status that a server gave, None where it gave none, and whether it was never
+    reached.
 
     litellm makes up a status for connections that broke.
     """
@@ -185,16 +221,27 @@ def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None
         return status or 408, False
     for cause in _causes(error):
         if isinstance(cause, httpx.TransportError):
-            return None, isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            return None, isinstance(
+                cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout
+            )
     return status, False
 
 
 def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | None:
-    """Return the seconds that the server asks to wait; where it only says when its limit is reset, until then."""
+    """Return the seconds that the server asks to wait.
+
+    Where it only says when its limit is reset, until then.
+    """
     headers = dict(exchange.headers)
     response = getattr(error, "response", None)
-    for more in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
-        headers = {**{str(name).lower(): str(value) for name, value in (more or {}).items()}, **headers}
+    for more in (
+        getattr(error, "litellm_response_headers", None),
+        getattr(response, "headers", None),
+    ):
+        headers = {
+            **{str(name).lower(): str(value) for name, value in (more or {}).items()},
+            **headers,
+        }
     body = exchange.body.decode(errors="replace") if status == 429 else ""
     asked = seconds_asked(headers, body)
     return seconds_to_reset(headers) if asked is None and status == 429 else asked

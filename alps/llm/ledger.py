@@ -16,11 +16,14 @@ _RESULTS = ("summary.json", "calibration.json")
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP attempt; `structured` is how a typed answer was asked for, `strict` whether it was valid as it came.
+    """One HTTP attempt.
 
-    `cost` is in US dollars, None where the model's price, or what was used, is unknown. `assumed_tokens` and
-    `assumed_cost` stand for an attempt that may have been billed and did not say for what; they count against a budget
-    and nowhere else. From `finish_reason` on it is what the reply told of itself, see `Reply`.
+    `structured` is how a typed answer was asked for, `strict` whether it was valid as it came.
+
+    `cost` is in US dollars, None where the model's price, or what was used, is unknown.
+    `assumed_tokens` and `assumed_cost` stand for an attempt that may have been billed and did not
+    say for what; they count against a budget and nowhere else. From `finish_reason` on it is what
+    the reply told of itself, see `Reply`.
     """
 
     key: str
@@ -51,7 +54,14 @@ class Call:
 
 
 _TOLD = (
-    *("prompt_tokens", "completion_tokens", "cost", "finish_reason", "cached_tokens", "cache_write_tokens"),
+    *(
+        "prompt_tokens",
+        "completion_tokens",
+        "cost",
+        "finish_reason",
+        "cached_tokens",
+        "cache_write_tokens",
+    ),
     *("reasoning_tokens", "served_model", "fingerprint", "request_id", "service"),
 )
 
@@ -69,7 +79,8 @@ Served = tuple[str, str]
 class Totals:
     """Sums over the calls of a run; `unpriced` counts answered calls whose cost is unknown.
 
-    `without_price` names the models of those. `served` holds by purpose what answered, replies of the cache included.
+    `without_price` names the models of those. `served` holds by purpose what answered, replies of
+    the cache included.
     """
 
     calls: int = 0
@@ -115,8 +126,8 @@ class Totals:
 class Ledger:
     """Appends calls to `calls.jsonl` and keeps their totals, earlier sessions of the run included.
 
-    An answer from the cache is no HTTP attempt and has no row: of those, sessions that ended before their result was
-    written are not counted.
+    An answer from the cache is no HTTP attempt and has no row: of those, sessions that ended before
+    their result was written are not counted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +136,9 @@ class Ledger:
         known = {part.name for part in fields(Call)}
         for _, _, row in scan(path):
             with suppress(TypeError):  # a row of another version counts as far as it is understood
-                self.totals.add(Call(**{name: value for name, value in (row or {}).items() if name in known}))
+                self.totals.add(
+                    Call(**{name: value for name, value in (row or {}).items() if name in known})
+                )
 
     def record(self, call: Call) -> None:
         """Write `call`; only the crash of the machine can lose it until it is `flushed`."""
@@ -133,7 +146,10 @@ class Ledger:
         self.totals.add(call)
 
     async def flushed(self) -> None:
-        """Wait until every call is on disk; calls that end at about the same time are flushed together."""
+        """Wait until every call is on disk.
+
+        Calls that end at about the same time are flushed together.
+        """
         await self._file.flushed()
 
     def close(self) -> None:
@@ -142,7 +158,9 @@ class Ledger:
 
 
 def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
-    """Return the tokens and US dollars of some run folders that count against a budget of all of them together."""
+    """Return the tokens and US dollars of some run folders that count against a budget of all of
+    them together.
+    """
     tokens, cost = 0, 0.0
     for path in (folder / "calls.jsonl" for folder in folders):
         if path.exists():
@@ -153,7 +171,9 @@ def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
 
 
 def _totals_before(folder: Path) -> Totals:
-    """Return what no row tells of earlier sessions: how many answers came from the cache, and what had given them."""
+    """Return what no row tells of earlier sessions: how many answers came from the cache, and what
+    had given them.
+    """
     totals = Totals()
     for name in _RESULTS:
         with suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
@@ -163,6 +183,8 @@ def _totals_before(folder: Path) -> Totals:
                 totals.cached = counted
             for purpose, rows in result["served"].items():
                 for row in rows:
-                    totals.note_served(purpose, str(row["model"] or ""), str(row["fingerprint"] or ""))
+                    totals.note_served(
+                        purpose, str(row["model"] or ""), str(row["fingerprint"] or "")
+                    )
             break
     return totals

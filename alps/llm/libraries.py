@@ -17,10 +17,15 @@ from alps.llm.redirects import teach_clients
 @functools.cache
 def libraries() -> SimpleNamespace:
     """Return the modules `litellm` and `instructor`."""
-    for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
+    for name in [
+        name
+        for name, value in os.environ.items()
+        if name.endswith("_API_KEY") and not value.strip()
+    ]:
         del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # litellm opens 500 connections a host; of more requests at once the rest would wait inside `timeout`.
+    # litellm opens 500 connections a host; of more requests at once the rest would wait inside
+    # `timeout`.
     os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT_PER_HOST", "2048")
     os.environ.setdefault("AIOHTTP_CONNECTOR_LIMIT", "4096")
     for name in ("instructor", "LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx"):
@@ -32,25 +37,27 @@ def libraries() -> SimpleNamespace:
         litellm, instructor = _imported("litellm", "instructor")
     teach_clients()
     litellm.suppress_debug_info = True
-    # Where a reply says no usage, litellm counts tokens, and would fetch the tokenizer of some models for it. Only
-    # this is forbidden, and not the hub: data may be fetched after this.
+    # Where a reply says no usage, litellm counts tokens, and would fetch the tokenizer of some
+    # models for it. Only this is forbidden, and not the hub: data may be fetched after this.
     litellm.disable_hf_tokenizer_download = True
     litellm.telemetry = False
-    # To clients that it replaces, as each is after an hour, litellm keeps weak references, where it keeps any: one that
-    # the garbage collector takes before it is closed complains on the screen.
+    # To clients that it replaces, as each is after an hour, litellm keeps weak references, where it
+    # keeps any: one that the garbage collector takes before it is closed complains on the screen.
     with suppress(AttributeError):
         litellm.in_memory_llm_clients_cache.evicted_client_closer._owned = set()
     # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
     warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
-    warnings.filterwarnings("ignore", r"Pydantic serializer warnings", UserWarning)  # of odd replies, on the screen
+    warnings.filterwarnings(
+        "ignore", r"Pydantic serializer warnings", UserWarning
+    )  # of odd replies, on the screen
     return SimpleNamespace(litellm=litellm, instructor=instructor)
 
 
 def _imported(*names: str) -> list[Any]:
     """Import libraries that make a million objects and throw none away.
 
-    The garbage collector would look through them again and again, for a quarter of the time that the import takes, and
-    after it at every full collection.
+    The garbage collector would look through them again and again, for a quarter of the time that
+    the import takes, and after it at every full collection.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -64,11 +71,13 @@ def _imported(*names: str) -> list[Any]:
 
 @contextmanager
 def _no_dotenv() -> Iterator[None]:
-    """Keep libraries from reading a `.env` of the working folder, or of one above it, while they are imported.
+    """Keep libraries from reading a `.env` of the working folder, or of one above it, while they
+    are imported.
 
-    litellm reads one unless its mode is PRODUCTION: a file of a checkout could then send keys and dialogues elsewhere.
-    python-dotenv itself is switched off, too, for versions and libraries that ask it in other places. Both variables
-    are put back: a class under test may read its own file, and what it starts sees the user's environment.
+    litellm reads one unless its mode is PRODUCTION: a file of a checkout could then send keys and
+    dialogues elsewhere. python-dotenv itself is switched off, too, for versions and libraries that
+    ask it in other places. Both variables are put back: a class under test may read its own file,
+    and what it starts sees the user's environment.
     """
     switches = {"LITELLM_MODE": "PRODUCTION", "PYTHON_DOTENV_DISABLED": "1"}
     before = {name: os.environ.get(name) for name in switches}

@@ -12,33 +12,42 @@ _BACK_OFF, _FAR_OFF = 0.85, 0.5
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
 _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
 _DOUBLED_TO, _STEP = 64, 16
-"""While nothing fails, places double a round up to so many, and then grow by so many: when a window of 600 a minute is
-used up for the first time, all that is under way is rejected."""
+"""While nothing fails, places double a round up to so many, and then grow by so many: when a window
+of 600 a minute is used up for the first time, all that is under way is rejected."""
 _PROBED = 0.25
 _SLOWER = 2.0
-"""Answers that take so many times as long say that more requests at once would only wait at the server."""
+"""Answers that take so many times as long say that more requests at once would only wait at the
+server.
+"""
 
 
 class EndpointDown(Exception):
-    """The endpoint has answered nothing for longer than anybody is to wait for it: the request was not sent."""
+    """The endpoint has answered nothing for longer than anybody is to wait for it: the request was
+    not sent.
+    """
 
 
 class Limiter:
-    """Lets at most `most` requests run; gives way on a 429 and grows back by one per round of successes.
+    """Lets at most `most` requests run.
 
-    A 429 that comes before a whole round was answered says that the level is far off, and halves it. One that comes
-    later says that it is just above what the server takes: a little is given up, what is left to there is regained
-    soon, and the level itself is left alone for a while, longer where the server asks for long pauses. After a 429
-    nothing starts before the time the server asked for has passed, and then not everything at once. Additive increase
-    and multiplicative decrease as in Chiu and Jain, «Analysis of the increase and decrease algorithms for congestion
-    avoidance in computer networks», 1989; the memory of where it failed as in Ha, Rhee and Xu, «CUBIC», 2008.
+    Gives way on a 429 and grows back by one per round of successes.
 
-    Where the endpoint answers nothing at all, the breaker has a single request sent at a time; after the first answer
-    the others follow over a while that is a tenth of the outage.
+    A 429 that comes before a whole round was answered says that the level is far off, and halves
+    it. One that comes later says that it is just above what the server takes: a little is given up,
+    what is left to there is regained soon, and the level itself is left alone for a while, longer
+    where the server asks for long pauses. After a 429 nothing starts before the time the server
+    asked for has passed, and then not everything at once. Additive increase and multiplicative
+    decrease as in Chiu and Jain, «Analysis of the increase and decrease algorithms for congestion
+    avoidance in computer networks», 1989; the memory of where it failed as in Ha, Rhee and Xu,
+    «CUBIC», 2008.
+
+    Where the endpoint answers nothing at all, the breaker has a single request sent at a time;
+    after the first answer the others follow over a while that is a tenth of the outage.
 
     Args:
         most: The most requests at once.
-        start: Where to start below `most`: the level doubles while nothing fails and answers take no longer.
+        start: Where to start below `most`: the level doubles while nothing fails and answers take
+            no longer.
         patience: Seconds without any answer after which waiting requests are given up.
     """
 
@@ -89,7 +98,9 @@ class Limiter:
         self._wake()
 
     async def pause_over(self) -> None:
-        """Wait, with a place taken, until the time that the server has asked for since then has passed."""
+        """Wait, with a place taken, until the time that the server has asked for since then has
+        passed.
+        """
         loop = asyncio.get_running_loop()
         while (left := self.breaker.resumes_at - loop.time()) > 0:
             await asyncio.sleep(left)
@@ -103,7 +114,9 @@ class Limiter:
         self.breaker.ended(started)
 
     def answered(self, started: float = -math.inf) -> None:
-        """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint works."""
+        """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint
+        works.
+        """
         now = _now()
         tripped_at = self.breaker.tripped_at
         self.breaker.ended(started)
@@ -129,26 +142,34 @@ class Limiter:
                 return
             self._ceiling = float("inf")
         gain = max(1.0, left / 2) if self._ceiling < float("inf") else 1.0
-        gain = max(gain, seconds or 0.0)  # a round of slow answers would take minutes: one a second instead
+        gain = max(
+            gain, seconds or 0.0
+        )  # a round of slow answers would take minutes: one a second instead
         self.allowed = min(self.most, self.allowed + gain / self.allowed)
 
     def throttled(self, retry_after: float | None, started: float = -math.inf) -> None:
         """Tell that the server answered 429; `retry_after` is in seconds."""
         now = _now()
         self._doubling = False
-        if self.breaker.tripped_at is None:  # a closed window says nothing of how many at once are too many
+        if (
+            self.breaker.tripped_at is None
+        ):  # a closed window says nothing of how many at once are too many
             self._cut(now, retry_after)
         if retry_after:
             self.breaker.wait_until(now + retry_after)
         self._fail(started, now, rejected=True, asked=retry_after or 0.0)
 
-    def failed(self, started: float, *, hung: bool = False, retry_after: float | None = None) -> None:
+    def failed(
+        self, started: float, *, hung: bool = False, retry_after: float | None = None
+    ) -> None:
         """Tell that a request failed in a way that may pass; `hung` where no answer came in time."""
         now = _now()
         self._doubling = False
         if retry_after:
             self.breaker.wait_until(now + retry_after)
-        if hung and self.breaker.tripped_at is None:  # too many at once wait at the server for too long
+        if (
+            hung and self.breaker.tripped_at is None
+        ):  # too many at once wait at the server for too long
             self._cut(now, None)
         self._fail(started, now, rejected=False)
 
@@ -163,7 +184,10 @@ class Limiter:
             self._ceiling = self.allowed if near else self._ceiling * _BACK_OFF
             self._least = max(1.0, self.allowed / 4)
             self.allowed = max(1.0, self.allowed * (_BACK_OFF if near else _FAR_OFF))
-            self._cut_at, self._hold_until = now, now + max(_HOLD, _HOLD_PAUSES * (retry_after or 0))
+            self._cut_at, self._hold_until = (
+                now,
+                now + max(_HOLD, _HOLD_PAUSES * (retry_after or 0)),
+            )
         if 1 < self._running <= self.allowed:  # of a burst, those that still run were taken
             self.allowed = max(self._least, self._running - 1.0)
         self._answered = 0
@@ -178,7 +202,9 @@ class Limiter:
                     place.set_exception(EndpointDown())
 
     def _let_go(self, now: float, tripped_at: float) -> None:
-        """Let the others follow the request that was answered, the more slowly the longer that took."""
+        """Let the others follow the request that was answered, the more slowly the longer that
+        took.
+        """
         self._released = now
         self._release = min(max(_RELEASE, (now - tripped_at) / 10), _SLOWEST_RELEASE)
 
@@ -203,7 +229,9 @@ class Limiter:
             return 1.0 + breaker.under_way_before()
         since = now - max(breaker.resumes_at, self._released)
         room = min(self.allowed, 1 + self.allowed * since / self._release)
-        known = min(breaker.window.left(now), self._scarce if now < self._scarce_until else math.inf)
+        known = min(
+            breaker.window.left(now), self._scarce if now < self._scarce_until else math.inf
+        )
         return min(room, max(1.0, known))
 
     def _may_start(self) -> bool:

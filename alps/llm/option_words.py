@@ -1,4 +1,6 @@
-"""The words and the types of the settings that are tables: `request.seed=7`, `judge_request.seed=7`."""
+"""The words and the types of the settings that are tables: `request.seed=7`,
+`judge_request.seed=7`.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -9,7 +11,14 @@ from pydantic import BeforeValidator
 from alps.errors import UsageError
 from alps.llm.extra import checked, merged, read_words
 
-SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort")
+SAMPLING = (
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "frequency_penalty",
+    "presence_penalty",
+    "reasoning_effort",
+)
 JUDGE_SAMPLING = ("temperature", "max_tokens", "reasoning_effort")
 TABLES = ("request", "judge_request")
 
@@ -31,7 +40,11 @@ def option_tables(words: Sequence[str], known: Collection[str]) -> tuple[dict[st
     Raises:
         UsageError: If one is empty, stands twice, or is a table and a value.
     """
-    own = [word for word in words if "." in word.partition("=")[0] and key_of(word) in {*TABLES} & {*known}]
+    own = [
+        word
+        for word in words
+        if "." in word.partition("=")[0] and key_of(word) in {*TABLES} & {*known}
+    ]
     others = [word for word in words if word not in own]
     parts: dict[str, list[tuple[str, str]]] = {}
     for word in own:

@@ -10,10 +10,11 @@ _MOST_APART = 0.01
 class Pace:
     """Starts requests no closer together than they can be worked through.
 
-    An event loop advances all that it works on side by side. Requests that start together would therefore all be sent
-    when the last of them is ready, be answered together, and leave first the server idle and then the processor, for as
-    long as the run lasts. Apart by most of what a request costs the processor, none of them is sent later than it would
-    have been, and most are sent sooner.
+    An event loop advances all that it works on side by side. Requests that start together would
+    therefore all be sent when the last of them is ready, be answered together, and leave first the
+    server idle and then the processor, for as long as the run lasts. Apart by most of what a
+    request costs the processor, none of them is sent later than it would have been, and most are
+    sent sooner.
     """
 
     def __init__(self) -> None:

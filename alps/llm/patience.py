@@ -12,7 +12,8 @@ from alps.llm.types import TransportError
 PATIENCE = 1800.0
 """Seconds: most outages of providers are over by then, and a run is a thing of hours."""
 AUTO_START, AUTO_MOST = 16, 200
-"""Requests at once where nobody said how many: from so many on, while nothing fails, up to so many."""
+"""Requests at once where nobody said how many: from so many on, while nothing fails, up to so many.
+"""
 _ALONE = 8
 """So many failures of one request, while the endpoint answers others, are its own."""
 _BILLED = 3
@@ -20,19 +21,22 @@ _BILLED = 3
 _ALIKE = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _NOBODY_THERE = 30.0
-"""Seconds; an endpoint to which no connection could be made for so long, and never before, is not there."""
+"""Seconds; an endpoint to which no connection could be made for so long, and never before, is not
+there.
+"""
 _PARTICULAR = re.compile(r"\b[\w-]*\d[\w-]*\b")
 
 
 class Tries:
     """The failures of one request.
 
-    A request is tried again by time, not by count, so that an outage loses nothing. Bounded by count is what only this
-    request meets while others are answered, and what may cost money each time: answers that came too late, or that
-    could not be read.
+    A request is tried again by time, not by count, so that an outage loses nothing. Bounded by
+    count is what only this request meets while others are answered, and what may cost money each
+    time: answers that came too late, or that could not be read.
 
     Args:
-        patience: Seconds from the first failure on; time that the server asked to wait is not counted.
+        patience: Seconds from the first failure on; time that the server asked to wait is not
+            counted.
     """
 
     def __init__(self, patience: float) -> None:
@@ -41,7 +45,9 @@ class Tries:
         self._failed_at = float("-inf")
         self._alone = self._billed = 0
 
-    def pause_after(self, error: TransportError, *, sent: float, now: float, last_answer: float) -> float | None:
+    def pause_after(
+        self, error: TransportError, *, sent: float, now: float, last_answer: float
+    ) -> float | None:
         """Return the seconds to wait before the next attempt; None where there is none.
 
         Args:
@@ -64,7 +70,9 @@ class Tries:
 
 
 def _backoff(failures: int) -> float:
-    """Return the seconds before an attempt, by how often others were answered while this request failed."""
+    """Return the seconds before an attempt, by how often others were answered while this request
+    failed.
+    """
     return random.uniform(0, min(_FIRST_PAUSE * 2 ** max(1, failures), _LONGEST_PAUSE))
 
 
@@ -80,7 +88,10 @@ class Permanent:
         self._answered.add(model)
 
     def fatal(self, model: str, error: TransportError) -> AlpsError | None:
-        """Return what to end the run with after `error`; None where the next request may fare better."""
+        """Return what to end the run with after `error`.
+
+        None where the next request may fare better.
+        """
         if error.fatal is not None:
             return error.fatal
         one_record = error.refused or error.too_long or error.billed
@@ -90,11 +101,16 @@ class Permanent:
         self._failures[kind] += 1
         if self._failures[kind] < _ALIKE:
             return None
-        return UsageError(f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered ({error})")
+        return UsageError(
+            f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered ({error})"
+        )
 
 
-def unreachable(model: str, error: TransportError, *, failing_for: float, last_answer: float) -> AlpsError | None:
-    """Return what to end the run with where no connection was ever made: a wrong address does not pass.
+def unreachable(
+    model: str, error: TransportError, *, failing_for: float, last_answer: float
+) -> AlpsError | None:
+    """Return what to end the run with where no connection was ever made: a wrong address does not
+    pass.
 
     Args:
         model: What was asked.
@@ -105,7 +121,9 @@ def unreachable(model: str, error: TransportError, *, failing_for: float, last_a
     if not error.unsent or math.isfinite(last_answer) or failing_for < _NOBODY_THERE:
         return None
     mend = "start the server, or mend the address; the same command goes on then"
-    return UsageError(f"model '{model}': nobody could be reached for {failing_for:.0f} s ({error}); {mend}")
+    return UsageError(
+        f"model '{model}': nobody could be reached for {failing_for:.0f} s ({error}); {mend}"
+    )
 
 
 def seconds_of(text: str) -> float:

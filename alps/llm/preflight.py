@@ -33,8 +33,11 @@ def is_known(model: str) -> bool:
     return True
 
 
-def check_model(model: str, *, api_base: str | None, warn: Callable[[str], None] | None = None) -> None:
-    """Check that litellm knows where to send `model` and that its key may be there, without a request.
+def check_model(
+    model: str, *, api_base: str | None, warn: Callable[[str], None] | None = None
+) -> None:
+    """Check that litellm knows where to send `model` and that its key may be there, without a
+    request.
 
     Args:
         model: A litellm model name.
@@ -51,13 +54,22 @@ def check_model(model: str, *, api_base: str | None, warn: Callable[[str], None]
     provider = libraries().litellm.get_llm_provider(model)[1]
     names, for_sure = missing_key(model)
     if for_sure:
-        raise CredentialError(f"model '{model}': set {names} in the environment (the key of {provider})")
+        raise CredentialError(
+            f"model '{model}': set {names} in the environment (the key of {provider})"
+        )
     if names and warn is not None:
-        warn(f"{model}: {names} not in the environment; the first call will tell whether {provider} lets us in")
+        warn(
+            f"{model}: {names} not in the environment; the first call will tell whether {provider} lets us in"
+        )
 
 
 def check_options(
-    model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = "", keys: bool = True
+    model: str,
+    sampling: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    *,
+    prefix: str = "",
+    keys: bool = True,
 ) -> None:
     """Refuse what `model`, or litellm, would not take of the options of a request.
 
@@ -76,8 +88,12 @@ def check_options(
 
     if kept := kept_by_litellm(extra, all_litellm_params):
         name = f"{prefix}request.{kept[0]}"
-        raise UsageError(f"{name}: litellm keeps it to itself; for the provider write request.extra_body.{kept[0]}=")
+        raise UsageError(
+            f"{name}: litellm keeps it to itself; for the provider write request.extra_body.{kept[0]}="
+        )
     for variable in variables(extra) if keys else ():
         if not os.environ.get(variable, "").strip():
-            raise CredentialError(f"{prefix}request.headers: {variable} is not set in the environment")
+            raise CredentialError(
+                f"{prefix}request.headers: {variable} is not set in the environment"
+            )
     check_sampling(model, sampling, extra, prefix=prefix)

@@ -1,8 +1,9 @@
-"""litellm's own table of prices, read from the file in its package: importing litellm takes 2.6 s, this 50 ms.
+"""litellm's own table of prices, read from the file in its package: importing litellm takes 2.6 s,
+this 50 ms.
 
-litellm's `get_model_info` answers for a name that its table lacks with the family that the name looks like, at a price
-of 0. So a name counts as known here only where it is a key of the table: as it stands, or without its provider where
-the entry is of that provider.
+litellm's `get_model_info` answers for a name that its table lacks with the family that the name
+looks like, at a price of 0. So a name counts as known here only where it is a key of the table: as
+it stands, or without its provider where the entry is of that provider.
 """
 
 import json
@@ -35,25 +36,36 @@ _SERVICES = {
     "ultrafast": "_ultrafast",
 }
 """By how a request is served, what the table's keys end in."""
-_THRESHOLD = re.compile(rf"^(?P<key>{'|'.join(_KEYS.values())})_above_(?P<number>\d+)(?P<thousands>k?)_tokens")
+_THRESHOLD = re.compile(
+    rf"^(?P<key>{'|'.join(_KEYS.values())})_above_(?P<number>\d+)(?P<thousands>k?)_tokens"
+)
 _FAMILIES = ("vertex_ai", "bedrock", "fireworks_ai")
 """Providers whose entries name a part of them, as `bedrock_converse`."""
 _BEDROCK_ROUTES = ("converse/", "invoke/")
-"""What may stand between `bedrock/` and a model, and says only by which of its interfaces it is asked."""
+"""What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
+asked.
+"""
 _REACHED_COUNTS = ("xai",)
-"""Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost calculator)."""
+"""Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
+calculator).
+"""
 
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """Return litellm's table by its keys; empty where litellm is not installed, or its file can't be read."""
+    """Return litellm's table by its keys.
+
+    Empty where litellm is not installed, or its file can't be read.
+    """
     read = _read(_FILE)
     return {key: entry for key, entry in read.items() if isinstance(entry, dict)}
 
 
 @cache
 def providers() -> frozenset[str]:
-    """Return the names of the providers that litellm knows, as they stand before the `/` of a model."""
+    """Return the names of the providers that litellm knows, as they stand before the `/` of a
+    model.
+    """
     listed = _read(_PROVIDERS_FILE).get("providers")
     return frozenset(listed if isinstance(listed, dict) else ()) | {
         key.partition("/")[0] for key in table() if "/" in key
@@ -61,7 +73,9 @@ def providers() -> frozenset[str]:
 
 
 def is_listed(model: str) -> bool:
-    """Tell whether litellm's files say where a name is sent: it has an entry, or a provider that they list."""
+    """Tell whether litellm's files say where a name is sent: it has an entry, or a provider that
+    they list.
+    """
     provider, slash, rest = model.partition("/")
     return entry_of(model) is not None or bool(slash and rest and provider in providers())
 
@@ -77,13 +91,17 @@ def listed_price(model: str) -> Price:
     standard = _of_ranges(entry) or _of_keys(entry, "", inclusive=inclusive)
     if standard is None:
         return Price(None, None, most, source)
-    services = {name: _of_keys(entry, suffix, inclusive=inclusive) for name, suffix in _SERVICES.items()}
+    services = {
+        name: _of_keys(entry, suffix, inclusive=inclusive) for name, suffix in _SERVICES.items()
+    }
     return Price(
         **vars(standard[0]),
         max_output_tokens=most,
         source=source,
         tiers=standard[1],
-        services={name: (rates[0], rates[1]) for name, rates in services.items() if rates is not None},
+        services={
+            name: (rates[0], rates[1]) for name, rates in services.items() if rates is not None
+        },
     )
 
 
@@ -106,7 +124,9 @@ def entry_of(model: str) -> Mapping[str, Any] | None:
     if not slash:
         return None
     if prefix == "bedrock":
-        rest = next((rest.removeprefix(route) for route in _BEDROCK_ROUTES if rest.startswith(route)), rest)
+        rest = next(
+            (rest.removeprefix(route) for route in _BEDROCK_ROUTES if rest.startswith(route)), rest
+        )
     own = entries.get(rest)
     return own if own is not None and _is_of(own, prefix) else None
 
@@ -122,9 +142,12 @@ Rated = tuple[Rates, tuple[Tier, ...]]
 
 
 def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated | None:
-    """Return the rates for a way of being served, dearer ones for long prompts with them; None where there are none.
+    """Return the rates for a way of being served, dearer ones for long prompts with them.
 
-    What a way of being served does not price has the standard price, as litellm's cost calculator has it.
+    None where there are none.
+
+    What a way of being served does not price has the standard price, as litellm's cost calculator
+    has it.
     """
 
     def rate(key: str) -> float | None:
@@ -141,28 +164,42 @@ def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated
     below = base
     for tokens, words in sorted(_thresholds(entry)):
         above = {
-            name: _first(rate(f"{key}_above_{words}_tokens"), _number(entry.get(f"{key}_above_{words}_tokens")))
+            name: _first(
+                rate(f"{key}_above_{words}_tokens"),
+                _number(entry.get(f"{key}_above_{words}_tokens")),
+            )
             for name, key in _KEYS.items()
         }
         if all(value is None for value in above.values()):
             continue
-        kept = {**vars(below), **{name: value for name, value in above.items() if value is not None}}
+        kept = {
+            **vars(below),
+            **{name: value for name, value in above.items() if value is not None},
+        }
         below = Rates(**kept)
         tiers.append(Tier(tokens - inclusive, below))
     return base, tuple(tiers)
 
 
 def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
-    """Return from how many tokens of a prompt on an entry has other prices, with the word that its keys have for it."""
+    """Return from how many tokens of a prompt on an entry has other prices, with the word that its
+    keys have for it.
+    """
     matches = [match for key in entry if (match := _THRESHOLD.match(key))]
     return {
-        (int(match["number"]) * (1_000 if match["thousands"] else 1), match["number"] + match["thousands"])
+        (
+            int(match["number"]) * (1_000 if match["thousands"] else 1),
+            match["number"] + match["thousands"],
+        )
         for match in matches
     }
 
 
 def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
-    """Return the rates of an entry that lists its ranges of prompt lengths; None where it lists none."""
+    """Return the rates of an entry that lists its ranges of prompt lengths.
+
+    None where it lists none.
+    """
     ranges = entry.get("tiered_pricing")
     if not isinstance(ranges, list):
         return None
@@ -181,7 +218,9 @@ def _ranges(ranges: list[Any]) -> Iterator[Tier]:
 
 
 def _rates(values: Mapping[str, float | None]) -> Rates | None:
-    """Return the rates of which `values` are by name; None where tokens have no price, or none but 0.
+    """Return the rates of which `values` are by name.
+
+    None where tokens have no price, or none but 0.
 
     Where both are 0 nobody told the price: a model that is free is written into a price file.
     """
@@ -199,7 +238,9 @@ def _first(*values: float | None) -> float | None:
 
 def _number(value: Any) -> float | None:
     """Return a finite number from 0; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
     return float(value) if is_number and value >= 0 else None
 
 

@@ -12,10 +12,11 @@ The price file is TOML, one table a model, in US dollars per million tokens:
     batch = { input = 0.20, output = 0.80 }
     above = [{ tokens = 200_000, input = 0.80, output = 2.40 }]
 
-`cached_input` is for tokens of a prompt that the provider had in its cache, `cache_write` for those that it put there;
-without them they cost as much as others. `reasoning` is for thought, which otherwise costs what `output` does. `batch`,
-`flex` and `priority` are the rates of requests that are served so, and `above` those of all tokens of a request whose
-prompt is longer than that; what they leave out stays as it is. A model that is free has `input = 0` and `output = 0`.
+`cached_input` is for tokens of a prompt that the provider had in its cache, `cache_write` for those
+that it put there; without them they cost as much as others. `reasoning` is for thought, which
+otherwise costs what `output` does. `batch`, `flex` and `priority` are the rates of requests that
+are served so, and `above` those of all tokens of a request whose prompt is longer than that; what
+they leave out stays as it is. A model that is free has `input = 0` and `output = 0`.
 """
 
 import os
@@ -78,7 +79,9 @@ class _Entry(_Rates):
 
 
 def price_file() -> Path:
-    """Return where the user's price file lies: `ALPS_PRICES`, else `prices.toml` in the user's config folder."""
+    """Return where the user's price file lies: `ALPS_PRICES`, else `prices.toml` in the user's
+    config folder.
+    """
     if chosen := os.environ.get("ALPS_PRICES"):
         return Path(chosen)
     return (user_folder("config") or Path(os.devnull)) / "prices.toml"
@@ -120,16 +123,22 @@ def has_own_price(model: str) -> bool:
 
 @cache
 def _own_prices(path: Path) -> dict[str, _Entry]:
-    if not os.path.isfile(path):  # unlike `Path.is_file` it takes a folder that is not ours for none
+    if not os.path.isfile(
+        path
+    ):  # unlike `Path.is_file` it takes a folder that is not ours for none
         if os.environ.get("ALPS_PRICES"):
             raise UsageError(f"ALPS_PRICES={path}: no such file")
         return {}
     try:
-        return TypeAdapter(dict[str, _Entry]).validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
+        return TypeAdapter(dict[str, _Entry]).validate_python(
+            tomllib.loads(path.read_text(encoding="utf-8"))
+        )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"not TOML ({error})", path=path) from error
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(first["msg"], path=path, field=".".join(str(part) for part in first["loc"])) from error
+        raise DataError(
+            first["msg"], path=path, field=".".join(str(part) for part in first["loc"])
+        ) from error
     except OSError as error:
         raise DataError(error.strerror or "can't be read", path=path) from error

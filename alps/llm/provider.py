@@ -21,7 +21,9 @@ from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_a
 from alps.llm.types import Reply, Request
 
 _LATER = 60.0
-"""Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which bounds its parts."""
+"""Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
+bounds its parts.
+"""
 
 
 async def send(
@@ -37,12 +39,13 @@ async def send(
         request: What is asked.
         messages: The messages, those of the request or more.
         timeout: Seconds that the caller waits; litellm would give up after 600.
-        told: Is given how many requests are left and in how many seconds their limit is reset, where the answer says.
+        told: Is given how many requests are left and in how many seconds their limit is reset,
+            where the answer says.
 
     Raises:
-        TransportError: If no answer came. Its `fatal` is what ends the run where no later call can go through either: a
-            CredentialError if the key was refused, a QuotaError if the provider asks to wait for longer than an hour, a
-            UsageError if the model is not there.
+        TransportError: If no answer came. Its `fatal` is what ends the run where no later call can
+            go through either: a CredentialError if the key was refused, a QuotaError if the
+            provider asks to wait for longer than an hour, a UsageError if the model is not there.
     """
     loaded = libraries()
     clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
@@ -62,7 +65,9 @@ async def send(
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
             failure = transport_error(loaded.litellm.exceptions, error, request.model, exchange)
-            failure.shape_refused = request.answer is not None and refuses_shape(loaded.litellm.exceptions, error)
+            failure.shape_refused = request.answer is not None and refuses_shape(
+                loaded.litellm.exceptions, error
+            )
             raise failure from error
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
@@ -75,7 +80,10 @@ def _encodable(text: str) -> str:
 
 
 async def close() -> None:
-    """Close the connections that litellm keeps for later calls, and forget them; nothing where it was never loaded."""
+    """Close the connections that litellm keeps for later calls, and forget them.
+
+    Nothing where it was never loaded.
+    """
     if "litellm" not in sys.modules:
         return
     import litellm

@@ -1,8 +1,8 @@
 """Rate limits as providers tell of them: how long to wait, and how many requests are left.
 
-OpenAI and most others send `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (`6m0s`, `17ms`, `2.5`, or
-a time), Anthropic `anthropic-ratelimit-requests-remaining` and `-reset` (RFC 3339), Azure `retry-after-ms`, Google a
-`RetryInfo` in the body, others a sentence.
+OpenAI and most others send `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`
+(`6m0s`, `17ms`, `2.5`, or a time), Anthropic `anthropic-ratelimit-requests-remaining` and `-reset`
+(RFC 3339), Azure `retry-after-ms`, Google a `RetryInfo` in the body, others a sentence.
 """
 
 import math
@@ -19,7 +19,9 @@ _AN_EPOCH = 1e9
 _LIMIT = re.compile(
     r"(?:^|-)ratelimit-(?:(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?|(?P<kind2>[a-z-]+)-(?P<what2>remaining|reset))$"
 )
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)(?![a-z])")
+_DURATION = re.compile(
+    r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)(?![a-z])"
+)
 _UNITS = {"ms": 0.001, "mi": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _IN_WORDS = re.compile(
     r"(?:try again|retry|reset)s?\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*"
@@ -31,7 +33,10 @@ _RETRY_INFO = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit: how much of it is left, and in how many seconds it is whole again; None where that is not said."""
+    """One limit: how much of it is left, and in how many seconds it is whole again.
+
+    None where that is not said.
+    """
 
     remaining: float | None = None
     reset: float | None = None
@@ -51,12 +56,17 @@ def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Li
         if part is not None:
             kind = part["kind"] or part["kind2"] or "requests"
             what = part["what"] or part["what2"]
-            told.setdefault(kind, {})[what] = _number(value) if what == "remaining" else _until(value, now)
+            told.setdefault(kind, {})[what] = (
+                _number(value) if what == "remaining" else _until(value, now)
+            )
     return {kind: Limit(parts.get("remaining"), parts.get("reset")) for kind, parts in told.items()}
 
 
 def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:
-    """Return the seconds that the server asks to wait, by its headers or else by its words; None where it does not."""
+    """Return the seconds that the server asks to wait, by its headers or else by its words.
+
+    None where it does not.
+    """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)
@@ -70,7 +80,9 @@ def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:
 
 
 def seconds_to_reset(headers: Mapping[str, str]) -> float | None:
-    """Return in how many seconds the limits that are used up are whole again; None where none is, or nothing is said.
+    """Return in how many seconds the limits that are used up are whole again.
+
+    None where none is, or nothing is said.
 
     Where a limit fills up steadily, requests may go through sooner: it is an upper bound.
     """
@@ -83,8 +95,13 @@ def seconds_to_reset(headers: Mapping[str, str]) -> float | None:
 
 
 def requests_left(headers: Mapping[str, str]) -> tuple[float, float] | None:
-    """Return how many requests are left, and in how many seconds the limit is whole again; None where nobody says."""
-    limit = limits(headers).get("requests") if any("ratelimit" in name for name in headers) else None
+    """Return how many requests are left, and in how many seconds the limit is whole again.
+
+    None where nobody says.
+    """
+    limit = (
+        limits(headers).get("requests") if any("ratelimit" in name for name in headers) else None
+    )
     if limit is None or limit.remaining is None or limit.reset is None:
         return None
     return max(0.0, limit.remaining), min(limit.reset, _LONGEST_RESET)
@@ -100,7 +117,9 @@ def _retry_after(value: str) -> float | None:
 
 
 def _until(value: str, now: float) -> float | None:
-    """Return the seconds to a reset, told as a duration, as seconds, as a time since 1970 or as a date."""
+    """Return the seconds to a reset, told as a duration, as seconds, as a time since 1970 or as a
+    date.
+    """
     number = _number(value)
     if number is not None and number >= _AN_EPOCH:
         number = number / (1000 if number >= 1000 * _AN_EPOCH else 1) - now

@@ -1,20 +1,26 @@
-"""What tokens cost: rates by kind of token, by the length of the prompt, and by how a request is served."""
+"""What tokens cost: rates by kind of token, by the length of the prompt, and by how a request is
+served.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _SAME_RATES = {"fast": "priority"}
 _DEARER = ("priority", "ultrafast")
-"""Ways of being served that cost more than the standard one: what is not priced by itself has no known price there."""
+"""Ways of being served that cost more than the standard one: what is not priced by itself has no
+known price there.
+"""
 
 
 @dataclass(frozen=True)
 class Used:
-    """The tokens of a reply, as far as it counted them; all are from 0, and parts are at most their whole.
+    """The tokens of a reply, as far as it counted them.
+
+    All are from 0, and parts are at most their whole.
 
     Attributes:
-        prompt: All that was sent; `cached` of them the provider had in its cache, `cache_write` it put there, and of
-            those `cache_write_hour` for an hour.
+        prompt: All that was sent; `cached` of them the provider had in its cache, `cache_write` it
+            put there, and of those `cache_write_hour` for an hour.
         completion: All that was answered; `reasoning` of them are thought.
         service: How the request was served, as `flex` or `batch`, None for the ordinary way.
     """
@@ -30,7 +36,10 @@ class Used:
 
 @dataclass(frozen=True)
 class Rates:
-    """US dollars per token. None: cached and written tokens cost what input does, and thought what output does."""
+    """US dollars per token.
+
+    None: cached and written tokens cost what input does, and thought what output does.
+    """
 
     input: float
     output: float
@@ -90,14 +99,19 @@ class Price:
         """Whether there is a price at all."""
         return self.input is not None and self.output is not None
 
-    def cost(self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0) -> float | None:
-        """Return the dollars for so many tokens in the ordinary way, or None where the price is not known."""
+    def cost(
+        self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0
+    ) -> float | None:
+        """Return the dollars for so many tokens in the ordinary way, or None where the price is not
+        known.
+        """
         return self.cost_of(Used(prompt_tokens, completion_tokens, cached_tokens))
 
     def cost_of(self, used: Used) -> float | None:
         """Return the dollars for what was used, or None where the price is not known.
 
-        A way of being served without rates of its own has the standard ones, unless it is known to cost more.
+        A way of being served without rates of its own has the standard ones, unless it is known to
+        cost more.
         """
         if self.input is None or self.output is None:
             return None

@@ -1,9 +1,11 @@
-"""Requests to a model follow no redirect: the key and the dialogue would go to a host that the user never named.
+"""Requests to a model follow no redirect: the key and the dialogue would go to a host that the user
+never named.
 
-HTTP clients drop `Authorization` when a redirect leaves the host. They go on sending `x-api-key`, `api-key`,
-`x-goog-api-key` and, after 307 and 308, the body. litellm makes its clients itself, of several libraries, and has them
-follow redirects, so the libraries are told, and only while a model is asked: downloads need redirects. The same
-clients are where an answer is met as it comes, so that what it says is noted, and its body bounded, here.
+HTTP clients drop `Authorization` when a redirect leaves the host. They go on sending `x-api-key`,
+`api-key`, `x-goog-api-key` and, after 307 and 308, the body. litellm makes its clients itself, of
+several libraries, and has them follow redirects, so the libraries are told, and only while a model
+is asked: downloads need redirects. The same clients are where an answer is met as it comes, so that
+what it says is noted, and its body bounded, here.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,10 @@ class RedirectError(Exception):
 
 @contextmanager
 def following_none() -> Iterator[Exchange]:
-    """Let no request that is made inside follow a redirect; what is yielded tells what was answered."""
+    """Let no request that is made inside follow a redirect.
+
+    What is yielded tells what was answered.
+    """
     exchange = Exchange()
     token = current.set(exchange)
     try:
@@ -30,7 +35,9 @@ def following_none() -> Iterator[Exchange]:
 
 
 def teach_clients() -> None:
-    """Have every client of httpx and aiohttp in this process refuse redirects inside `following_none`; call it once."""
+    """Have every client of httpx and aiohttp in this process refuse redirects inside
+    `following_none`; call it once.
+    """
     import aiohttp
     import httpx
 
@@ -69,7 +76,9 @@ def _refusing_async(send: Any) -> Any:
             return await send(client, request, **options)
         exchange.begin()
         ask_for_plain(request.headers)
-        response = await send(client, request, **{**options, "follow_redirects": False, "stream": True})
+        response = await send(
+            client, request, **{**options, "follow_redirects": False, "stream": True}
+        )
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             await response.aclose()

@@ -1,8 +1,9 @@
 """Read JSON out of what models really write.
 
-Fences, prose around them, broken escapes, over-escaping, trailing brackets and truncation are met in practice.
-`readings` yields every way to read a text, the most literal first, so that the caller takes the first that has the
-shape it needs: an answer may quote some other JSON before its own. What stands inside a string is never an answer.
+Fences, prose around them, broken escapes, over-escaping, trailing brackets and truncation are met
+in practice. `readings` yields every way to read a text, the most literal first, so that the caller
+takes the first that has the shape it needs: an answer may quote some other JSON before its own.
+What stands inside a string is never an answer.
 """
 
 import json
@@ -47,8 +48,9 @@ _REFUSAL = re.compile(rf"\W*(?:{'|'.join(_REFUSALS)})", re.IGNORECASE)
 class Reading:
     """One way to read a text: the parsed node, and what it took to get there.
 
-    `literal` readings stand in the text as they are; the others had to be mended first. `gap` is what stands between
-    one and the JSON before it; `behind` tells that it stands behind everything that is literal.
+    `literal` readings stand in the text as they are; the others had to be mended first. `gap` is
+    what stands between one and the JSON before it; `behind` tells that it stands behind everything
+    that is literal.
     """
 
     node: object
@@ -61,7 +63,10 @@ class Reading:
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """Yield the ways to read JSON out of `text`, the most literal first; nothing where there is none."""
+    """Yield the ways to read JSON out of `text`, the most literal first.
+
+    Nothing where there is none.
+    """
     stripped = text.strip().lstrip("\ufeff")
     node = _loads(stripped)
     if node is not None:
@@ -92,10 +97,11 @@ def looks_like_refusal(text: str) -> bool:
 
 
 def _decoded(source: str) -> Iterator[tuple[object, int, int]]:
-    """Decode from each opening bracket that does not lie inside something already decoded, or inside broken JSON.
+    """Decode from each opening bracket that does not lie inside something already decoded, or
+    inside broken JSON.
 
-    Yields what was decoded, where it begins and where it ends.
-    What stands inside broken JSON is a part of the answer, or a quotation in it, and never the answer.
+    Yields what was decoded, where it begins and where it ends. What stands inside broken JSON is a
+    part of the answer, or a quotation in it, and never the answer.
     """
     decoder, at = json.JSONDecoder(strict=False), 0
     for _ in range(_MAX_STARTS):
@@ -122,14 +128,21 @@ def _mended(text: str) -> Iterator[Reading]:
         return
     body = _unfenced(text[match.start() :])
     escaped = unescape_structure(body)
-    escaped = _BAD_ESCAPE.sub(lambda m: m.group(0) if m.group(1) is None else "\\\\" + m.group(1), escaped)
+    escaped = _BAD_ESCAPE.sub(
+        lambda m: m.group(0) if m.group(1) is None else "\\\\" + m.group(1), escaped
+    )
     closed = close_truncated(escaped)
     if closed is None:
         if escaped != body:
-            yield from (Reading(node, True, False, "broken escapes", literal=False) for node, _, _ in _decoded(escaped))
+            yield from (
+                Reading(node, True, False, "broken escapes", literal=False)
+                for node, _, _ in _decoded(escaped)
+            )
     elif (node := _loads(closed)) is not None:
         yield Reading(node, True, True, "cut off: what was complete is kept", literal=False)
-    if (node := _lenient(escaped if closed is None else closed, cut=closed is not None)) is not None:
+    if (
+        node := _lenient(escaped if closed is None else closed, cut=closed is not None)
+    ) is not None:
         yield Reading(node, True, closed is not None, "malformed JSON", literal=False)
 
 
@@ -141,7 +154,10 @@ def _unfenced(text: str) -> str:
 
 
 def unescape_structure(body: str) -> str:
-    """Take the backslashes off quotes that stand where a string must begin or end; inside strings nothing changes."""
+    """Take the backslashes off quotes that stand where a string must begin or end.
+
+    Inside strings nothing changes.
+    """
     parts: list[str] = []
     at, size = 0, len(body)
     while at < size:
@@ -156,7 +172,9 @@ def unescape_structure(body: str) -> str:
             while end > 0 and body[end - 1] == "\\":
                 end = body.find('\\"', end + 2)
             end = size if end < 0 else end
-            parts.append('"' + body[at + 2 : end].replace('\\\\\\"', '\\"') + ('"' if end < size else ""))
+            parts.append(
+                '"' + body[at + 2 : end].replace('\\\\\\"', '\\"') + ('"' if end < size else "")
+            )
             at = end + 2
         elif body[at] == "\\":
             at += 2 if body[at + 1 : at + 2] in ("n", "r", "t") else 1
@@ -169,11 +187,13 @@ def unescape_structure(body: str) -> str:
 def close_truncated(body: str) -> str | None:
     """Close JSON that breaks off, keeping only members and elements that were complete.
 
-    A value that was cut is dropped with its key, so nothing half said is read as said. Returns None where `body` does
-    not break off.
+    A value that was cut is dropped with its key, so nothing half said is read as said. Returns None
+    where `body` does not break off.
     """
     stack: list[str] = []
-    end = 0  # the last place where the text may end; no bracket opens or closes between it and the end of the text
+    # the last place where the text may end; no bracket opens or closes between it and the end of
+    # the text
+    end = 0
     in_string = escaped = after_colon = False
     for position, char in enumerate(body):
         if in_string:
@@ -206,7 +226,10 @@ def _loads(text: str) -> object | None:
 
 
 def _lenient(body: str, *, cut: bool) -> object | None:
-    """Let a lenient parser guess at malformed JSON; texts that would take it too long, or too deep, are left alone."""
+    """Let a lenient parser guess at malformed JSON.
+
+    Texts that would take it too long, or too deep, are left alone.
+    """
     depth = most = 0
     for char in body:
         depth += (char in "{[") - (char in "}]")
@@ -225,13 +248,19 @@ def _lenient(body: str, *, cut: bool) -> object | None:
 
 
 def _said_in_full(node: object, body: str, follows: str) -> object:
-    """Leave out texts that `follows` does not follow anywhere in `body`: the parser closed them itself."""
+    """Leave out texts that `follows` does not follow anywhere in `body`: the parser closed them
+    itself.
+    """
     if isinstance(node, dict):
         kept = {key: _said_in_full(value, body, follows) for key, value in node.items()}
         return {key: value for key, value in kept.items() if value is not None or node[key] is None}
     if isinstance(node, list):
         return [value for item in node if (value := _said_in_full(item, body, follows)) is not None]
     if isinstance(node, str) and node:
-        tails = {node[-_TAIL:], json.dumps(node[-_TAIL:], ensure_ascii=False)[1:-1], json.dumps(node[-_TAIL:])[1:-1]}
+        tails = {
+            node[-_TAIL:],
+            json.dumps(node[-_TAIL:], ensure_ascii=False)[1:-1],
+            json.dumps(node[-_TAIL:])[1:-1],
+        }
         return node if any(re.search(re.escape(tail) + follows, body) for tail in tails) else None
     return node

@@ -1,9 +1,12 @@
-"""The JSON schema of a reply as it is sent: what every provider that constrains an answer takes, and nothing else.
+"""The JSON schema of a reply as it is sent: what every provider that constrains an answer takes,
+and nothing else.
 
-OpenAI's strict subset is the narrowest: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
-Bounds on lengths and numbers are left out, since Anthropic and Bedrock refuse them with a 400; the reader checks them.
-Docstrings are left out, since they are written for developers: a model gets a description where one was given on
-purpose, with `Field(description=…)` or, for the whole reply, `json_schema_extra={"description": …}`.
+OpenAI's strict subset is the narrowest:
+https://platform.openai.com/docs/guides/structured-outputs#supported-schemas. Bounds on lengths and
+numbers are left out, since Anthropic and Bedrock refuse them with a 400; the reader checks them.
+Docstrings are left out, since they are written for developers: a model gets a description where one
+was given on purpose, with `Field(description=…)` or, for the whole reply,
+`json_schema_extra={"description": …}`.
 """
 
 import json
@@ -19,7 +22,9 @@ _KEPT = ("type", "enum", "const", "description")
 
 @cache
 def schema_of(model: type[BaseModel]) -> str:
-    """Return the schema that is sent for a response model, as JSON; made once, as it stands in every cache key.
+    """Return the schema that is sent for a response model, as JSON.
+
+    Made once, as it stands in every cache key.
 
     Fields stand in their order, in which a model writes them: the reason before the verdict.
     """
@@ -29,21 +34,30 @@ def schema_of(model: type[BaseModel]) -> str:
     extra = model.model_config.get("json_schema_extra")
     if isinstance(extra, dict) and "description" in extra:
         schema["description"] = extra["description"]
-    return json.dumps({**schema, "$defs": definitions} if definitions else schema, separators=(",", ":"))
+    return json.dumps(
+        {**schema, "$defs": definitions} if definitions else schema, separators=(",", ":")
+    )
 
 
 def name_of(model: type[BaseModel]) -> str:
-    """Return the name under which a schema is sent: letters, digits, `_` and `-`, at most 64 of them."""
+    """Return the name under which a schema is sent: letters, digits, `_` and `-`, at most 64 of
+    them.
+    """
     return re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
 
 
 def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
-    """Return what is kept of a schema; the description of a whole class (not `titled`) is its docstring."""
+    """Return what is kept of a schema.
+
+    The description of a whole class (not `titled`) is its docstring.
+    """
     if "$ref" in node:
         return {"$ref": node["$ref"]}  # nothing may stand beside it
     if len(node.get("allOf", ())) == 1:
         return _sent(node["allOf"][0], titled=titled)
-    kept = {name: node[name] for name in _KEPT if name in node and (titled or name != "description")}
+    kept = {
+        name: node[name] for name in _KEPT if name in node and (titled or name != "description")
+    }
     options = node.get("anyOf", node.get("oneOf"))
     if options is not None:
         kept["anyOf"] = [_sent(option) for option in options]
@@ -59,7 +73,9 @@ def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
 
 @cache
 def is_strict(model: type[BaseModel]) -> bool:
-    """Tell whether a provider can hold a model to every part of its schema: nothing in it is left open."""
+    """Tell whether a provider can hold a model to every part of its schema: nothing in it is left
+    open.
+    """
     schema = json.loads(schema_of(model))
     parts = [schema, *schema.get("$defs", {}).values()]
     return schema.get("type") == "object" and all(map(_is_closed, parts))
@@ -67,7 +83,9 @@ def is_strict(model: type[BaseModel]) -> bool:
 
 def _is_closed(node: Mapping[str, Any]) -> bool:
     if node.get("type") == "object":
-        return not node["additionalProperties"] and all(map(_is_closed, node["properties"].values()))
+        return not node["additionalProperties"] and all(
+            map(_is_closed, node["properties"].values())
+        )
     if node.get("type") == "array":
         return "items" in node and _is_closed(node["items"])
     if "anyOf" in node:

@@ -17,13 +17,19 @@ _NAMES_ITS_VALUE = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|JWT|COOKIE|BEARER|PAT|PWD)S?_?\d*$",
     re.IGNORECASE,
 )
-"""Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short values are no secret."""
-_SECRET_SHAPE = re.compile(r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}")
+"""Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short
+values are no secret.
+"""
+_SECRET_SHAPE = re.compile(
+    r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}"
+)
 _MASK = "[secret]"
 _LONG = 8
 """Characters. From here on a value is masked wherever it stands, in the middle of words, too."""
 _SHORTEST, _SHORTEST_NUMBER = 3, 6
-"""Characters of what can be a secret at all: less is tried out in seconds, and stands in every second answer."""
+"""Characters of what can be a secret at all: less is tried out in seconds, and stands in every
+second answer.
+"""
 _WORDS = """
     true false yes no on off none null nil empty unset undefined default auto enabled disabled unused n/a
     dummy test testing example sample demo placeholder changeme change-me fake anything whatever
@@ -31,7 +37,9 @@ _WORDS = """
     key token secret password api-key apikey api_key no-key nokey no_key not-needed notneeded not_needed
 """
 _NO_SECRETS = frozenset(_WORDS.split())
-"""Values that switch something, or stand where a key is not needed; they are words of ordinary answers."""
+"""Values that switch something, or stand where a key is not needed; they are words of ordinary
+answers.
+"""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
@@ -39,17 +47,23 @@ _passed: set[str] = set()
 
 
 def keep_secret(names: Iterable[str]) -> None:
-    """Count variables as secret in this process whatever their names say: the user gave them to a program by name."""
+    """Count variables as secret in this process whatever their names say: the user gave them to a
+    program by name.
+    """
     _passed.update(names)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Tell whether a variable of the environment holds a secret, by its name or by a password in an address."""
+    """Tell whether a variable of the environment holds a secret, by its name or by a password in an
+    address.
+    """
     return name in _passed or bool(_SECRET_NAME.search(name)) or bool(_password_of(value))
 
 
 def redact(text: str) -> str:
-    """Mask every long value of a secret variable, and every key-shaped word, in what we write ourselves."""
+    """Mask every long value of a secret variable, and every key-shaped word, in what we write
+    ourselves.
+    """
     long = {value for value in _secrets().values() if len(value) >= _LONG}
     for secret in sorted(long, key=len, reverse=True):  # a secret may begin like a shorter one
         text = text.replace(secret, _MASK)
@@ -57,10 +71,12 @@ def redact(text: str) -> str:
 
 
 def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
-    """Mask the values of secret variables, short ones too, in every text and key of an answer as plain JSON.
+    """Mask the values of secret variables, short ones too, in every text and key of an answer as
+    plain JSON.
 
-    Values of fewer than 8 characters are masked as whole words alone. What stands in what was `asked` stays: an answer
-    that repeats the dialogue tells nobody anything, and a short value may well be a word of it.
+    Values of fewer than 8 characters are masked as whole words alone. What stands in what was
+    `asked` stays: an answer that repeats the dialogue tells nobody anything, and a short value may
+    well be a word of it.
     """
     pattern = _pattern(frozenset(_secrets().values()))
     if pattern is None:
@@ -80,7 +96,9 @@ def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
 
 
 def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
-    """Return the name of a variable whose secret value stands in `text`, at any length; None where there is none.
+    """Return the name of a variable whose secret value stands in `text`, at any length.
+
+    None where there is none.
 
     Args:
         text: What is to be published.
@@ -100,14 +118,23 @@ def _secrets(also: Iterable[str] = ()) -> Mapping[str, str]:
 
 @lru_cache(maxsize=8)
 def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) -> Mapping[str, str]:
-    """Return the secrets of an environment; cached, as each reply is searched for them several times."""
-    secrets = ((name, _secret_of(name, text.strip(), own=name in own)) for name, text in sorted(environment))
+    """Return the secrets of an environment.
+
+    Cached, as each reply is searched for them several times.
+    """
+    secrets = (
+        (name, _secret_of(name, text.strip(), own=name in own))
+        for name, text in sorted(environment)
+    )
     return {name: secret for name, secret in secrets if secret is not None}
 
 
 @lru_cache(maxsize=1024)
 def _secret_of(name: str, value: str, *, own: bool) -> str | None:
-    """Return the secret in a variable; cached, as every answer is searched for those of the whole environment."""
+    """Return the secret in a variable.
+
+    Cached, as every answer is searched for those of the whole environment.
+    """
     if own or _SECRET_NAME.search(name):
         names_it = own or _NAMES_ITS_VALUE.search(name) is not None
         return value if _may_be_one(value, names_it=names_it) else None
@@ -134,7 +161,9 @@ def _password_of(value: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    """Return what finds secrets in a text, as they are and as JSON and addresses escape them, the longest first."""
+    """Return what finds secrets in a text, as they are and as JSON and addresses escape them, the
+    longest first.
+    """
     if not secrets:
         return None
     forms = {form for secret in secrets for form in _forms(secret)}
@@ -156,11 +185,14 @@ def names_in(text: str) -> tuple[str, ...]:
     """Read `NAME,NAME`, sorted and each once.
 
     Raises:
-        ValueError: If one is no name of a variable; its text is not repeated, as it may hold a value.
+        ValueError: If one is no name of a variable; its text is not repeated, as it may hold a
+            value.
     """
     names = tuple(sorted({name.strip() for name in text.split(",")}))
     if not all(_VARIABLE.fullmatch(name) for name in names):
-        raise ValueError("it takes names of environment variables with commas between them, without values")
+        raise ValueError(
+            "it takes names of environment variables with commas between them, without values"
+        )
     return names
 
 
@@ -168,13 +200,16 @@ def check_address(url: str) -> None:
     """Check that an endpoint's address can be read, and that no secret is part of it.
 
     Raises:
-        ValueError: If it is no http address, or holds a user, a password, a query or a key: addresses get into files.
+        ValueError: If it is no http address, or holds a user, a password, a query or a key:
+            addresses get into files.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address starts with http:// or https://")
     if parts.username or parts.password or parts.query:
-        raise ValueError("an address must hold no user, password or query; a key belongs in the environment")
+        raise ValueError(
+            "an address must hold no user, password or query; a key belongs in the environment"
+        )
     if redact(url) != url:
         raise ValueError("an address must hold no key; a key belongs in the environment")
     _ = parts.port  # raises where it is no number

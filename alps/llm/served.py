@@ -1,4 +1,6 @@
-"""What a reply of litellm holds: its text, why it ended, what answered, what it used and what that cost."""
+"""What a reply of litellm holds: its text, why it ended, what answered, what it used and what that
+cost.
+"""
 
 from typing import Any
 
@@ -8,7 +10,8 @@ from alps.llm.secrets import redact
 from alps.llm.types import Reply
 
 _MOST_TOKENS = 100_000_000
-"""A count above it is no count: the longest prompt that any provider takes has 10 million tokens."""
+"""A count above it is no count: the longest prompt that any provider takes has 10 million tokens.
+"""
 _LONGEST_NAME = 120
 _NAMED = ("service", "served_model", "fingerprint", "request_id")
 _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-request-id")
@@ -44,18 +47,33 @@ def read_reply(response: Any, model: str) -> Reply:
 def used_in(response: Any) -> Used:
     """Return the tokens that a reply says it used; 0 for what it does not tell, or can't be meant.
 
-    A cost that it reports is not read: gateways report negative ones, `nan`, and those of another model.
+    A cost that it reports is not read: gateways report negative ones, `nan`, and those of another
+    model.
     """
     usage = _part(response, "usage")
-    asked, answered = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
+    asked, answered = (
+        _part(usage, "prompt_tokens_details"),
+        _part(usage, "completion_tokens_details"),
+    )
     written = _part(asked, "cache_creation_token_details")
-    prompt, completion = _count(_part(usage, "prompt_tokens")), _count(_part(usage, "completion_tokens"))
-    thought = _count(_part(answered, "reasoning_tokens")) or _count(_part(usage, "reasoning_tokens"))
+    prompt, completion = (
+        _count(_part(usage, "prompt_tokens")),
+        _count(_part(usage, "completion_tokens")),
+    )
+    thought = _count(_part(answered, "reasoning_tokens")) or _count(
+        _part(usage, "reasoning_tokens")
+    )
     total = _count(_part(usage, "total_tokens"))
-    if completion and thought and total == prompt + completion + thought:  # some count what is answered alone
+    if (
+        completion and thought and total == prompt + completion + thought
+    ):  # some count what is answered alone
         completion += thought
-    cached = _count(_part(asked, "cached_tokens")) or _count(_part(usage, "cache_read_input_tokens"))
-    cache_write = _count(_part(asked, "cache_write_tokens")) or _count(_part(asked, "cache_creation_tokens"))
+    cached = _count(_part(asked, "cached_tokens")) or _count(
+        _part(usage, "cache_read_input_tokens")
+    )
+    cache_write = _count(_part(asked, "cache_write_tokens")) or _count(
+        _part(asked, "cache_creation_tokens")
+    )
     cached = min(cached, prompt)
     return Used(
         prompt,
@@ -83,7 +101,9 @@ def _service(response: Any, usage: Any) -> str | None:
 
 
 def _request_id(response: Any) -> str | None:
-    """Return the number under which the provider's support finds a request: its header, else that of the answer."""
+    """Return the number under which the provider's support finds a request: its header, else that
+    of the answer.
+    """
     headers = _part(_part(response, "_hidden_params"), "additional_headers")
     named = (_name(_part(headers, header)) for header in _ID_HEADERS)
     return next((name for name in named if name), None) or _name(_part(response, "id"))
@@ -95,7 +115,9 @@ def _part(whole: Any, name: str) -> Any:
 
 
 def _count(value: Any) -> int:
-    """Return a count of tokens, 0 for what is none: text, a fraction, less than nothing, or more than there can be."""
+    """Return a count of tokens, 0 for what is none: text, a fraction, less than nothing, or more
+    than there can be.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -111,6 +133,9 @@ def _name(value: Any) -> str | None:
 
 
 def _without_secrets(names: dict[str, str | None]) -> dict[str, str | None]:
-    """Return short names without secrets; all at once, as looking secrets up takes a tenth of a millisecond."""
+    """Return short names without secrets.
+
+    All at once, as looking secrets up takes a tenth of a millisecond.
+    """
     clean = redact("\0".join(name or "" for name in names.values())).split("\0")
     return {key: name[:_LONGEST_NAME] or None for key, name in zip(names, clean, strict=True)}

@@ -1,4 +1,5 @@
-"""How a typed answer is asked for: a ladder of modes, from the one that binds a model most to its prompt alone.
+"""How a typed answer is asked for: a ladder of modes, from the one that binds a model most to its
+prompt alone.
 
 | mode | what is sent |
 |---|---|
@@ -7,8 +8,9 @@
 | `json` | `response_format` for any JSON object; the schema stands in the prompt |
 | `prompt` | nothing; the schema stands in the prompt |
 
-instructor's handlers shape the request, once a provider, mode and schema, and validate the reply; litellm says which
-modes a model takes. Where the endpoint itself refuses one, its first error steps down for the rest of the run.
+instructor's handlers shape the request, once a provider, mode and schema, and validate the reply;
+litellm says which modes a model takes. Where the endpoint itself refuses one, its first error steps
+down for the rest of the run.
 """
 
 import functools
@@ -38,8 +40,15 @@ _SENT_AS = {
     "tools": {"tools"},
     "json": {"response_format", "response_mime_type", "format", "output_format", "json_mode"},
 }
-"""The parameters of providers that a mode must become: litellm leaves out what some of them don't take."""
-_PROBE: Mapping[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+"""The parameters of providers that a mode must become: litellm leaves out what some of them don't
+take.
+"""
+_PROBE: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": False,
+}
 _OF_SHAPE = re.compile(
     r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema|object|mode|output)|"
     r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output[\s_-]?(?:format|config)|"
@@ -51,7 +60,9 @@ _OF_ONE_REQUEST = re.compile(
     r"fail\w*[\s_-]+(?:to[\s_-]+)?(?:generat|call|valid)|(?:generation|validate|use)_failed",
     re.IGNORECASE,
 )
-"""What is wrong with this request or its answer alone: its length, or an answer that the model did not bring about."""
+"""What is wrong with this request or its answer alone: its length, or an answer that the model did
+not bring about.
+"""
 
 
 class Ladder:
@@ -80,7 +91,9 @@ class Ladder:
         """Return `request` with the mode it is sent in; plain text has none."""
         if request.answer is None or request.structured is not None:
             return request
-        return replace(request, structured=self.mode(request.model, request.api_base), steps_down=True)
+        return replace(
+            request, structured=self.mode(request.model, request.api_base), steps_down=True
+        )
 
     def check(self, request: Request[Any]) -> None:
         """Refuse a request whose mode was refused while it waited for its turn.
@@ -90,7 +103,9 @@ class Ladder:
         """
         mode = self._modes.get((request.model, request.api_base))
         if request.steps_down and mode != request.structured:
-            raise TransportError(f"refused as {request.structured}", transient=False, shape_refused=True)
+            raise TransportError(
+                f"refused as {request.structured}", transient=False, shape_refused=True
+            )
 
     def taken(self, request: Request[Any]) -> None:
         """Hear that an endpoint answered a request: what it refuses later is not the form of it."""
@@ -102,7 +117,11 @@ class Ladder:
 
         None where the mode was chosen, is the lowest, or was taken for the same schema before.
         """
-        if not request.steps_down or request.structured in (None, MODES[-1]) or _form(request) in self._taken:
+        if (
+            not request.steps_down
+            or request.structured in (None, MODES[-1])
+            or _form(request) in self._taken
+        ):
             return None
         mode = self.mode(request.model, request.api_base)
         if mode == request.structured:  # else another request, refused before, has stepped down
@@ -131,7 +150,11 @@ def first_mode(model: str) -> Structured:
     except litellm.exceptions.BadRequestError:  # no provider: whoever sends it knows best
         return "schema"
     listed = litellm.model_cost.get(model) or litellm.model_cost.get(name)
-    if listed and not listed.get("supports_response_schema") and listed.get("supports_function_calling"):
+    if (
+        listed
+        and not listed.get("supports_response_schema")
+        and listed.get("supports_function_calling")
+    ):
         return next_mode(model, "schema")
     return "schema" if _said_to(model, "schema") else next_mode(model, "schema")
 
@@ -142,12 +165,22 @@ def next_mode(model: str, mode: Structured) -> Structured:
 
 
 def _said_to(model: str, mode: Structured) -> bool:
-    """Tell whether litellm passes a mode on to the provider; a schema that it turns into a tool is one of `tools`."""
+    """Tell whether litellm passes a mode on to the provider.
+
+    A schema that it turns into a tool is one of `tools`.
+    """
     litellm = libraries().litellm
     name, provider, *_ = litellm.get_llm_provider(model)
     asked: dict[str, dict[str, Any]] = {
-        "schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": _PROBE}}},
-        "tools": {"tools": [{"type": "function", "function": {"name": "reply", "parameters": _PROBE}}]},
+        "schema": {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "schema": _PROBE},
+            }
+        },
+        "tools": {
+            "tools": [{"type": "function", "function": {"name": "reply", "parameters": _PROBE}}]
+        },
         "json": {"response_format": {"type": "json_object"}},
     }
     if mode == "tools":
@@ -166,31 +199,46 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
     mode = request.structured or MODES[0]
     options: dict[str, Any] = json.loads(_options(request.answer.schema, mode))
     told = mode in ("json", "prompt")
-    return {**options, "messages": _with_schema(messages, request.answer.schema) if told else list(messages)}
+    return {
+        **options,
+        "messages": _with_schema(messages, request.answer.schema) if told else list(messages),
+    }
 
 
 def as_body(options: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the options of a request with the format of its answer as a part of the body that is sent as it is.
+    """Return the options of a request with the format of its answer as a part of the body that is
+    sent as it is.
 
-    The openai package walks through a schema in pure Python, again in every call, about a tenth of the processor time of one. Only for what speaks
-    OpenAI's form and is not in litellm's table, as a server of one's own: of models listed there litellm sends some to
-    another API, which has the format elsewhere.
+    The openai package walks through a schema in pure Python, again in every call, about a tenth of
+    the processor time of one. Only for what speaks OpenAI's form and is not in litellm's table, as
+    a server of one's own: of models listed there litellm sends some to another API, which has the
+    format elsewhere.
     """
-    if "response_format" not in options or not model.startswith("openai/") or entry_of(model) is not None:
+    if (
+        "response_format" not in options
+        or not model.startswith("openai/")
+        or entry_of(model) is not None
+    ):
         return options
     body = {**options.get("extra_body", {}), "response_format": options["response_format"]}
-    return {**{name: value for name, value in options.items() if name != "response_format"}, "extra_body": body}
+    return {
+        **{name: value for name, value in options.items() if name != "response_format"},
+        "extra_body": body,
+    }
 
 
 @functools.cache
 def _options(schema: type[BaseModel], mode: Structured) -> str:
     """Return what instructor adds to a request, as JSON.
 
-    Its own words in the prompt (`You are a genius expert …`) are left out: ours say the format. `strict` is not among
-    what it sends by schema.
+    Its own words in the prompt (`You are a genius expert …`) are left out: ours say the format.
+    `strict` is not among what it sends by schema.
     """
     strict = is_strict(schema)
-    wanted: dict[str, Any] = {"messages": [], **({"strict": True} if strict and mode == "tools" else {})}
+    wanted: dict[str, Any] = {
+        "messages": [],
+        **({"strict": True} if strict and mode == "tools" else {}),
+    }
     _, options = _handlers(mode).request_handler(_sent_model(schema), wanted)
     del options["messages"]
     if mode == "schema":
@@ -199,7 +247,9 @@ def _options(schema: type[BaseModel], mode: Structured) -> str:
 
 
 def _handlers(mode: Structured) -> Any:
-    """Return instructor's handlers of a mode, for OpenAI's form: litellm takes it, and says it to every provider."""
+    """Return instructor's handlers of a mode, for OpenAI's form: litellm takes it, and says it to
+    every provider.
+    """
     v2 = libraries().instructor.v2
     names = {"schema": "JSON_SCHEMA", "tools": "TOOLS", "json": "JSON", "prompt": "MD_JSON"}
     return v2.mode_registry.get_handlers(v2.Provider.OPENAI, v2.Mode[names[mode]])
@@ -217,8 +267,12 @@ def _sent_model(schema: type[BaseModel]) -> type[BaseModel]:
     return new_class(name_of(schema), (schema,), exec_body=lambda namespace: namespace.update(own))
 
 
-def _with_schema(messages: Sequence[dict[str, str]], schema: type[BaseModel]) -> list[dict[str, str]]:
-    """Return the messages with the schema at the end of the first, which is the same for many records."""
+def _with_schema(
+    messages: Sequence[dict[str, str]], schema: type[BaseModel]
+) -> list[dict[str, str]]:
+    """Return the messages with the schema at the end of the first, which is the same for many
+    records.
+    """
     said = BY_PROMPT.text.replace("{schema}", schema_of(schema))
     first, *others = messages
     if first["role"] != "system":
@@ -238,10 +292,12 @@ def with_arguments(reply: Reply, response: Any) -> Reply:
 
 
 def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
-    """Tell whether instructor reads a reply by its response model, strictly and without mending; None for plain text.
+    """Tell whether instructor reads a reply by its response model, strictly and without mending.
 
-    The model's thought is no part of it. In every mode the text has to be the JSON: instructor's own reading of
-    `MD_JSON` takes whatever stands between the first brace and the last.
+    None for plain text.
+
+    The model's thought is no part of it. In every mode the text has to be the JSON: instructor's
+    own reading of `MD_JSON` takes whatever stands between the first brace and the last.
     """
     if request.answer is None:
         return None
@@ -250,7 +306,9 @@ def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
     message = SimpleNamespace(content=part_thought(reply.text or "", typed=True).answer)
     response = SimpleNamespace(choices=[SimpleNamespace(message=message, finish_reason="stop")])
     try:
-        _handlers("schema").response_parser(response=response, response_model=request.answer.schema, strict=True)
+        _handlers("schema").response_parser(
+            response=response, response_model=request.answer.schema, strict=True
+        )
     except ValueError:
         return False
     return True

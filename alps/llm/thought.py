@@ -1,8 +1,9 @@
 """A model's thought told apart from its answer.
 
-Providers and servers leave thought in the text where no reasoning parser fits the model. Forms that are known: tags
-(`<think>…</think>`, `<|begin_of_thought|>…`, `[THINK]…`), of which a template may have written the opening one already,
-and OpenAI's harmony channels, whole or with their markers stripped (`analysis…assistantfinal…`).
+Providers and servers leave thought in the text where no reasoning parser fits the model. Forms that
+are known: tags (`<think>…</think>`, `<|begin_of_thought|>…`, `[THINK]…`), of which a template may
+have written the opening one already, and OpenAI's harmony channels, whole or with their markers
+stripped (`analysis…assistantfinal…`).
 """
 
 import json
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 
 from alps.llm.repair import JSON_LIKE
 
-_WORDS = r"(?:think|thinking|thoughts?|reason|reasoning|analysis|reflection|rationale|scratchpad|draft)"
+_WORDS = (
+    r"(?:think|thinking|thoughts?|reason|reasoning|analysis|reflection|rationale|scratchpad|draft)"
+)
 _OPENINGS = (
     rf"<(?:\w+:)?{_WORDS}(?:\s[^<>\n]{{0,80}})?>",
     rf"<\|(?:(?:begin|start)(?:_of)?_)?{_WORDS}(?:_(?:begin|start))?\|>",
@@ -30,9 +33,13 @@ _CLOSINGS = (
     r"<channel\|>",
     r"(?-i:assistantfinal)",
 )
-_MARKER = re.compile(rf"(?P<opening>{'|'.join(_OPENINGS)})|(?P<closing>{'|'.join(_CLOSINGS)})", re.IGNORECASE)
+_MARKER = re.compile(
+    rf"(?P<opening>{'|'.join(_OPENINGS)})|(?P<closing>{'|'.join(_CLOSINGS)})", re.IGNORECASE
+)
 _CANDIDATE = re.compile(r"<|◁|\[|assistantfinal")
-"""What a marker begins with, unless it begins the text: looked for first, since the whole expression is slow."""
+"""What a marker begins with, unless it begins the text: looked for first, since the whole
+expression is slow.
+"""
 _ENDS = re.compile(r"(?:\s*<\|(?:end|return|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
 _WRAPPED = re.compile(
     r"<\|?(?:begin_of_|start_)?(answer|final|final_answer|solution|response|output)\|?>"
@@ -44,7 +51,9 @@ _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
 _MOST_MARKERS = 100
 _FEWEST_WORDS = 4
-"""Of what stands between two tags within a line: less is a mention of the tags. No thought of less was met."""
+"""Of what stands between two tags within a line: less is a mention of the tags. No thought of less
+was met.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,9 @@ class Parted:
 def part_thought(text: str, *, typed: bool) -> Parted:
     """Part the thought in `text` from its answer.
 
-    A marker counts where it can't be a quotation: outside the strings of JSON where the answer is `typed`, else outside
-    code and quotation marks. A closing marker without an opening one makes thought of everything before it.
+    A marker counts where it can't be a quotation: outside the strings of JSON where the answer is
+    `typed`, else outside code and quotation marks. A closing marker without an opening one makes
+    thought of everything before it.
     """
     if next(_markers(text, 0), None) is None:
         return Parted(text)
@@ -83,7 +93,11 @@ def part_thought(text: str, *, typed: bool) -> Parted:
             continue
         closing = next((m for m in _markers(text, marker.end()) if m["closing"] is not None), None)
         if closing is None and (typed or _begins(text, marker)):
-            return Parted("".join(answer) + text[start : marker.start()], text[marker.end() :].strip(), unfinished=True)
+            return Parted(
+                "".join(answer) + text[start : marker.start()],
+                text[marker.end() :].strip(),
+                unfinished=True,
+            )
         if closing is None or not (typed or _is_thought(text, marker, closing)):
             at = closing.end() if closing is not None else marker.end()
             continue
@@ -107,7 +121,11 @@ def _markers(text: str, at: int) -> Iterator[re.Match[str]]:
 
 def _next_marker(text: str, at: int, *, typed: bool) -> re.Match[str] | None:
     """Return the next marker from `at` on that is not quoted."""
-    quoted = _quoted_json(text, at) if typed else ((m.start(), m.end(), True) for m in _CODE.finditer(text, at))
+    quoted = (
+        _quoted_json(text, at)
+        if typed
+        else ((m.start(), m.end(), True) for m in _CODE.finditer(text, at))
+    )
     span = next(quoted, None)
     for marker in _markers(text, at):
         while span is not None and span[1] <= marker.start():
@@ -132,7 +150,10 @@ def _begins(text: str, opening: re.Match[str]) -> bool:
 
 
 def _is_thought(text: str, opening: re.Match[str], closing: re.Match[str]) -> bool:
-    """Tell whether a pair of markers in plain text holds a thought; two tags in one sentence are spoken of."""
+    """Tell whether a pair of markers in plain text holds a thought.
+
+    Two tags in one sentence are spoken of.
+    """
     begins_line = not text[text.rfind("\n", 0, opening.start()) + 1 : opening.start()].strip()
     return begins_line or not _few_words(text[opening.end() : closing.start()])
 
@@ -168,13 +189,18 @@ def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _string_end(text: str, at: int) -> int:
-    """Return where the JSON string ends that begins at `at`; the end of the text where it is never closed."""
+    """Return where the JSON string ends that begins at `at`.
+
+    The end of the text where it is never closed.
+    """
     closing = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL).match(text, at)
     return closing.end() if closing is not None else len(text)
 
 
 def _unwrapped(answer: str) -> str:
-    """Return an answer without the markers that end a message, and those that say that it is the answer."""
+    """Return an answer without the markers that end a message, and those that say that it is the
+    answer.
+    """
     plain = _ENDS.sub("", answer).strip()
     wrapped = _WRAPPED.fullmatch(plain)
     return wrapped[2].strip() if wrapped is not None else plain

@@ -1,4 +1,5 @@
-"""Reply models whose tolerance is in their validators: off where a reply is validated strictly, on where it is read.
+"""Reply models whose tolerance is in their validators: off where a reply is validated strictly, on
+where it is read.
 
 Whether a reply was valid as it came is then known, and one model says what both take.
 """
@@ -6,7 +7,14 @@ Whether a reply was valid as it came is then known, and one model says what both
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -14,7 +22,9 @@ _TOLERANT = {"tolerant": True}
 
 
 class ReplyModel(BaseModel):
-    """A reply that is forgiven unknown keys, and keys that are missing are taken for null, where it is read."""
+    """A reply that is forgiven unknown keys, and keys that are missing are taken for null, where it
+    is read.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,7 +39,10 @@ class ReplyModel(BaseModel):
 
 
 def forgiving(mend: Callable[[Any], Any]) -> BeforeValidator:
-    """Return the validator that mends a value where a reply is read tolerantly; `mend` may `refuse` it."""
+    """Return the validator that mends a value where a reply is read tolerantly.
+
+    `mend` may `refuse` it.
+    """
 
     def validate(value: Any, info: ValidationInfo) -> Any:
         return mend(value) if info.context is _TOLERANT else value
@@ -53,5 +66,9 @@ def read_tolerantly(model: type[ModelT], node: object) -> ModelT:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
-        told = first["msg"] if first["type"] == "reply" else f"is {first['input']!r:.80}: {first['msg']}"
+        told = (
+            first["msg"]
+            if first["type"] == "reply"
+            else f"is {first['input']!r:.80}: {first['msg']}"
+        )
         raise ValueError(f"{where} {told}".strip()) from error

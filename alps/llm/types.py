@@ -31,10 +31,13 @@ class AnswerType(Generic[T]):
     """What a completion must answer.
 
     Attributes:
-        schema: The response model that is sent as JSON schema and that instructor validates against.
-        read: Reads parsed JSON tolerantly; raises ValueError, with a sentence for the model, where it can't.
+        schema: The response model that is sent as JSON schema and that instructor validates
+            against.
+        read: Reads parsed JSON tolerantly; raises ValueError, with a sentence for the model, where
+            it can't.
         partial: Whether an answer that was cut off may be used as far as it is complete.
-        decision: What two answers must have in common not to contradict each other: a judge's verdict, without reasons.
+        decision: What two answers must have in common not to contradict each other: a judge's
+            verdict, without reasons.
     """
 
     schema: type[BaseModel]
@@ -57,7 +60,8 @@ class Request(Generic[T]):
         repeat: Which of several independent draws this is; only part of the cache key.
         purpose: `generate` or `judge`; only for the ledger.
         about: The record that this is about; only for the ledger.
-        certain: Whether it is sure to be asked; an estimate counts the others in its upper bound alone.
+        certain: Whether it is sure to be asked; an estimate counts the others in its upper bound
+            alone.
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
     """
@@ -80,11 +84,11 @@ class Request(Generic[T]):
 class Reply:
     """One HTTP answer of a model, as it came.
 
-    `thought` is what the provider itself tells apart from the text. `strict` says whether the text is valid by the
-    response model as it is; None where there is none. Counts of tokens are None where it told none that can be
-    believed, and so is `cost`, in US dollars, where its price is not known. `served_model`, `fingerprint`, `request_id`
-    and `service` are what the provider says it was answered by, by which build of it, under which number, and how (as
-    `flex`).
+    `thought` is what the provider itself tells apart from the text. `strict` says whether the text
+    is valid by the response model as it is; None where there is none. Counts of tokens are None
+    where it told none that can be believed, and so is `cost`, in US dollars, where its price is not
+    known. `served_model`, `fingerprint`, `request_id` and `service` are what the provider says it
+    was answered by, by which build of it, under which number, and how (as `flex`).
     """
 
     text: str | None
@@ -108,8 +112,9 @@ class Reply:
 class Completion(Generic[T]):
     """What a model answered in the end.
 
-    `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing was. `thought` is
-    what the model thought before it answered: of `raw`, or given beside it. `strict` is that of the reply.
+    `value` is set exactly when `outcome` is `ok`; `raw` is the last text heard, None where nothing
+    was. `thought` is what the model thought before it answered: of `raw`, or given beside it.
+    `strict` is that of the reply.
     """
 
     outcome: Outcome
@@ -133,9 +138,11 @@ class TransportError(Exception):
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
         too_long: Whether the request is longer than the model or the server takes.
-        billed: Whether the server began an answer of success that could not be read: it is likely to be on the bill.
+        billed: Whether the server began an answer of success that could not be read: it is likely
+            to be on the bill.
         fatal: What to end the run with, where no later call can go through either.
-        shape_refused: Whether the form in which a typed answer was asked for was refused, so that another may do.
+        shape_refused: Whether the form in which a typed answer was asked for was refused, so that
+            another may do.
     """
 
     def __init__(

@@ -18,11 +18,16 @@ _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 
 
 def print_audit(report: AuditReport, console: Console) -> None:
-    """Print a report: what was looked at, a table of the findings, and the first example of each that is no note."""
+    """Print a report: what was looked at, a table of the findings, and the first example of each
+    that is no note.
+    """
     rows = sum(track.rows for track in report.tracks)
     tracks = f"{len(report.tracks)} track{'s' if len(report.tracks) != 1 else ''}"
     parts: list[RenderableType] = [
-        Text(f"Audit of {visible(report.data)}, split {visible(report.split)}: {rows:,} rows in {tracks}.", "bold")
+        Text(
+            f"Audit of {visible(report.data)}, split {visible(report.split)}: {rows:,} rows in {tracks}.",
+            "bold",
+        )
     ]
     if report.findings:
         parts += [_table(report), *_explanations(report), Text()]
@@ -38,28 +43,45 @@ def _table(report: AuditReport) -> Table:
     table.add_column("found in", justify="right")
     for finding in report.findings:
         found = f"{finding.count:,} of {finding.of:,} {finding.unit}"
-        table.add_row(Text(finding.severity, style=_STYLES[finding.severity]), finding.code, finding.track, found)
+        table.add_row(
+            Text(finding.severity, style=_STYLES[finding.severity]),
+            finding.code,
+            finding.track,
+            found,
+        )
     return table
 
 
 def _explanations(report: AuditReport) -> Iterator[RenderableType]:
-    """Say of each kind of finding what it means, with one example; tracks that share it are named together."""
+    """Say of each kind of finding what it means, with one example.
+
+    Tracks that share it are named together.
+    """
     alike: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in report.findings:
         alike.setdefault((finding.severity, finding.code, finding.detail), []).append(finding)
     for (severity, code, detail), findings in alike.items():
         line = Text(f"{code}: ", style=_STYLES[severity])
         line.append(visible(detail), style="not bold default" if severity != "note" else "")
-        line.append(f" ({', '.join(finding.track for finding in findings)})", style="dim not bold default")
+        line.append(
+            f" ({', '.join(finding.track for finding in findings)})", style="dim not bold default"
+        )
         yield line
         example = next((finding.examples[0] for finding in findings if finding.examples), None)
         if example is not None and severity != "note":
-            yield Padding(Text(visible(f"{example.benchmark_id}: {example.what}"), style="dim"), (0, 0, 0, 2))
+            yield Padding(
+                Text(visible(f"{example.benchmark_id}: {example.what}"), style="dim"), (0, 0, 0, 2)
+            )
 
 
 def _verdict(report: AuditReport) -> Text:
     counts = Counter(finding.severity for finding in report.findings)
-    said = ", ".join(f"{counts[severity]} {_PLURALS[severity]}" for severity in SEVERITIES if counts[severity])
+    said = ", ".join(
+        f"{counts[severity]} {_PLURALS[severity]}" for severity in SEVERITIES if counts[severity]
+    )
     if report.serious:
-        return Text(f"Serious findings: scores on this data can't be taken at their word ({said}).", style="bold red")
+        return Text(
+            f"Serious findings: scores on this data can't be taken at their word ({said}).",
+            style="bold red",
+        )
     return Text(f"Nothing serious{f' ({said})' if said else ''}.", style="bold green")

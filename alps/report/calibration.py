@@ -1,4 +1,6 @@
-"""A calibration in a terminal of 80 columns: the figures of a rubric, what it is measured by, and what they mean."""
+"""A calibration in a terminal of 80 columns: the figures of a rubric, what it is measured by, and
+what they mean.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -55,17 +57,24 @@ _COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
 
 
 def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: Console) -> None:
-    """Print the figures of each rubric, the reference judges beside this one, and what keeps it from a pass."""
+    """Print the figures of each rubric, the reference judges beside this one, and what keeps it
+    from a pass.
+    """
     parts: list[RenderableType] = []
     for report in reports:
         parts += [*_rubric(report, judge, narrow=console.width < WIDTH), Text()]
     if len(reports) > 1:
-        parts += [Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"), _overview(reports)]
+        parts += [
+            Text(f"{visible(judge)}: every rubric, none of them pooled", style="bold"),
+            _overview(reports),
+        ]
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
 def print_account(done: Calibrated, console: Console) -> None:
-    """Print what stands below the figures: what was asked, what it cost, what is missing, and how long it holds."""
+    """Print what stands below the figures: what was asked, what it cost, what is missing, and how
+    long it holds.
+    """
     for sentence in account_of(done):
         console.print(Text(visible(sentence)))
 
@@ -79,7 +88,9 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Rende
         yield table
     if "references" in report.details:
         people = (
-            "" if "reason" in report.details["references"].get("people", {}) else ", and people, each left out in turn"
+            ""
+            if "reason" in report.details["references"].get("people", {})
+            else ", and people, each left out in turn"
         )
         yield Text(f"Beside judges that know nothing{people}", style="bold")
         yield _references(report)
@@ -89,7 +100,8 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Rende
     yield _lines(report)
     told = SAID.get(report.verdict, report.verdict)
     yield Text(
-        f"Verdict: {told}{':' if report.verdict == 'limits' else ''}", style=f"bold {_COLOURS.get(report.verdict, '')}"
+        f"Verdict: {told}{':' if report.verdict == 'limits' else ''}",
+        style=f"bold {_COLOURS.get(report.verdict, '')}",
     )
     for reason in report.reasons:
         yield _hanging("  –", reason)
@@ -103,7 +115,12 @@ def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
     for name, title in _FIGURES.items():
         figure = report.figures.get(name)
         if figure is not None and figure.value is not None and not _repeats(report.figures, name):
-            yield title.format(**words), number(figure.value), _between(vars(figure)), f"{figure.n:,}"
+            yield (
+                title.format(**words),
+                number(figure.value),
+                _between(vars(figure)),
+                f"{figure.n:,}",
+            )
 
 
 def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
@@ -118,7 +135,9 @@ def _references(report: RubricReport) -> RenderableType:
     own = {name: vars(figure) for name, figure in report.figures.items()}
     rows: dict[str, Mapping[str, Any]] = {"this judge": {"n": report.counts["n"], **own}}
     rows |= {name: row for name, row in report.details["references"].items() if "reason" not in row}
-    shown = [name for name in _COLUMNS if any(_value(row, name) is not None for row in rows.values())]
+    shown = [
+        name for name in _COLUMNS if any(_value(row, name) is not None for row in rows.values())
+    ]
     shown = [name for name in shown if name != "agreement" or "mae" not in shown]
     table = _table(*(_COLUMNS[name] for name in shown), "95 % of kappa", "n")
     for name, row in rows.items():
@@ -126,7 +145,11 @@ def _references(report: RubricReport) -> RenderableType:
         kappa = row.get("kappa")
         between = _between(kappa) if kappa else "–"
         table.add_row(
-            Text(visible(name)), *cells, between, f"{row['n']:,}", style="bold" if name == "this judge" else ""
+            Text(visible(name)),
+            *cells,
+            between,
+            f"{row['n']:,}",
+            style="bold" if name == "this judge" else "",
         )
     return table
 
@@ -175,12 +198,22 @@ def _overview(reports: Sequence[RubricReport]) -> Table:
     table = _table("kappa", "95 % interval", "people", "n", "")
     table.columns[0].overflow = "fold"
     for report in reports:
-        kappa, people = (report.figures.get(name, Estimate(None, None, None, 0)) for name in ("kappa", "people_kappa"))
-        row = (number(kappa.value), _between(vars(kappa)), number(people.value), f"{report.counts['n']:,}")
+        kappa, people = (
+            report.figures.get(name, Estimate(None, None, None, 0))
+            for name in ("kappa", "people_kappa")
+        )
+        row = (
+            number(kappa.value),
+            _between(vars(kappa)),
+            number(people.value),
+            f"{report.counts['n']:,}",
+        )
         table.add_row(
             Text(visible(report.rubric)),
             *row,
-            Text(_BRIEF.get(report.verdict, report.verdict), style=_COLOURS.get(report.verdict, "")),
+            Text(
+                _BRIEF.get(report.verdict, report.verdict), style=_COLOURS.get(report.verdict, "")
+            ),
         )
     return table
 
@@ -188,10 +221,15 @@ def _overview(reports: Sequence[RubricReport]) -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("", *columns):
-        table.add_column(name, justify="right" if table.columns else "left", no_wrap=bool(table.columns))
+        table.add_column(
+            name, justify="right" if table.columns else "left", no_wrap=bool(table.columns)
+        )
     return table
 
 
 def _between(figure: Mapping[str, Any]) -> str:
-    """Return an interval; one without a width is none: where nothing differs, resampling has nothing to vary."""
+    """Return an interval.
+
+    One without a width is none: where nothing differs, resampling has nothing to vary.
+    """
     return "–" if figure["low"] == figure["high"] else interval(figure)

@@ -1,7 +1,8 @@
-"""Inline SVG for the page of a calibration: confusion heat map, reliability diagram, dots with intervals on an axis.
+"""Inline SVG for the page of a calibration: confusion heat map, reliability diagram, dots with
+intervals on an axis.
 
-Every drawing carries its content as text for who can't see it. Colours come from the style sheet; the shape of a mark
-tells the judge from people without colour.
+Every drawing carries its content as text for who can't see it. Colours come from the style sheet;
+the shape of a mark tells the judge from people without colour.
 """
 
 import math
@@ -41,7 +42,10 @@ class Axis:
     @property
     def ticks(self) -> list[float]:
         """The numbers that are marked on it."""
-        step = next((step for step in _steps() if self.highest / step - self.lowest / step <= 7), self.highest)
+        step = next(
+            (step for step in _steps() if self.highest / step - self.lowest / step <= 7),
+            self.highest,
+        )
         first = math.ceil(self.lowest / step - 1e-9)
         last = math.floor(self.highest / step + 1e-9)
         return [step * n for n in range(first, last + 1)]
@@ -65,8 +69,20 @@ def axis_labels(axis: Axis) -> Markup:
     ticks = axis.ticks
     labels = [title(f"axis from {number_on_axis(axis.lowest)} to {number_on_axis(axis.highest)}")]
     for n, tick in enumerate(ticks):
-        style = "" if n in (0, len(ticks) - 1) or tick == 0 or (len(ticks) % 2 and n == len(ticks) // 2) else "minor"
-        labels.append(text(number_on_axis(tick), x=percent(axis.at(tick)), y=12, text_anchor="middle", style=style))
+        style = (
+            ""
+            if n in (0, len(ticks) - 1) or tick == 0 or (len(ticks) % 2 and n == len(ticks) // 2)
+            else "minor"
+        )
+        labels.append(
+            text(
+                number_on_axis(tick),
+                x=percent(axis.at(tick)),
+                y=12,
+                text_anchor="middle",
+                style=style,
+            )
+        )
     return _strip(labels, "axis", 16)
 
 
@@ -84,7 +100,8 @@ def interval_dot(
     kind: str = JUDGE,
     beside: Mapping[str, Any] | None = None,
 ) -> Markup:
-    """Draw a figure with its interval on an axis: the judge's as a disc, people's as a hollow diamond.
+    """Draw a figure with its interval on an axis: the judge's as a disc, people's as a hollow
+    diamond.
 
     Args:
         estimate: The figure; one that lies beyond the axis gives no drawing.
@@ -117,7 +134,17 @@ def twin_bars(people: float, judge: float, *, name: str) -> Markup:
     said = f"{name}: people {share(people)}, judge {share(judge)}"
     parts = [title(said), element("line", "rail", x1=0, x2=0, y1=0, y2=24)]
     for kind, value, y in ((PEOPLE, people, 3), (JUDGE, judge, 13)):
-        parts.append(element("rect", f"bar {kind}", x=0, y=y, width=percent(min(1.0, max(0.0, value))), height=8, rx=1))
+        parts.append(
+            element(
+                "rect",
+                f"bar {kind}",
+                x=0,
+                y=y,
+                width=percent(min(1.0, max(0.0, value))),
+                height=8,
+                rx=1,
+            )
+        )
     return _strip(parts, "twins", 24)
 
 
@@ -156,13 +183,22 @@ def confusion_map(values: Sequence[str], counts: Sequence[Sequence[int]]) -> Mar
     parts = [
         title(_confusion_told(values, counts)),
         text("the judge says", x=middle, y=12, text_anchor="middle", style="name"),
-        text("people say", x=12, y=halfway, text_anchor="middle", style="name", transform=f"rotate(-90 12 {halfway})"),
+        text(
+            "people say",
+            x=12,
+            y=halfway,
+            text_anchor="middle",
+            style="name",
+            transform=f"rotate(-90 12 {halfway})",
+        ),
     ]
     for n, name in enumerate(names):
         x, y = short(left + cell * (n + 0.5)), short(head - 9)
         how = {"transform": f"rotate(-40 {x} {y})"} if turned else {"text_anchor": "middle"}
         parts.append(text(name, x=x, y=y, **how))
-        parts.append(text(name, x=short(left - 10), y=short(head + high * (n + 0.5) + 4), text_anchor="end"))
+        parts.append(
+            text(name, x=short(left - 10), y=short(head + high * (n + 0.5) + 4), text_anchor="end")
+        )
     for row in range(size):
         parts += _confusion_row(row, values, counts[row], (left, head + high * row), (cell, high))
     width = left + cell * size + max(totals, 0.7 * longest - cell / 2 if turned else 0)
@@ -172,7 +208,11 @@ def confusion_map(values: Sequence[str], counts: Sequence[Sequence[int]]) -> Mar
 
 
 def _confusion_row(
-    row: int, values: Sequence[str], counts: Sequence[int], corner: tuple[float, float], cell: tuple[float, float]
+    row: int,
+    values: Sequence[str],
+    counts: Sequence[int],
+    corner: tuple[float, float],
+    cell: tuple[float, float],
 ) -> list[Markup]:
     total, (x, y), (wide, high) = sum(counts), corner, cell
     gap = 1.5 if len(values) <= LARGEST_WITH_TEXT else 0.5
@@ -184,12 +224,21 @@ def _confusion_row(
         told = f"people {values[row]}, judge {values[column]}: {count:,} of {total:,}"
         style = "cell right" if row == column else "cell"
         parts.append(element("rect", "cell-ground", **place))
-        parts.append(element("rect", style, title(told), **place, fill_opacity=f"{_DEEPEST * part:.3f}"))
+        parts.append(
+            element("rect", style, title(told), **place, fill_opacity=f"{_DEEPEST * part:.3f}")
+        )
         if len(values) > LARGEST_WITH_TEXT:
             continue
         middle = {"x": short(left + wide / 2), "text_anchor": "middle"}
         lift = -1 if count else 4
-        parts.append(text(f"{count:,}", style="count" if count else "none", y=short(y + high / 2 + lift), **middle))
+        parts.append(
+            text(
+                f"{count:,}",
+                style="count" if count else "none",
+                y=short(y + high / 2 + lift),
+                **middle,
+            )
+        )
         if count:
             parts.append(text(share(part), style="share", y=short(y + high / 2 + 13), **middle))
     beside = {"x": short(x + wide * len(values) + 8), "y": short(y + high / 2 + 4)}
@@ -243,12 +292,17 @@ def plane_of(by: str, values: Sequence[Any], bins: Sequence[Mapping[str, Any]]) 
     held = [*places, *(float(one[side]) for one in bins for side in ("judge", "people"))]
     if not held or min(held) == max(held):
         return None
-    ticks = list(zip(places, map(_clipped, names), strict=True))[:: -(-len(names) // LARGEST_WITH_TEXT) or 1]
-    return Plane(min(held), max(held), ticks, ticks, "what the judge says", "what people say on average")
+    ticks = list(zip(places, map(_clipped, names), strict=True))[
+        :: -(-len(names) // LARGEST_WITH_TEXT) or 1
+    ]
+    return Plane(
+        min(held), max(held), ticks, ticks, "what the judge says", "what people say on average"
+    )
 
 
 def reliability_diagram(bins: Sequence[Mapping[str, Any]], plane: Plane) -> Markup:
-    """Draw what people say of the items for which the judge says the same, with the line of equality.
+    """Draw what people say of the items for which the judge says the same, with the line of
+    equality.
 
     Args:
         bins: `{"judge", "people", "low", "high", "n"}` each; the area of a dot is its n.
@@ -270,7 +324,13 @@ def reliability_diagram(bins: Sequence[Mapping[str, Any]], plane: Plane) -> Mark
         if one["low"] is not None and one["high"] is not None:
             low, high = (_place(plane, top, one["judge"], one[end])[1] for end in ("low", "high"))
             left, right = short(float(x) - 4), short(float(x) + 4)
-            parts.append(element("path", "cross", d=f"M{x} {low}V{high}M{left} {low}H{right}M{left} {high}H{right}"))
+            parts.append(
+                element(
+                    "path",
+                    "cross",
+                    d=f"M{x} {low}V{high}M{left} {low}H{right}M{left} {high}H{right}",
+                )
+            )
         parts.append(element("circle", "heart", cx=x, cy=y, r=2.5))
     return _drawing(parts, "reliability", _LEFT + _SIDE + _RIGHT, top + _SIDE + _BOTTOM)
 
@@ -282,7 +342,11 @@ def _bin_told(one: Mapping[str, Any]) -> str:
 
 def _plane_grid(plane: Plane, top: float) -> list[Markup]:
     end = short(top + _SIDE)
-    parts = [element("rect", "ground", x=short(_LEFT), y=short(top), width=short(_SIDE), height=short(_SIDE))]
+    parts = [
+        element(
+            "rect", "ground", x=short(_LEFT), y=short(top), width=short(_SIDE), height=short(_SIDE)
+        )
+    ]
     for place, name in plane.across:
         x, _ = _place(plane, top, place, plane.lowest)
         parts.append(element("path", "grid", d=f"M{x} {short(top)}V{end}"))
@@ -294,14 +358,27 @@ def _plane_grid(plane: Plane, top: float) -> list[Markup]:
     first, last = (_place(plane, top, end, end) for end in (plane.lowest, plane.highest))
     parts.append(element("path", "equal", d=f"M{' '.join(first)}L{' '.join(last)}"))
     middle, halfway = short(_LEFT + _SIDE / 2), short(top + _SIDE / 2)
-    parts.append(text(plane.across_name, x=middle, y=short(top + _SIDE + 38), text_anchor="middle", style="name"))
+    parts.append(
+        text(
+            plane.across_name,
+            x=middle,
+            y=short(top + _SIDE + 38),
+            text_anchor="middle",
+            style="name",
+        )
+    )
     turned = f"rotate(-90 11 {halfway})"
-    parts.append(text(plane.up_name, x=11, y=halfway, text_anchor="middle", style="name", transform=turned))
+    parts.append(
+        text(plane.up_name, x=11, y=halfway, text_anchor="middle", style="name", transform=turned)
+    )
     return parts
 
 
 def _label_lines(bins: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Spread the counts over one line above the plane, or two where one is too short; too many are left out."""
+    """Spread the counts over one line above the plane, or two where one is too short.
+
+    Too many are left out.
+    """
     for lines in ([list(bins)], [list(bins[::2]), list(bins[1::2])]):
         if all(sum(_label_width(one) for one in line) <= _SIDE + _RIGHT for line in lines):
             return lines
@@ -312,7 +389,9 @@ def _label_width(one: Mapping[str, Any]) -> float:
     return _DIGIT * len(f"{one['n']:,}") + 7
 
 
-def _counts_strip(lines: Sequence[Sequence[Mapping[str, Any]]], plane: Plane, top: float) -> list[Markup]:
+def _counts_strip(
+    lines: Sequence[Sequence[Mapping[str, Any]]], plane: Plane, top: float
+) -> list[Markup]:
     """Write how many items each dot stands for above it; counts that would touch are moved apart."""
     parts = []
     for n, line in enumerate(lines):
@@ -320,8 +399,18 @@ def _counts_strip(lines: Sequence[Sequence[Mapping[str, Any]]], plane: Plane, to
         places = [float(_place(plane, top, one["judge"], plane.lowest)[0]) for one in line]
         widths = [_label_width(one) for one in line]
         for one, place, moved in zip(line, places, _apart(places, widths), strict=True):
-            parts.append(element("path", "leader", d=f"M{short(moved)} {short(y + 3)}L{short(place)} {short(top)}"))
-            parts.append(text(f"{one['n']:,}", x=short(moved), y=short(y), text_anchor="middle", style="count"))
+            parts.append(
+                element(
+                    "path",
+                    "leader",
+                    d=f"M{short(moved)} {short(y + 3)}L{short(place)} {short(top)}",
+                )
+            )
+            parts.append(
+                text(
+                    f"{one['n']:,}", x=short(moved), y=short(y), text_anchor="middle", style="count"
+                )
+            )
         if not n:
             parts.append(text("n", x=short(_LEFT - 8), y=short(y), text_anchor="end"))
     return parts
@@ -342,12 +431,18 @@ def _apart(places: Sequence[float], widths: Sequence[float]) -> list[float]:
 
 def _place(plane: Plane, top: float, across: float, up: float) -> tuple[str, str]:
     axis, reach = Axis(plane.lowest, plane.highest), _SIDE - 2 * _INSET
-    return short(_LEFT + _INSET + reach * axis.at(across)), short(top + _SIDE - _INSET - reach * axis.at(up))
+    return short(_LEFT + _INSET + reach * axis.at(across)), short(
+        top + _SIDE - _INSET - reach * axis.at(up)
+    )
 
 
 def _ends(estimate: Mapping[str, Any]) -> tuple[float, float]:
     value = 0.0 if estimate["value"] is None else estimate["value"]
-    return (value, value) if estimate["low"] is None else (min(value, estimate["low"]), max(value, estimate["high"]))
+    return (
+        (value, value)
+        if estimate["low"] is None
+        else (min(value, estimate["low"]), max(value, estimate["high"]))
+    )
 
 
 def _steps() -> Iterable[float]:
@@ -385,5 +480,7 @@ def _strip(parts: Iterable[Markup], style: str, height: int) -> Markup:
 
 def _drawing(parts: Iterable[Markup], style: str, width: float, height: float) -> Markup:
     """Put `parts`, the first of them a title, into a drawing that is scaled to its place."""
-    opening = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img">').format(style, short(width), short(height))
+    opening = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img">').format(
+        style, short(width), short(height)
+    )
     return opening + joined(parts) + Markup("</svg>")

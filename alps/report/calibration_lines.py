@@ -15,7 +15,9 @@ _RATES = ("sensitivity", "specificity")
 
 
 def account_of(done: Calibrated) -> Iterator[str]:
-    """Yield what was asked, what it cost, what is missing, and how long the calibration holds, each in a sentence."""
+    """Yield what was asked, what it cost, what is missing, and how long the calibration holds, each
+    in a sentence.
+    """
     if done.left_out:
         yield f"Not rated by {done.judge}: {', '.join(done.left_out)}."
     if done.unheard:
@@ -27,9 +29,13 @@ def account_of(done: Calibrated) -> Iterator[str]:
         yield from price_lines(calls)
         yield from served_lines(done.row)
     if "expires" in done.row:
-        pinned = "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
+        pinned = (
+            "" if done.row["pinned"] else "; its name holds no snapshot, so it may change unseen"
+        )
         if done.row["expires"] < date.today().isoformat():
-            old = f"Expired on {done.row['expires']}, as its oldest verdict is of {done.row['made']}"
+            old = (
+                f"Expired on {done.row['expires']}, as its oldest verdict is of {done.row['made']}"
+            )
             yield f"{old}; calibrate into another folder to ask again{pinned}."
         else:
             yield f"Holds for this judge, as it is set here, until {done.row['expires']}{pinned}."
@@ -40,7 +46,10 @@ def lines_of(report: RubricReport) -> Iterator[tuple[str, str]]:
     counts, details = report.counts, report.details
     yield "items", ", ".join(_counts(counts, details))
     if "tp" in counts:
-        yield "confusion", f"tp {counts['tp']}, fn {counts['fn']}, fp {counts['fp']}, tn {counts['tn']}"
+        yield (
+            "confusion",
+            f"tp {counts['tp']}, fn {counts['fn']}, fp {counts['fp']}, tn {counts['tn']}",
+        )
     if (found := details.get("at_threshold")) is not None:
         rates = (
             f"{name} {number(found[name]['value'])} {interval(found[name])} (n {found[name]['n']:,})"
@@ -52,7 +61,12 @@ def lines_of(report: RubricReport) -> Iterator[tuple[str, str]]:
     for who, shares in (details.get("base_rates") or {}).items():
         if len(shares) <= _VALUES:
             given = ", ".join(f"{value} {number(share)}" for value, share in shares.items())
-            yield "known" if who == "people" and _is_known(details) else f"{who} say{'s' * (who == 'judge')}", given
+            yield (
+                "known"
+                if who == "people" and _is_known(details)
+                else f"{who} say{'s' * (who == 'judge')}",
+                given,
+            )
     yield from _people(details)
     for name, test in (details.get("heterogeneity") or {}).items():
         yield f"by {name}", _groups(test)
@@ -89,8 +103,14 @@ def _people(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     test = details.get("alternative_annotator")
     if test is not None:
         told = test["omega"] is not None
-        figures = f"omega {number(test['omega'])}, rho {number(test['rho']['value'])} at " if told else ""
-        status = "underpowered: too few items or people" if test["status"] == "underpowered" else test["status"]
+        figures = (
+            f"omega {number(test['omega'])}, rho {number(test['rho']['value'])} at " if told else ""
+        )
+        status = (
+            "underpowered: too few items or people"
+            if test["status"] == "underpowered"
+            else test["status"]
+        )
         yield "alt. annotator", f"{figures}epsilon {test['epsilon']:g}: {status}"
 
 

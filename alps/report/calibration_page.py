@@ -1,7 +1,7 @@
 """The page of a calibration: one self-contained HTML file that needs no network and no script.
 
-What a calibration does not say is left out: a figure without a value, a chart without its rows. Nothing is computed
-here but shares of counts that stand beside them.
+What a calibration does not say is left out: a figure without a value, a chart without its rows.
+Nothing is computed here but shares of counts that stand beside them.
 """
 
 import re
@@ -82,7 +82,10 @@ _TILES = {
 
 @dataclass(frozen=True)
 class FigureRow:
-    """A figure with its drawing; without a score a heading. `sub` is one that belongs to the one above it."""
+    """A figure with its drawing; without a score a heading.
+
+    `sub` is one that belongs to the one above it.
+    """
 
     title: str
     score: Score | None
@@ -95,7 +98,8 @@ class FigureRow:
 class Group:
     """Figures on one axis.
 
-    `test` is the p of their being equal; `band` where a figure to compare with begins, lies and ends, in percent.
+    `test` is the p of their being equal; `band` where a figure to compare with begins, lies and
+    ends, in percent.
     """
 
     title: str
@@ -109,7 +113,8 @@ def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
     """Write the page of a calibration; the same calibration gives the same bytes.
 
     Args:
-        calibration: What `calibration.json` holds. Every key but the counts and the verdict of a rubric may be absent.
+        calibration: What `calibration.json` holds. Every key but the counts and the verdict of a
+            rubric may be absent.
         path: The HTML file.
 
     Raises:
@@ -117,7 +122,9 @@ def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
         RunFolderError: If the page can't be written.
     """
     if path.is_dir():
-        raise UsageError(f"{path}: a folder is there; name a file, such as {path / 'calibration.html'}")
+        raise UsageError(
+            f"{path}: a folder is there; name a file, such as {path / 'calibration.html'}"
+        )
     return write_page(render(calibration), path)
 
 
@@ -131,9 +138,13 @@ def render(calibration: Mapping[str, Any]) -> str:
         raise UsageError("a calibration of no rubric: nothing to show")
     calibration = _finite(calibration)
     judge, held = visible(str(calibration.get("judge") or "judge")), calibration["rubrics"]
-    kappas = [_score(found.get(name)) for found in held.values() for name in ("kappa", "people_kappa")]
+    kappas = [
+        _score(found.get(name)) for found in held.values() for name in ("kappa", "people_kappa")
+    ]
     axis = charts.axis_for(filter(None, kappas))
-    rubrics = [_view(place, str(name), held[name], judge, axis) for place, name in enumerate(held, 1)]
+    rubrics = [
+        _view(place, str(name), held[name], judge, axis) for place, name in enumerate(held, 1)
+    ]
     verdicts = [rubric["verdict"] for rubric in rubrics]
     page: str = _template().render(
         calibration=calibration,
@@ -163,7 +174,9 @@ def _template() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: (
+            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
     )
     environment.filters.update(
         number=number, interval=interval, share=charts.share, p_value=charts.p_value, parted=_parted
@@ -186,7 +199,9 @@ def _view(place: int, name: str, found: Json, judge: str, axis: Axis) -> dict[st
         "verdict": str(found.get("verdict", "?")),
         "reasons": [str(reason) for reason in found.get("reasons") or ()],
         "labels": [visible(str(value)) for value in _dict(found.get("scale")).get("values") or ()],
-        "overview": charts.interval_dot(kappa, name=f"{visible(name)}, kappa", axis=axis, beside=people),
+        "overview": charts.interval_dot(
+            kappa, name=f"{visible(name)}, kappa", axis=axis, beside=people
+        ),
         "tiles": [(title, rates[key]) for key, title in _TILES.items() if key in rates],
         "groups": _groups(found, scores),
         "shares": _shares(_dict(found.get("base_rates"))),
@@ -204,12 +219,17 @@ def _view(place: int, name: str, found: Json, judge: str, axis: Axis) -> dict[st
 
 
 def _score(value: Any) -> Score | None:
-    """Return a figure with its interval, or None where it has no value; a bare number is a figure without one."""
+    """Return a figure with its interval, or None where it has no value.
+
+    A bare number is a figure without one.
+    """
     if not isinstance(value, Mapping):
         value = {"value": value} if _is_number(value) and not isinstance(value, int) else {}
     if not _is_number(value.get("value")):
         return None
-    held = all(_is_number(value.get(end)) for end in ("low", "high")) and value["low"] != value["high"]
+    held = (
+        all(_is_number(value.get(end)) for end in ("low", "high")) and value["low"] != value["high"]
+    )
     ends = {end: value[end] if held else None for end in ("low", "high")}
     return {"value": value["value"], "n": value.get("n"), **ends}
 
@@ -219,7 +239,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """Return plain data with None for what is not a number, or infinite: nothing of it is ever shown."""
+    """Return plain data with None for what is not a number, or infinite: nothing of it is ever
+    shown.
+    """
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -234,7 +256,9 @@ def _dict(value: Any) -> Json:
 def _facts(calibration: Json) -> list[tuple[str, str]]:
     """Return what the judge was, as far as the calibration says."""
     found = _dict(calibration.get("judge_fingerprint"))
-    return [(str(name), _said(value)) for name, value in found.items() if value not in (None, {}, [])]
+    return [
+        (str(name), _said(value)) for name, value in found.items() if value not in (None, {}, [])
+    ]
 
 
 def _said(value: Any) -> str:
@@ -245,22 +269,38 @@ def _said(value: Any) -> str:
     return ", ".join(map(_said, value)) if isinstance(value, list) else str(value)
 
 
-def _row(name: str, score: Score, axis: Axis, *, kind: str = JUDGE, strong: bool = False) -> FigureRow:
+def _row(
+    name: str, score: Score, axis: Axis, *, kind: str = JUDGE, strong: bool = False
+) -> FigureRow:
     chart = charts.interval_dot(score, name=name.strip(), axis=axis, kind=kind)
     return FigureRow(name.strip(), score, chart, sub=name.startswith(" "), strong=strong)
 
 
-def _group(title: str, found: Mapping[str, Score], names: Mapping[str, str], *, around_zero: bool = False) -> Group:
+def _group(
+    title: str, found: Mapping[str, Score], names: Mapping[str, str], *, around_zero: bool = False
+) -> Group:
     scores = {name: found[name] for name in names if name in found}
-    axis = charts.axis_around_zero(scores.values()) if around_zero else charts.axis_for(scores.values())
+    axis = (
+        charts.axis_around_zero(scores.values())
+        if around_zero
+        else charts.axis_for(scores.values())
+    )
     kinds = {name: PEOPLE if name in _PEOPLES else JUDGE for name in scores}
-    return Group(title, charts.axis_labels(axis), [_row(names[n], scores[n], axis, kind=kinds[n]) for n in scores])
+    return Group(
+        title,
+        charts.axis_labels(axis),
+        [_row(names[n], scores[n], axis, kind=kinds[n]) for n in scores],
+    )
 
 
 def _groups(found: Json, scores: Mapping[str, Score]) -> list[Group]:
     """Lay out the key figures, each group on an axis of its own."""
     alone = {**_scores_in(found.get("aligned")), **_scores_in(found.get("leave_one_out"))}
-    alone |= {"rho": rho} if (rho := _score(_dict(found.get("alternative_annotator")).get("rho"))) else {}
+    alone |= (
+        {"rho": rho}
+        if (rho := _score(_dict(found.get("alternative_annotator")).get("rho")))
+        else {}
+    )
     length = {name: score for name, score in scores.items() if name == "length_preference"}
     length |= _scores_in(found.get("length_preference"))
     threshold = _dict(found.get("at_threshold"))
@@ -279,18 +319,26 @@ def _groups(found: Json, scores: Mapping[str, Score]) -> list[Group]:
 
 
 def _scores_in(found: Any) -> dict[str, Score]:
-    return {str(name): score for name, value in _dict(found).items() if (score := _score(value)) is not None}
+    return {
+        str(name): score
+        for name, value in _dict(found).items()
+        if (score := _score(value)) is not None
+    }
 
 
 def _parted(name: str) -> Markup:
     """Let a long name break where its parts end."""
-    return Markup(re.sub("([/_.:-])(?=.)", r"\1<wbr>", str(escape(name))))  # what comes in between is escaped
+    return Markup(
+        re.sub("([/_.:-])(?=.)", r"\1<wbr>", str(escape(name)))
+    )  # what comes in between is escaped
 
 
 def _shares(rates: Json) -> list[tuple[str, float, float, Markup]]:
     people, judge = _dict(rates.get("people")), _dict(rates.get("judge"))
     both = [(visible(name), people[name], judge[name]) for name in people if name in judge]
-    return [(name, one, other, charts.twin_bars(one, other, name=name)) for name, one, other in both]
+    return [
+        (name, one, other, charts.twin_bars(one, other, name=name)) for name, one, other in both
+    ]
 
 
 def _confusion(found: Json) -> Markup:
@@ -307,7 +355,10 @@ def _reliability(found: Json) -> Markup:
         for one in held.get("bins") or ()
         if all(_is_number(one.get(key)) for key in ("judge", "people", "n"))
     ]
-    values = [visible(v) if isinstance(v, str) else v for v in _dict(found.get("scale")).get("values") or ()]
+    values = [
+        visible(v) if isinstance(v, str) else v
+        for v in _dict(found.get("scale")).get("values") or ()
+    ]
     plane = charts.plane_of(str(held.get("by")), values, bins)
     return Markup() if plane is None else charts.reliability_diagram(bins, plane)
 
@@ -315,18 +366,26 @@ def _reliability(found: Json) -> Markup:
 def _forest(found: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group | None, int]:
     """Lay out the agreement of raters two by two, and say how many pairs are not shown."""
     held = [
-        (bool(pair.get("judge")), f"{visible(str(pair.get('one')))} – {visible(str(pair.get('other')))}", score)
+        (
+            bool(pair.get("judge")),
+            f"{visible(str(pair.get('one')))} – {visible(str(pair.get('other')))}",
+            score,
+        )
         for pair in found.get("pairs") or ()
         if (score := _score(pair.get("kappa"))) is not None
     ]
     if not held:
         return None, 0
     ceiling, kappa = scores.get("people_kappa"), scores.get("kappa")
-    axis = charts.axis_for([*(score for *_, score in held), *(one for one in (ceiling, kappa) if one)])
+    axis = charts.axis_for(
+        [*(score for *_, score in held), *(one for one in (ceiling, kappa) if one)]
+    )
     rows = [
         _row(name, score, axis, kind=kind)
         for by_judge, kind in ((False, PEOPLE), (True, JUDGE))
-        for name, score in [(name, score) for one, name, score in held if one == by_judge][:MOST_PAIRS]
+        for name, score in [(name, score) for one, name, score in held if one == by_judge][
+            :MOST_PAIRS
+        ]
     ]
     more = len(held) - len(rows)
     if kappa is not None:
@@ -348,7 +407,10 @@ def _references(
     figures = {name: {"n": one.get("n"), **_scores_in(one)} for name, one in held.items()}
     names = ("kappa", "sensitivity", "specificity", "agreement", "mae")
     columns = [name for name in names if any(name in figures[one] for one in figures)]
-    everyone: list[tuple[str, dict[str, Any]]] = [(judge, {"n": found.get("n"), **scores}), *figures.items()]
+    everyone: list[tuple[str, dict[str, Any]]] = [
+        (judge, {"n": found.get("n"), **scores}),
+        *figures.items(),
+    ]
     axes: dict[str, Axis] = {}
     for name in columns:
         drawn = [one[name] for _, one in everyone if name in one]
@@ -358,7 +420,12 @@ def _references(
     for name, one in everyone:
         kind = PEOPLE if name == "people" else JUDGE
         cells = [
-            (one[column], charts.interval_dot(one[column], name=f"{name}, {column}", axis=axes[column], kind=kind))
+            (
+                one[column],
+                charts.interval_dot(
+                    one[column], name=f"{name}, {column}", axis=axes[column], kind=kind
+                ),
+            )
             if column in one
             else None
             for column in columns
@@ -369,13 +436,22 @@ def _references(
 
 
 def _heterogeneity(found: Json) -> list[Group]:
-    """Lay out the agreement of each group, and where there are any, its sensitivity and specificity."""
+    """Lay out the agreement of each group, and where there are any, its sensitivity and
+    specificity.
+    """
     groups = []
     for name, test in ((str(name), _dict(test)) for name, test in found.items()):
-        rows = [_row(visible(group), score, Axis()) for group, score in _scores_in(test.get("agreement")).items()]
-        rates = {visible(str(group)): _scores_in(one) for group, one in _dict(test.get("rates")).items()}
+        rows = [
+            _row(visible(group), score, Axis())
+            for group, score in _scores_in(test.get("agreement")).items()
+        ]
+        rates = {
+            visible(str(group)): _scores_in(one) for group, one in _dict(test.get("rates")).items()
+        }
         for rate in ("sensitivity", "specificity"):
-            held = [_row(f" {group}", one[rate], Axis()) for group, one in rates.items() if rate in one]
+            held = [
+                _row(f" {group}", one[rate], Axis()) for group, one in rates.items() if rate in one
+            ]
             rows += [FigureRow(rate, None, Markup()), *held] if held else []
         if rows:
             p = test["p"] if _is_number(test.get("p")) else None
@@ -387,12 +463,29 @@ def _acceptance(found: Json) -> list[dict[str, Any]]:
     """Lay out the kinds of a stress set; whole numbers are counts, others shares of n."""
     rows = []
     for name, one in found.items():
-        n, accepted, right, silent = (_dict(one).get(key) for key in ("n", "accepted", "right", "unparsed"))
+        n, accepted, right, silent = (
+            _dict(one).get(key) for key in ("n", "accepted", "right", "unparsed")
+        )
         if not _is_number(n) or not _is_number(accepted) or not (n or silent):
             continue
-        score = _score({**one, "value": accepted / n if isinstance(accepted, int) else accepted}) if n else None
+        score = (
+            _score({**one, "value": accepted / n if isinstance(accepted, int) else accepted})
+            if n
+            else None
+        )
         kind = visible(str(name)).replace("_", " ")
         held = (right / n if isinstance(right, int) else right) if n and _is_number(right) else None
-        chart = charts.interval_dot(score, name=f"{kind}: accepted", axis=Axis()) if score else Markup()
-        rows.append({"kind": kind, "n": n, "accepted": score, "right": held, "chart": chart, "unparsed": silent})
+        chart = (
+            charts.interval_dot(score, name=f"{kind}: accepted", axis=Axis()) if score else Markup()
+        )
+        rows.append(
+            {
+                "kind": kind,
+                "n": n,
+                "accepted": score,
+                "right": held,
+                "chart": chart,
+                "unparsed": silent,
+            }
+        )
     return rows

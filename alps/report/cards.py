@@ -26,7 +26,10 @@ class TurnView:
 
 @dataclass(frozen=True)
 class ShownPart:
-    """A part of a record; of a dialogue, the turns that are shown, and how many more there are at its end."""
+    """A part of a record.
+
+    Of a dialogue, the turns that are shown, and how many more there are at its end.
+    """
 
     kind: str
     part: Part
@@ -36,7 +39,10 @@ class ShownPart:
 
 @dataclass(frozen=True)
 class RecordCard:
-    """A record as it stands on the page; `bare` is one of which nothing but a dialogue can be shown."""
+    """A record as it stands on the page.
+
+    `bare` is one of which nothing but a dialogue can be shown.
+    """
 
     view: RecordView
     parts: list[ShownPart]
@@ -75,7 +81,9 @@ def _shown(part: Part) -> ShownPart:
     shown = 0
     for place in part.telling:
         turn = part.turns[place]
-        pieces = excerpt(turn.text, part.evidence.spans.get(place, ()), limit=FOLDED_TURN, context=100)
+        pieces = excerpt(
+            turn.text, part.evidence.spans.get(place, ()), limit=FOLDED_TURN, context=100
+        )
         turns.append(TurnView(place, turn.role, pieces, place - shown))
         shown = place + 1
     return ShownPart("dialogue", part, turns, len(part.turns) - shown)

@@ -1,7 +1,8 @@
 """Inline SVG for the report: dots with whiskers, a stacked bar, the precision–recall plane.
 
-One-dimensional charts are laid out in percent, so that they stretch with the page while their text and dots keep their
-size. Colours come from the style sheet; shape, pattern and letters tell the same without colour.
+One-dimensional charts are laid out in percent, so that they stretch with the page while their text
+and dots keep their size. Colours come from the style sheet; shape, pattern and letters tell the
+same without colour.
 """
 
 import math
@@ -51,15 +52,24 @@ def whisker(
     lowest: float = 0.0,
     highest: float = 1.0,
 ) -> Markup:
-    """Draw a value with its interval on an axis; where records are unscored, its bounds as a band behind it."""
+    """Draw a value with its interval on an axis.
+
+    Where records are unscored, its bounds as a band behind it.
+    """
     value = score["value"]
     if value is None or not lowest <= value <= highest:
         return Markup()
     at = _scale(lowest, highest)
     parts = [_line("rail", 0, 1), *(_tick(place) for place in (0.25, 0.5, 0.75))]
     if "worst_case" in score:
-        left, right = sorted((at(score["worst_case"]), at(score["best_case"])))  # of an error the best is the lower
-        parts.append(element("rect", "bounds", x=percent(left), y=5, width=percent(right - left), height=14, rx=2))
+        left, right = sorted(
+            (at(score["worst_case"]), at(score["best_case"]))
+        )  # of an error the best is the lower
+        parts.append(
+            element(
+                "rect", "bounds", x=percent(left), y=5, width=percent(right - left), height=14, rx=2
+            )
+        )
     if score["low"] is not None:
         low, high = at(score["low"]), at(score["high"])
         parts += [_line("interval", low, high), _cap(low), _cap(high)]
@@ -69,7 +79,14 @@ def whisker(
     return frame(parts, style=style, label=label, height=24)
 
 
-def bar(score: Mapping[str, Any], *, name: str, colour: int = 0, lowest: float = 0.0, highest: float = 1.0) -> Markup:
+def bar(
+    score: Mapping[str, Any],
+    *,
+    name: str,
+    colour: int = 0,
+    lowest: float = 0.0,
+    highest: float = 1.0,
+) -> Markup:
     """Draw a value as a bar from the beginning of its axis, with its interval over its end."""
     value = score["value"]
     if value is None or not lowest <= value <= highest:
@@ -91,7 +108,9 @@ def axis(lowest: float = 0.0, highest: float = 1.0) -> Markup:
         said = f"{lowest + place * (highest - lowest):g}"
         said = said.lstrip("0") if said.startswith("0.") else said
         labels.append(text(said, x=percent(place), y=12, text_anchor="middle", style=style))
-    return Markup('<svg class="axis" width="100%" height="16" aria-hidden="true">{}</svg>').format(joined(labels))
+    return Markup('<svg class="axis" width="100%" height="16" aria-hidden="true">{}</svg>').format(
+        joined(labels)
+    )
 
 
 def stacked(parts: Sequence[Part], *, name: str) -> Markup:
@@ -117,7 +136,13 @@ def stacked(parts: Sequence[Part], *, name: str) -> Markup:
             )
             if share >= _LABELLED_SHARE:
                 drawn.append(
-                    text(f"{part.count:,}", x=percent(start + share / 2), y=19, text_anchor="middle", style=part.style)
+                    text(
+                        f"{part.count:,}",
+                        x=percent(start + share / 2),
+                        y=19,
+                        text_anchor="middle",
+                        style=part.style,
+                    )
                 )
         start += share
     label = ", ".join(f"{part.count} {part.name}" for part in parts if part.count)
@@ -125,7 +150,11 @@ def stacked(parts: Sequence[Part], *, name: str) -> Markup:
 
 
 def plane(
-    points: Sequence[Point], floors: Sequence[Point], records: Iterable[tuple[float, float]], *, name: str
+    points: Sequence[Point],
+    floors: Sequence[Point],
+    records: Iterable[tuple[float, float]],
+    *,
+    name: str,
 ) -> Markup:
     """Draw the precision–recall plane.
 
@@ -143,11 +172,17 @@ def plane(
 
 def floor_sign(position: int) -> Markup:
     """Draw the sign of a floor for a legend."""
-    return Markup('<svg class="sign" width="18" height="18" aria-hidden="true">{}</svg>').format(_sign(position, 9, 9))
+    return Markup('<svg class="sign" width="18" height="18" aria-hidden="true">{}</svg>').format(
+        _sign(position, 9, 9)
+    )
 
 
 def _plane_grid() -> Markup:
-    parts = [element("rect", "ground", x=short(_LEFT), y=short(_TOP), width=short(_SIDE), height=short(_SIDE))]
+    parts = [
+        element(
+            "rect", "ground", x=short(_LEFT), y=short(_TOP), width=short(_SIDE), height=short(_SIDE)
+        )
+    ]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, y = _place(tick, tick)
         said = {0.0: "0", 1.0: "1"}.get(tick, f"{tick:g}".lstrip("0"))
@@ -162,10 +197,25 @@ def _plane_grid() -> Markup:
         parts.append(text(said, x=x, y=short(_TOP + _SIDE + 19), text_anchor="middle"))
         parts.append(text(said, x=short(_LEFT - 11), y=short(float(y) + 4), text_anchor="end"))
     middle = _LEFT + _SIDE / 2
-    parts.append(text("recall", x=short(middle), y=short(_TOP + _SIDE + 40), text_anchor="middle", style="name"))
+    parts.append(
+        text(
+            "recall",
+            x=short(middle),
+            y=short(_TOP + _SIDE + 40),
+            text_anchor="middle",
+            style="name",
+        )
+    )
     turned = f"rotate(-90 12 {short(_TOP + _SIDE / 2)})"
     parts.append(
-        text("precision", x=12, y=short(_TOP + _SIDE / 2), text_anchor="middle", style="name", transform=turned)
+        text(
+            "precision",
+            x=12,
+            y=short(_TOP + _SIDE / 2),
+            text_anchor="middle",
+            style="name",
+            transform=turned,
+        )
     )
     return joined(parts)
 
@@ -177,7 +227,13 @@ def _iso(f1: float) -> Markup:
     recalls = [first + (1 - first) * (step / steps) ** 2 for step in range(steps + 1)]
     places = [" ".join(_place(recall, f1 * recall / (2 * recall - f1))) for recall in recalls]
     x, y = _place(f1, f1)
-    label = text(f"F1 {number(f1).rstrip('0')}", x=x, y=short(float(y) + 4), text_anchor="middle", style="iso")
+    label = text(
+        f"F1 {number(f1).rstrip('0')}",
+        x=x,
+        y=short(float(y) + 4),
+        text_anchor="middle",
+        style="iso",
+    )
     return element("path", "iso", d=f"M{'L'.join(places)}") + label
 
 
@@ -190,7 +246,11 @@ def _dots(records: Iterable[tuple[float, float]]) -> list[Markup]:
     for (recall, precision), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         x, y = _place(recall, precision)
         told = f"{count} record{'s' * (count != 1)}: precision {number(precision)}, recall {number(recall)}"
-        dots.append(element("circle", "record-dot", title(told), cx=x, cy=y, r=short(unit * math.sqrt(count))))
+        dots.append(
+            element(
+                "circle", "record-dot", title(told), cx=x, cy=y, r=short(unit * math.sqrt(count))
+            )
+        )
     return dots
 
 
@@ -203,14 +263,22 @@ def _cross(point: Point) -> Markup:
     if precision["low"] is not None:
         (x, bottom), (_, top) = (_place(recall["value"], precision[end]) for end in ("low", "high"))
         parts.append(f"M{x} {bottom}V{top}")
-    return element("path", f"cross colour-{point.colour % COLOURS}", d="".join(parts)) if parts else Markup()
+    return (
+        element("path", f"cross colour-{point.colour % COLOURS}", d="".join(parts))
+        if parts
+        else Markup()
+    )
 
 
 def _letter(point: Point) -> Markup:
     x, y = _place(point.recall["value"], point.precision["value"])
     told = f"{point.name}: precision {number(point.precision['value'])}, recall {number(point.recall['value'])}"
-    circle = element("circle", f"macro colour-{point.colour % COLOURS}", title(told), cx=x, cy=y, r=9)
-    return circle + text(point.letter, x=x, y=short(float(y) + 4), text_anchor="middle", style="on-macro")
+    circle = element(
+        "circle", f"macro colour-{point.colour % COLOURS}", title(told), cx=x, cy=y, r=9
+    )
+    return circle + text(
+        point.letter, x=x, y=short(float(y) + 4), text_anchor="middle", style="on-macro"
+    )
 
 
 def _floor_mark(position: int, floor: Point) -> Markup:

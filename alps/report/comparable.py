@@ -1,4 +1,6 @@
-"""Whether runs may be compared: finished, on the same data, under the same judge, with a track in common."""
+"""Whether runs may be compared: finished, on the same data, under the same judge, with a track in
+common.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +28,12 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
             raise UsageError(f"{folder}: not finished; the same alps run again goes on with it")
         try:
             for track, found in run.summary["tracks"].items():
-                _ = run.tasks[track], int(run.tracks[track]["n"]), run.tracks[track]["sha256"], dict(found["scores"])
+                _ = (
+                    run.tasks[track],
+                    int(run.tracks[track]["n"]),
+                    run.tracks[track]["sha256"],
+                    dict(found["scores"]),
+                )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise RunFolderError(f"{folder}: not a run of this alps ({error!r})") from error
         runs.append(run)
@@ -54,7 +61,9 @@ def shared_tracks(runs: Mapping[str, Run]) -> list[str]:
     first, *others = runs.values()
     shared = [track for track in tracks_of(first) if all(track in tracks_of(run) for run in others)]
     if not shared:
-        said = "; ".join(f"{run.folder} has {', '.join(tracks_of(run)) or 'none'}" for run in runs.values())
+        said = "; ".join(
+            f"{run.folder} has {', '.join(tracks_of(run)) or 'none'}" for run in runs.values()
+        )
         raise UsageError(f"no track is in all of these runs: {said}")
     return shared
 
@@ -80,14 +89,22 @@ def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
         here, there = (run.tracks[track] for run in (first, other))
         if here["sha256"] == there["sha256"]:
             continue
-        hashes = " and ".join(f"{run.tracks[track]['sha256'][:12]} ({run.folder})" for run in (first, other))
-        settings = [_part(first, other, f"settings.{name}") for name in ("data", "split", "limit", "seed")]
+        hashes = " and ".join(
+            f"{run.tracks[track]['sha256'][:12]} ({run.folder})" for run in (first, other)
+        )
+        settings = [
+            _part(first, other, f"settings.{name}") for name in ("data", "split", "limit", "seed")
+        ]
         parts = "; ".join(part for part in (*settings, _part(first, other, "data.split")) if part)
-        raise UsageError(f"not on the same data: {track} has sha256 {hashes}{f'; {parts}' if parts else ''}")
+        raise UsageError(
+            f"not on the same data: {track} has sha256 {hashes}{f'; {parts}' if parts else ''}"
+        )
 
 
 def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
-    """Refuse runs whose scores on `track` are not the same measurement; recall of a memory needs no judge.
+    """Refuse runs whose scores on `track` are not the same measurement.
+
+    Recall of a memory needs no judge.
 
     Raises:
         UsageError: If their scoring or their judge differs; names what is different.
@@ -112,13 +129,20 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
 
 
 def _part(first: Run, other: Run, place: str) -> str:
-    """Say how two manifests differ at a dotted place; nothing where they don't, and no values that are long."""
+    """Say how two manifests differ at a dotted place.
+
+    Nothing where they don't, and no values that are long.
+    """
     section, _, name = place.partition(".")
     here, there = (run.manifest[section].get(name) for run in (first, other))
     if here == there:
         return ""
     said = [str(value) if not isinstance(value, dict) else "{…}" for value in (here, there)]
-    return f"{place} is {_short(said[0])} and {_short(said[1])}" if said[0] != said[1] else f"{place} differs"
+    return (
+        f"{place} is {_short(said[0])} and {_short(said[1])}"
+        if said[0] != said[1]
+        else f"{place} differs"
+    )
 
 
 def _short(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Runs compared on the records that all of them scored: paired differences, tests, ties, and what could be seen.
+"""Runs compared on the records that all of them scored: paired differences, tests, ties, and what
+could be seen.
 
-Only runs on the same data under the same judge are compared. Records are paired by track and id, repeats averaged;
-what belongs to one session is resampled together.
+Only runs on the same data under the same judge are compared. Records are paired by track and id,
+repeats averaged; what belongs to one session is resampled together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,15 @@ from alps.report.comparable import (
 from alps.report.found import read_wanted
 from alps.report.runs import Run, letter_of
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.paired import Difference, McNemar, Ranked, holm, paired_difference, paired_mcnemar, shared_letters
+from alps.stats.paired import (
+    Difference,
+    McNemar,
+    Ranked,
+    holm,
+    paired_difference,
+    paired_mcnemar,
+    shared_letters,
+)
 from alps.tasks import Metric
 
 Values = Mapping[str, Mapping[str, float]]
@@ -77,10 +86,11 @@ class Contrast:
         scores: The means of both.
         difference: First less second; a `detectable` of a sample without any spread is None.
         mcnemar: Where every score is 0 or 1.
-        p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of `difference`. None
-            with fewer than two sessions.
+        p: Exact (McNemar) where every score is 0 or 1 and every record stands alone; else that of
+            `difference`. None with fewer than two sessions.
         exact: Whether `p` is exact.
-        corrected: `p` by Holm's method over everything tested between any two of the runs, on all tracks.
+        corrected: `p` by Holm's method over everything tested between any two of the runs, on all
+            tracks.
         clusters: How many sessions the records come from.
     """
 
@@ -97,7 +107,10 @@ class Contrast:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric: every pair of runs; of more than two also their ranks, with the letters of ties, best first."""
+    """One metric: every pair of runs.
+
+    Of more than two also their ranks, with the letters of ties, best first.
+    """
 
     metric: Metric
     contrasts: tuple[Contrast, ...]
@@ -108,8 +121,8 @@ class MetricComparison:
 class TrackComparison:
     """One track that all runs have.
 
-    `clusters` is the number of sessions among the `shared` records, None where the sessions are not known. `counts` is
-    in the order of the runs; `notes` say what was not compared, and why.
+    `clusters` is the number of sessions among the `shared` records, None where the sessions are not
+    known. `counts` is in the order of the runs; `notes` say what was not compared, and why.
     """
 
     track: str
@@ -122,7 +135,10 @@ class TrackComparison:
     @property
     def lead(self) -> MetricComparison | None:
         """The headline, or what could be compared in its place."""
-        return next((found for found in self.metrics if found.metric.headline), next(iter(self.metrics), None))
+        return next(
+            (found for found in self.metrics if found.metric.headline),
+            next(iter(self.metrics), None),
+        )
 
 
 @dataclass(frozen=True)
@@ -136,7 +152,11 @@ class Comparison:
 
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
-        return sum(c.corrected is not None for c in self._contrasts() if (c.first, c.second) == (first, second))
+        return sum(
+            c.corrected is not None
+            for c in self._contrasts()
+            if (c.first, c.second) == (first, second)
+        )
 
     @property
     def family(self) -> int:
@@ -169,7 +189,10 @@ class Comparison:
         return {
             "shared": found.shared,
             "clusters": found.clusters,
-            "counts": {side.letter: asdict(count) for side, count in zip(self.sides, found.counts, strict=True)},
+            "counts": {
+                side.letter: asdict(count)
+                for side, count in zip(self.sides, found.counts, strict=True)
+            },
             "metrics": {metric.metric.name: _metric_json(metric) for metric in found.metrics},
             "notes": list(found.notes),
         }
@@ -183,12 +206,15 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
         seed: Of older commands; nothing is drawn.
 
     Raises:
-        UsageError: If there are fewer than two runs, one is named twice or not finished, or they have no track in
-            common, or differ there in their data, judge or scoring; names what differs.
+        UsageError: If there are fewer than two runs, one is named twice or not finished, or they
+            have no track in common, or differ there in their data, judge or scoring; names what
+            differs.
         RunFolderError: If a file of a run can't be read.
     """
     runs = open_finished(folders)
-    sides = tuple(Side(letter_of(place), run.folder, run.model, run.judge) for place, run in enumerate(runs))
+    sides = tuple(
+        Side(letter_of(place), run.folder, run.model, run.judge) for place, run in enumerate(runs)
+    )
     by_letter = {side.letter: run for side, run in zip(sides, runs, strict=True)}
     shared, untold = _told_tracks(by_letter)
     for track in shared:
@@ -198,11 +224,14 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     tracks = [_compare_track(by_letter, track, values) for track in shared]
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
-    return Comparison(sides, _corrected(tracks), (*_notes(by_letter, [*shared, *untold]), *untold.values()), seed)
+    return Comparison(
+        sides, _corrected(tracks), (*_notes(by_letter, [*shared, *untold]), *untold.values()), seed
+    )
 
 
 def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
-    """Return the tracks of which every run has a figure, and for each of the others what there is to say.
+    """Return the tracks of which every run has a figure, and for each of the others what there is
+    to say.
 
     Raises:
         UsageError: If there is none of which every run has one.
@@ -216,7 +245,9 @@ def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
                 reasons.setdefault(track, str(next(iter(scores))["unscored"]))
     if len(reasons) == len(shared):
         said = "; ".join(dict.fromkeys(reasons.values()))
-        raise UsageError(f"nothing to compare: {said}; alps score RUN judge=… judges a run with another judge")
+        raise UsageError(
+            f"nothing to compare: {said}; alps score RUN judge=… judges a run with another judge"
+        )
     untold = {track: f"Left out, {track}: {reason}" for track, reason in reasons.items()}
     return [track for track in shared if track not in untold], untold
 
@@ -229,7 +260,9 @@ def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
     versions = {letter: str(run.manifest.get("alps", "?")) for letter, run in runs.items()}
     if len(set(versions.values())) > 1:
         said = ", ".join(f"{letter} {version}" for letter, version in versions.items())
-        notes.append(f"Made by different versions of alps, whose scores may not mean the same: {said}")
+        notes.append(
+            f"Made by different versions of alps, whose scores may not mean the same: {said}"
+        )
     return notes
 
 
@@ -244,12 +277,17 @@ def _values_of(run: Run) -> dict[str, dict[str, dict[str, float]]]:
             if isinstance(value, int | float) and isfinite(value):
                 record.setdefault(name, []).append(float(value))
     return {
-        track: {name: {metric: fmean(values) for metric, values in record.items()} for name, record in records.items()}
+        track: {
+            name: {metric: fmean(values) for metric, values in record.items()}
+            for name, record in records.items()
+        }
         for track, records in heard.items()
     }
 
 
-def _compare_track(runs: Mapping[str, Run], track: str, values: Mapping[str, Mapping[str, Values]]) -> TrackComparison:
+def _compare_track(
+    runs: Mapping[str, Run], track: str, values: Mapping[str, Mapping[str, Values]]
+) -> TrackComparison:
     own = {letter: values[letter].get(track, {}) for letter in runs}
     first, *others = own.values()
     ids = [name for name in first if all(name in other for other in others)]
@@ -260,7 +298,9 @@ def _compare_track(runs: Mapping[str, Run], track: str, values: Mapping[str, Map
     sessions = _sessions(list(runs.values()), track, ids)
     metrics, notes = _choose(runs, track)
     if sessions is None:
-        notes.append("The data was not found again, or has changed: each record stands alone in intervals and tests")
+        notes.append(
+            "The data was not found again, or has changed: each record stands alone in intervals and tests"
+        )
     clusters = sessions or {name: name for name in ids}
     found = tuple(_compare_metric(metric, own, ids, clusters) for metric in metrics)
     known = None if sessions is None else len(set(sessions.values()))
@@ -289,7 +329,11 @@ def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str
     for metric in next(iter(runs.values())).tasks[track].metrics:
         title = metric.title.strip()
         missing = [letter for letter in runs if metric.name not in scores[letter]]
-        unscored = [row["unscored"] for row in (scores[n].get(metric.name, {}) for n in runs) if "unscored" in row]
+        unscored = [
+            row["unscored"]
+            for row in (scores[n].get(metric.name, {}) for n in runs)
+            if "unscored" in row
+        ]
         if len(missing) == len(runs):
             continue
         if metric.numerator is not None:
@@ -311,7 +355,10 @@ def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str
 
 
 def _conditions(run: Run, track: str) -> str:
-    return " ".join(f"{name}={value}" for name, value in run.tasks[track].conditions.items()) or "as usual"
+    return (
+        " ".join(f"{name}={value}" for name, value in run.tasks[track].conditions.items())
+        or "as usual"
+    )
 
 
 def _compare_metric(
@@ -324,7 +371,9 @@ def _compare_metric(
         shared = [name for name in ids if all(metric.name in own[name] for own in values.values())]
         groups = [clusters[name] for name in shared]
         means = {
-            letter: clustered_mean(_column(own, shared, metric.name), groups, bounds=(metric.lowest, metric.highest))
+            letter: clustered_mean(
+                _column(own, shared, metric.name), groups, bounds=(metric.lowest, metric.highest)
+            )
             for letter, own in values.items()
         }
         sign = 1.0 if metric.lower_is_better else -1.0
@@ -338,21 +387,30 @@ def _column(values: Values, ids: Sequence[str], metric: str) -> Floats:
 
 
 def _contrast(
-    metric: Metric, pair: tuple[str, str], values: Mapping[str, Values], ids: Sequence[str], clusters: Mapping[str, str]
+    metric: Metric,
+    pair: tuple[str, str],
+    values: Mapping[str, Values],
+    ids: Sequence[str],
+    clusters: Mapping[str, str],
 ) -> Contrast:
     both = [name for name in ids if all(metric.name in values[letter][name] for letter in pair)]
     first, second = (_column(values[letter], both, metric.name) for letter in pair)
     groups, bounds = [clusters[name] for name in both], (metric.lowest, metric.highest)
     difference = paired_difference(first, second, groups, bounds=bounds)
     if difference.detectable is not None and difference.detectable <= _ROUNDING:
-        difference = replace(difference, detectable=None)  # no spread was seen: not that anything would be found
+        difference = replace(
+            difference, detectable=None
+        )  # no spread was seen: not that anything would be found
     binary = bool(both) and {*first.tolist(), *second.tolist()} <= {0.0, 1.0}
     mcnemar = paired_mcnemar([x == 1 for x in first], [x == 1 for x in second]) if binary else None
     # Records of one session are not independent, which the exact test takes for granted.
     exact = mcnemar if len(set(groups)) == len(groups) > 1 else None
     return Contrast(
         *pair,
-        scores=(clustered_mean(first, groups, bounds=bounds), clustered_mean(second, groups, bounds=bounds)),
+        scores=(
+            clustered_mean(first, groups, bounds=bounds),
+            clustered_mean(second, groups, bounds=bounds),
+        ),
         difference=difference,
         mcnemar=mcnemar,
         p=difference.p if exact is None else exact.p,
@@ -362,16 +420,21 @@ def _contrast(
 
 
 def _contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
-    return [contrast for track in tracks for metric in track.metrics for contrast in metric.contrasts]
+    return [
+        contrast for track in tracks for metric in track.metrics for contrast in metric.contrasts
+    ]
 
 
 def _corrected(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
     """Correct every p for everything that is tested: all pairs of runs, all metrics, all tracks.
 
-    One family, since a reader looks for any bold p: with a family for each pair of three equal runs, one of the three
-    would be bold in up to 15 % of tables. Letters of ties follow from the same p.
+    One family, since a reader looks for any bold p: with a family for each pair of three equal
+    runs, one of the three would be bold in up to 15 % of tables. Letters of ties follow from the
+    same p.
     """
-    corrected = iter(holm([contrast.p for contrast in _contrasts_of(tracks) if contrast.p is not None]))
+    corrected = iter(
+        holm([contrast.p for contrast in _contrasts_of(tracks) if contrast.p is not None])
+    )
 
     def of(contrast: Contrast) -> Contrast:
         return contrast if contrast.p is None else replace(contrast, corrected=next(corrected))
@@ -380,20 +443,28 @@ def _corrected(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]
         contrasts = tuple(of(contrast) for contrast in metric.contrasts)
         return replace(metric, contrasts=contrasts, ranked=_with_letters(metric.ranked, contrasts))
 
-    return tuple(replace(track, metrics=tuple(told_apart(m) for m in track.metrics)) for track in tracks)
+    return tuple(
+        replace(track, metrics=tuple(told_apart(m) for m in track.metrics)) for track in tracks
+    )
 
 
 def _with_letters(ranked: Sequence[Ranked], contrasts: Sequence[Contrast]) -> tuple[Ranked, ...]:
     """Give runs the letters of their ties: those share one that are not told apart."""
     places = {one.name: place for place, one in enumerate(ranked)}
-    apart = [(c.first, c.second) for c in contrasts if c.corrected is not None and c.corrected <= SIGNIFICANT]
+    apart = [
+        (c.first, c.second)
+        for c in contrasts
+        if c.corrected is not None and c.corrected <= SIGNIFICANT
+    ]
     different = [(places[first], places[second]) for first, second in apart] if ranked else []
     letters = shared_letters(len(ranked), different)
     return tuple(replace(one, letters=own) for one, own in zip(ranked, letters, strict=True))
 
 
 def _metric_json(found: MetricComparison) -> dict[str, Any]:
-    ranked = [{"run": one.name, **one.estimate.row, "ties": list(one.letters)} for one in found.ranked]
+    ranked = [
+        {"run": one.name, **one.estimate.row, "ties": list(one.letters)} for one in found.ranked
+    ]
     return {
         "lower_is_better": found.metric.lower_is_better,
         "differences": [_contrast_json(contrast) for contrast in found.contrasts],

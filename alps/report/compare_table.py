@@ -6,7 +6,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.report.compare import SIGNIFICANT, Comparison, Contrast, MetricComparison, Side, TrackComparison
+from alps.report.compare import (
+    SIGNIFICANT,
+    Comparison,
+    Contrast,
+    MetricComparison,
+    Side,
+    TrackComparison,
+)
 from alps.report.numbers import counted, interval, number, signed
 from alps.report.runs import visible
 from alps.report.tables import close_table
@@ -19,13 +26,18 @@ _LOWER = " ↓"
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print a comparison: of two runs every metric, of more their ties and every pair on the headline."""
+    """Print a comparison: of two runs every metric, of more their ties and every pair on the
+    headline.
+    """
     parts: list[RenderableType] = [_legend(comparison.sides)]
     for found in comparison.tracks:
         parts += [Text(), *_track(comparison.sides, found, narrow=console.width < _NARROW)]
     parts.append(Text())
     parts += [Text(visible(f"{note}."), style="dim") for note in comparison.notes]
-    parts += [Text(line, style="dim") for line in _explanations(comparison, narrow=console.width < _NARROW)]
+    parts += [
+        Text(line, style="dim")
+        for line in _explanations(comparison, narrow=console.width < _NARROW)
+    ]
     console.print(Group(*parts), width=min(WIDTH, console.width))
 
 
@@ -40,7 +52,9 @@ def _legend(sides: Sequence[Side]) -> RenderableType:
     return grid
 
 
-def _track(sides: Sequence[Side], found: TrackComparison, *, narrow: bool) -> Iterator[RenderableType]:
+def _track(
+    sides: Sequence[Side], found: TrackComparison, *, narrow: bool
+) -> Iterator[RenderableType]:
     where = "" if found.clusters is None else f" from {counted(found.clusters, 'session')}"
     title = visible(f"{found.track}: {counted(found.shared, 'shared record')}{where}")
     if not found.metrics or not found.shared:
@@ -54,23 +68,35 @@ def _track(sides: Sequence[Side], found: TrackComparison, *, narrow: bool) -> It
             yield _pairs(found.lead, narrow=narrow)
     yield Text(_account(sides, found))
     if bare := [metric.metric.title.strip() for metric in found.metrics if not _records(metric)]:
-        yield Text(visible(f"Left out (no record has it in all runs): {', '.join(bare)}."), style="dim")
+        yield Text(
+            visible(f"Left out (no record has it in all runs): {', '.join(bare)}."), style="dim"
+        )
     for note in found.notes:
         yield Text(visible(f"{note}."), style="dim")
 
 
-def _differences(title: str, sides: Sequence[Side], found: TrackComparison, *, narrow: bool) -> Table:
+def _differences(
+    title: str, sides: Sequence[Side], found: TrackComparison, *, narrow: bool
+) -> Table:
     """Lay out every metric of two runs; where there is no room for both scores, their difference."""
     first, second = (side.letter for side in sides)
     scored = () if narrow else (first, second)
-    table = _table(title, "", *scored, f"{first} – {second}", "95 % interval", "p", *_seen(narrow), "n")
+    table = _table(
+        title, "", *scored, f"{first} – {second}", "95 % interval", "p", *_seen(narrow), "n"
+    )
     for metric in found.metrics:
         contrast = metric.contrasts[0]
         if not _records(metric):
             continue
         scores = () if narrow else tuple(number(score.value) for score in contrast.scores)
         count = str(contrast.difference.estimate.n)
-        table.add_row(_title(metric.metric), *scores, *_difference(contrast, narrow), count, style=_style(contrast))
+        table.add_row(
+            _title(metric.metric),
+            *scores,
+            *_difference(contrast, narrow),
+            count,
+            style=_style(contrast),
+        )
     return table
 
 
@@ -79,7 +105,9 @@ def _seen(narrow: bool) -> tuple[str, ...]:
 
 
 def _difference(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
-    """Return difference, interval, corrected p, and the difference that would be seen in 80 % of such samples."""
+    """Return difference, interval, corrected p, and the difference that would be seen in 80 % of
+    such samples.
+    """
     estimate = contrast.difference.estimate
     return (
         signed(estimate.value),
@@ -95,13 +123,16 @@ def _discordant(found: TrackComparison) -> Iterator[Text]:
         if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
             continue
         counts = f"{test.first_only} only in {contrast.first}, {test.second_only} only in {contrast.second}"
-        # Of records that belong together its p is none, and another than the table's would be a test of its own.
+        # Of records that belong together its p is none, and another than the table's would be a
+        # test of its own.
         exact = f"; exact McNemar p {_p(contrast.corrected)}" if contrast.exact else ""
         yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
 
 
 def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
-    """Lay out the headline of every run with its interval, the best first, then every metric with the ties."""
+    """Lay out the headline of every run with its interval, the best first, then every metric with
+    the ties.
+    """
     lead = found.lead
     assert lead is not None
     table = _table(title, "", "", visible(lead.metric.title.strip()), "95 % interval", "ties")
@@ -116,7 +147,10 @@ def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterato
         letters = [side.letter for side in sides[start : start + _RUNS_A_TABLE]]
         grid = _table("Every metric, with the letters of its ties", "", *letters, "n")
         for metric in (metric for metric in found.metrics if _records(metric)):
-            cells = {one.name: f"{number(one.estimate.value)} {' '.join(one.letters)}" for one in metric.ranked}
+            cells = {
+                one.name: f"{number(one.estimate.value)} {' '.join(one.letters)}"
+                for one in metric.ranked
+            }
             count = str(metric.ranked[0].estimate.n)
             grid.add_row(_title(metric.metric), *(cells[letter] for letter in letters), count)
         yield grid
@@ -143,23 +177,38 @@ def _account(sides: Sequence[Side], found: TrackComparison) -> str:
     if not any(count.left_out or count.asked > count.scored for count in found.counts):
         return "Every record of every run is among them."
     for side, count in zip(sides, found.counts, strict=True):
-        unscored = f", {count.asked - count.scored:,} unscored" if count.asked > count.scored else ""
+        unscored = (
+            f", {count.asked - count.scored:,} unscored" if count.asked > count.scored else ""
+        )
         said.append(f"{count.left_out:,} of {side.letter}'s {count.scored:,} scored{unscored}")
     return f"Left out: {'; '.join(said)}."
 
 
 def _explanations(comparison: Comparison, *, narrow: bool) -> list[str]:
-    pairs = {contrast for track in comparison.tracks for metric in track.metrics for contrast in metric.contrasts}
-    reasons = dict.fromkeys(c.difference.estimate.reason for c in pairs if c.difference.estimate.reason)
+    pairs = {
+        contrast
+        for track in comparison.tracks
+        for metric in track.metrics
+        for contrast in metric.contrasts
+    }
+    reasons = dict.fromkeys(
+        c.difference.estimate.reason for c in pairs if c.difference.estimate.reason
+    )
     lines = [f"No interval: {reason}." for reason in reasons]
     if not comparison.family:
         return lines
-    lines.append(f"p: Holm-corrected for {counted(comparison.family, 'test')}, all that are shown; bold: at most .05.")
+    lines.append(
+        f"p: Holm-corrected for {counted(comparison.family, 'test')}, all that are shown; bold: at most .05."
+    )
     if any(contrast.exact for contrast in pairs):
-        lines.append("  McNemar's exact test where scores are 0 or 1 and every record stands alone.")
+        lines.append(
+            "  McNemar's exact test where scores are 0 or 1 and every record stands alone."
+        )
     if not narrow:
         lines.append("seen from: the difference that 80 % of such samples would show in one test.")
-    if any(metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics):
+    if any(
+        metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics
+    ):
         lines.append(f"{_LOWER.strip()}: lower is better.")
     if len(comparison.sides) > 2:
         lines.append("ties: runs that share a letter are not told apart by these p.")

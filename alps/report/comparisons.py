@@ -1,4 +1,7 @@
-"""Runs side by side: headlines on one axis, recall over pool sizes, and ability by ability; nothing is averaged."""
+"""Runs side by side: headlines on one axis, recall over pool sizes, and ability by ability.
+
+Nothing is averaged.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -47,7 +50,9 @@ class Head:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Sections that share track, judge and data, with their floors, and their macro points in one plane."""
+    """Sections that share track, judge and data, with their floors, and their macro points in one
+    plane.
+    """
 
     sections: list[Section]
     floors: list[FloorRow]
@@ -92,7 +97,9 @@ def compare_sections(sections: Iterable[Section]) -> list[Comparison]:
 def _comparison(sections: list[Section]) -> Comparison:
     first = sections[0]
     lead = first.headline.metric
-    points = [(section.letter, section.colour, section.run.model, section.found) for section in sections]
+    points = [
+        (section.letter, section.colour, section.run.model, section.found) for section in sections
+    ]
     plane = draw_plane(points, first.found["floors"], (), lead) if len(sections) > 1 else Markup()
     floors = [floor for floor in first.floors if floor.headline is not None]
     return Comparison(sections, floors, charts.axis(lead.lowest, lead.highest), plane)
@@ -100,7 +107,11 @@ def _comparison(sections: list[Section]) -> Comparison:
 
 def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
     """Draw recall over pool sizes for the runs that have several, those on the same pools together."""
-    return [_curve(members) for members in _alike(heads, _pool_sections) if len(_pool_sections(members[0])) > 1]
+    return [
+        _curve(members)
+        for members in _alike(heads, _pool_sections)
+        if len(_pool_sections(members[0])) > 1
+    ]
 
 
 def _pool_sections(head: Head) -> list[Section]:
@@ -109,13 +120,18 @@ def _pool_sections(head: Head) -> list[Section]:
 
 
 def _curve(heads: list[Head]) -> CurveFigure:
-    lines = [Line(head.run.model, head.letter, head.colour, _points(_pool_sections(head))) for head in heads]
+    lines = [
+        Line(head.run.model, head.letter, head.colour, _points(_pool_sections(head)))
+        for head in heads
+    ]
     first = _pool_sections(heads[0])
     names = [floor.name for floor in first[0].floors if floor.headline is not None]
     floors = [Line(name, "", 0, _points(first, name)) for name in names]
     metric = first[0].headline.metric.title
     drawing = recall_curve(lines, floors, name=f"{metric} over the number of distractors")
-    return CurveFigure(heads, metric, drawing, [(name, floor_line_sign(n)) for n, name in enumerate(names)])
+    return CurveFigure(
+        heads, metric, drawing, [(name, floor_line_sign(n)) for n, name in enumerate(names)]
+    )
 
 
 def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple[int, Any]]:
@@ -130,7 +146,9 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
 
 
 def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
-    """Lay out the abilities of the runs that were rated, those under one judge and on one data set together."""
+    """Lay out the abilities of the runs that were rated, those under one judge and on one data set
+    together.
+    """
     return [_abilities(members) for members in _alike(heads, _rated_sections)]
 
 
@@ -151,8 +169,12 @@ def _abilities(heads: list[Head]) -> AbilityTable:
                 if score is not None and score["value"] is not None:
                     ends = metric.lowest, metric.highest
                     name = metric.title.strip()
-                    chart = charts.bar(score, name=name, colour=head.colour, lowest=ends[0], highest=ends[1])
-                    by_scale.setdefault(ends, []).append(AbilityRow(head, MetricRow(metric, score, chart)))
+                    chart = charts.bar(
+                        score, name=name, colour=head.colour, lowest=ends[0], highest=ends[1]
+                    )
+                    by_scale.setdefault(ends, []).append(
+                        AbilityRow(head, MetricRow(metric, score, chart))
+                    )
     return AbilityTable(heads, [(charts.axis(*ends), rows) for ends, rows in by_scale.items()])
 
 
@@ -161,5 +183,7 @@ def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[l
     together: dict[tuple[tuple[str, ...], ...], list[Head]] = {}
     for head in heads:
         if found := of(head):
-            together.setdefault(tuple(section.comparable_with for section in found), []).append(head)
+            together.setdefault(tuple(section.comparable_with for section in found), []).append(
+                head
+            )
     return list(together.values())

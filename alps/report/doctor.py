@@ -1,4 +1,7 @@
-"""What is wrong with an installation, and how to mend it; nothing here touches the network or imports litellm."""
+"""What is wrong with an installation, and how to mend it.
+
+Nothing here touches the network or imports litellm.
+"""
 
 import importlib.util
 import os
@@ -100,7 +103,10 @@ def examine(console: Console) -> int:
     bad, notes = (sum(finding.state == state for finding in found) for state in ("bad", "note"))
     verdict = f"{bad} bad" if bad else "nothing bad"
     console.print(
-        Text(f"\n{verdict}, {notes} {'note' if notes == 1 else 'notes'}", style="bold red" if bad else "bold")
+        Text(
+            f"\n{verdict}, {notes} {'note' if notes == 1 else 'notes'}",
+            style="bold red" if bad else "bold",
+        )
     )
     return 1 if bad else 0
 
@@ -112,12 +118,18 @@ def check_library(name: str, installed: str) -> Finding | None:
         text = f"litellm {installed}: every tool call fails in a base install of 1.106"
         return Finding("bad", text, 'pip install "litellm>=1.90,!=1.106.*"')
     if name == "litellm" and numbers < (1, 90):
-        return Finding("bad", f"litellm {installed}: older than 1.90", 'pip install "litellm>=1.90,!=1.106.*"')
+        return Finding(
+            "bad", f"litellm {installed}: older than 1.90", 'pip install "litellm>=1.90,!=1.106.*"'
+        )
     if name == "instructor" and numbers < (1, 16):
         text = f"instructor {installed}: before 1.16 it retries by another contract, so calls are miscounted"
         return Finding("bad", text, 'pip install "instructor>=1.16"')
     if name == "rich" and numbers >= (15,):
-        return Finding("bad", f"rich {installed}: instructor needs rich below 15", 'pip install "rich>=13.7,<15"')
+        return Finding(
+            "bad",
+            f"rich {installed}: instructor needs rich below 15",
+            'pip install "rich>=13.7,<15"',
+        )
     return None
 
 
@@ -128,7 +140,9 @@ def _versions() -> Iterator[Finding]:
         try:
             installed = version(name)
         except PackageNotFoundError:
-            yield Finding("bad", f"{name} is not installed", f"pip install {name}, or install alps again")
+            yield Finding(
+                "bad", f"{name} is not installed", f"pip install {name}, or install alps again"
+            )
             continue
         finding = check_library(name, installed)
         if finding is not None:
@@ -156,14 +170,22 @@ def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
     for name in there:
         value = environment[name]
         if value != value.strip() or value.strip("\"'") != value:
-            yield Finding("note", f"{name} has white space or quotes around it", f"export {name} again without them")
+            yield Finding(
+                "note",
+                f"{name} has white space or quotes around it",
+                f"export {name} again without them",
+            )
     if there:
         yield Finding("ok", f"keys in the environment: {', '.join(there)}")
         if missing:
-            yield Finding("ok", f"not set, and needed for these providers alone: {', '.join(missing)}")
+            yield Finding(
+                "ok", f"not set, and needed for these providers alone: {', '.join(missing)}"
+            )
         return
     mend = "export the key of your provider, or use model=rules, api_base= or another system without a key"
-    yield Finding("note", f"no provider's key is in the environment (looked for {', '.join(missing)})", mend)
+    yield Finding(
+        "note", f"no provider's key is in the environment (looked for {', '.join(missing)})", mend
+    )
 
 
 def _cache() -> Iterator[Finding]:
@@ -173,11 +195,17 @@ def _cache() -> Iterator[Finding]:
         return
     if path is None:
         yield Finding(
-            "note", "the reply cache is off (ALPS_CACHE=off): every call is paid for again", "unset ALPS_CACHE"
+            "note",
+            "the reply cache is off (ALPS_CACHE=off): every call is paid for again",
+            "unset ALPS_CACHE",
         )
         return
     if (aside := path.with_suffix(".broken")).exists():
-        yield Finding("note", f"a broken reply cache was put aside: {aside}", "remove it when nobody misses it")
+        yield Finding(
+            "note",
+            f"a broken reply cache was put aside: {aside}",
+            "remove it when nobody misses it",
+        )
     if path.exists():
         yield _replies(path)
     else:
@@ -185,7 +213,9 @@ def _cache() -> Iterator[Finding]:
     folder = _nearest(path.parent)
     if not _writable(folder):
         yield Finding(
-            "bad", f"{folder}: the reply cache can't be written there", "set ALPS_CACHE to another folder, or to off"
+            "bad",
+            f"{folder}: the reply cache can't be written there",
+            "set ALPS_CACHE to another folder, or to off",
         )
 
 
@@ -193,16 +223,22 @@ def _replies(path: Path) -> Finding:
     try:
         count = _count_replies(path)
     except sqlite3.DatabaseError as error:
-        mend = f"remove {path}, or let the next run put it aside as {path.with_suffix('.broken').name}"
+        mend = (
+            f"remove {path}, or let the next run put it aside as {path.with_suffix('.broken').name}"
+        )
         if isinstance(error, sqlite3.OperationalError):
             mend = "wait for the run that uses it, or set ALPS_CACHE to another folder"
         return Finding("bad", f"reply cache {path} can't be read ({error})", mend)
     size = _size(path.stat().st_size)
-    return Finding("ok", f"reply cache: {count:,} {'reply' if count == 1 else 'replies'}, {size}, {path}")
+    return Finding(
+        "ok", f"reply cache: {count:,} {'reply' if count == 1 else 'replies'}, {size}, {path}"
+    )
 
 
 def _count_replies(path: Path) -> int:
-    """Count the replies without leaving a trace: only a cache that a run has open is read through its log."""
+    """Count the replies without leaving a trace: only a cache that a run has open is read through
+    its log.
+    """
     in_use = path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?{'mode=ro' if in_use else 'immutable=1'}"
     with closing(sqlite3.connect(address, uri=True, timeout=5)) as database:
@@ -211,7 +247,9 @@ def _count_replies(path: Path) -> int:
 
 
 def _links(package: Path) -> Iterator[Finding]:
-    """Tell how each of the four folders at the top of the repository is reached from inside the package."""
+    """Tell how each of the four folders at the top of the repository is reached from inside the
+    package.
+    """
     good: dict[str, list[str]] = {}
     for name in LINKED:
         place, above = package / name, package.parent / name
@@ -241,14 +279,23 @@ def _samples() -> Iterator[Finding]:
 
 
 def _count_samples(name: str) -> int:
-    """Count the samples of a task; of retrieval the queries, as their pools are built when they are needed."""
+    """Count the samples of a task.
+
+    Of retrieval the queries, as their pools are built when they are needed.
+    """
     split = open_split("samples", None)
     tracks = load_tracks(name)
-    if tracks[0].pool_size is not None and isinstance(split, Split) and not split.has(tracks[0].place):
+    if (
+        tracks[0].pool_size is not None
+        and isinstance(split, Split)
+        and not split.has(tracks[0].place)
+    ):
         from alps.data.pools import PoolSource
 
         return len(PoolSource(split, seed=0).queries)
-    return sum(1 for task in tracks for _ in read_samples(split.track(task.place), task.read_sample))
+    return sum(
+        1 for task in tracks for _ in read_samples(split.track(task.place), task.read_sample)
+    )
 
 
 def _disks() -> Iterator[Finding]:
@@ -257,7 +304,9 @@ def _disks() -> Iterator[Finding]:
     if cache is not None and _writable(_nearest(cache.parent)):
         places["reply cache"] = cache.parent
     if not os.access(Path.cwd(), os.W_OK):
-        yield Finding("note", f"{Path.cwd()} can't be written", "go elsewhere, or give run folders with out=")
+        yield Finding(
+            "note", f"{Path.cwd()} can't be written", "go elsewhere, or give run folders with out="
+        )
     for what, place in places.items():
         free = shutil.disk_usage(_nearest(place)).free
         state: State = "bad" if free < SPENT else "note" if free < SCARCE else "ok"

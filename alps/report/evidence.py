@@ -40,10 +40,11 @@ class Evidence:
 
 
 def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
-    """Find the evidence of every gold memory, by its id, in the turn that it names or else in any other.
+    """Find the evidence of every gold memory, by its id, in the turn that it names or else in any
+    other.
 
-    Annotators shorten and mistype quotes: the parts around an ellipsis are looked for apart, and in the named turn
-    also by likeness.
+    Annotators shorten and mistype quotes: the parts around an ellipsis are looked for apart, and in
+    the named turn also by likeness.
     """
     found = Evidence()
     for name, memory in gold.items():
@@ -54,7 +55,9 @@ def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
         turns = [named] if named is not None else []
         turns += [number for number in range(len(dialogue)) if number != named]
         places = _places(memory.evidence.text, dialogue, turns, named)
-        for turn in dict.fromkeys([*([named] if named is not None else []), *(turn for turn, _, _ in places)]):
+        for turn in dict.fromkeys(
+            [*([named] if named is not None else []), *(turn for turn, _, _ in places)]
+        ):
             found.pointed.setdefault(turn, []).append(name)
         for turn, start, end in places:
             found.spans.setdefault(turn, []).append(Span(start, end, (name,)))
@@ -74,7 +77,10 @@ def excerpt(text: str, spans: Sequence[Span], *, limit: int, context: int = 120)
     if len(text) <= limit + _SMALLEST_GAP:
         return _pieces(text, spans, 0, len(text))
     windows = [(0, _word_end(text, limit if not spans else min(limit, context)))]
-    windows += [(_word_start(text, span.start - context), _word_end(text, span.end + context)) for span in spans]
+    windows += [
+        (_word_start(text, span.start - context), _word_end(text, span.end + context))
+        for span in spans
+    ]
     pieces: list[Piece] = []
     shown = 0
     for start, end in _joined(windows, len(text)):
@@ -106,7 +112,9 @@ def _places(
     return places
 
 
-def _exact(part: str, dialogue: Sequence[Turn], turns: Iterable[int]) -> tuple[int, int, int] | None:
+def _exact(
+    part: str, dialogue: Sequence[Turn], turns: Iterable[int]
+) -> tuple[int, int, int] | None:
     words = part.strip(' \t\n"“”«»').split()
     if not words:
         return None

@@ -1,4 +1,6 @@
-"""The samples of a run, found again in the data that its manifest names, if these still are the data of the run."""
+"""The samples of a run, found again in the data that its manifest names, if these still are the
+data of the run.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterator
@@ -23,7 +25,9 @@ class Samples:
 
 
 def read_keys(run: Run) -> list[Key]:
-    """Return the first answer to every record of a run, in the order of the data, as far as they can be known."""
+    """Return the first answer to every record of a run, in the order of the data, as far as they
+    can be known.
+    """
     if run.summary is None:
         try:
             return [Key(track, name) for track in run.tracks for name in _ids(run, track)]
@@ -31,11 +35,16 @@ def read_keys(run: Run) -> list[Key]:
             pass
     answered = (*run.rows("scores"), *run.rows("predictions"))
     names = dict.fromkeys(Key(key.track, key.id) for key in answered)
-    return sorted(names, key=lambda key: list(run.tracks).index(key.track) if key.track in run.tracks else 0)
+    return sorted(
+        names, key=lambda key: list(run.tracks).index(key.track) if key.track in run.tracks else 0
+    )
 
 
 def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
-    """Read the samples of `track` that are in `wanted`; none of them where the data are not those of the run."""
+    """Read the samples of `track` that are in `wanted`.
+
+    None of them where the data are not those of the run.
+    """
     if not wanted:
         return Samples({})
     try:
@@ -45,14 +54,18 @@ def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
     except CodeNotImportedError as error:
         return Samples({}, f"dialogues and gold are not shown: {error}")
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return Samples({}, f"dialogues and gold are not shown, the data was not found again: {error}")
+        return Samples(
+            {}, f"dialogues and gold are not shown, the data was not found again: {error}"
+        )
 
 
 def _from_files(run: Run, track: str, wanted: Collection[str]) -> Samples:
     task = run.tasks[track]
     folder = _split(run).track(task.place)
     if track_hash(folder) != run.tracks[track].get("sha256"):
-        return Samples({}, f"{folder} has changed since this run: its dialogues and gold are not shown")
+        return Samples(
+            {}, f"{folder} has changed since this run: its dialogues and gold are not shown"
+        )
     found: dict[str, Any] = {}
     for pair in read_track(folder):
         if pair.input["benchmark_id"] in wanted or "queries" in pair.input["input"]:
@@ -91,14 +104,19 @@ def _ids(run: Run, track: str) -> Iterator[str]:
         names = (query.benchmark_id for query in _pool_source(run, track).queries)
     else:
         task = run.tasks[track]
-        names = (sample.benchmark_id for sample in read_samples(_split(run).track(task.place), task.read_sample))
+        names = (
+            sample.benchmark_id
+            for sample in read_samples(_split(run).track(task.place), task.read_sample)
+        )
     return islice(names, _limit(run))
 
 
 def _pool_source(run: Run, track: str) -> PoolSource:
     split = _split(run)
     if not isinstance(split, Split):
-        raise UsageError(f"{run.folder}: pools are built from a folder of data, and this run names the hub")
+        raise UsageError(
+            f"{run.folder}: pools are built from a folder of data, and this run names the hub"
+        )
     return PoolSource(split, seed=int(run.tracks[track]["pools"]["seed"]))
 
 

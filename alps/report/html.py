@@ -1,4 +1,6 @@
-"""One self-contained HTML page about one run or several: no script is needed to read it, nothing is fetched by it."""
+"""One self-contained HTML page about one run or several: no script is needed to read it, nothing is
+fetched by it.
+"""
 
 import base64
 import hashlib
@@ -44,12 +46,14 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
         out: The HTML file.
 
     Raises:
-        UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file of
-            another kind.
+        UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file
+            of another kind.
         RunFolderError: If a file of a run can't be read, or the page can't be written.
     """
     if out.is_dir():
-        raise UsageError(f"out={out}: a folder is there; name a file, such as {out / 'report.html'}")
+        raise UsageError(
+            f"out={out}: a folder is there; name a file, such as {out / 'report.html'}"
+        )
     refuse_other_file(out)
     runs = [open_run(folder) for folder in run_folders]
     if not runs:
@@ -100,7 +104,9 @@ def _heads(runs: Sequence[Run]) -> list[Head]:
         if run.summary is None:
             raise UsageError(f"{run.folder}: not finished; the same alps run again goes on with it")
         try:
-            sections = [build_section(run, run.summary, track, position) for track in run.summary["tracks"]]
+            sections = [
+                build_section(run, run.summary, track, position) for track in run.summary["tracks"]
+            ]
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
             raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
         if not sections:

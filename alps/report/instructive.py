@@ -203,15 +203,22 @@ _OF_ANY_TASK = (
 
 def rule(task: str) -> str:
     """Return the rule of a task in words."""
-    quotas = "; ".join(f"{group.title} (up to {group.quota})" for group in GROUPS.get(task, _OF_ANY_TASK))
+    quotas = "; ".join(
+        f"{group.title} (up to {group.quota})" for group in GROUPS.get(task, _OF_ANY_TASK)
+    )
     return (
         f"At most {LIMIT}, each under one heading, in this order: {quotas}. Places that stay empty are given out again "
         "in the same order; ties go by the order of the data."
     )
 
 
-def choose(task: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[tuple[Group, list[Key]]]:
-    """Choose the instructive records of a track of `task` by `GROUPS`; groups without any are left out."""
+def choose(
+    task: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+) -> list[tuple[Group, list[Key]]]:
+    """Choose the instructive records of a track of `task` by `GROUPS`.
+
+    Groups without any are left out.
+    """
     groups = GROUPS.get(task, _OF_ANY_TASK)
     answers = [Answer(key, state_of(row, predictions.get(key)), row) for key, row in scores.items()]
     ranked = [_ranked(answers, group) for group in groups]
@@ -230,6 +237,11 @@ def choose(task: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row])
 
 
 def _ranked(answers: Sequence[Answer], group: Group) -> list[Key]:
-    """Return the answers that belong to a group, the most telling first; ties keep the order of the data."""
-    belonging = [(rank, answer.key) for answer in answers if (rank := group.rank(answer)) is not None]
+    """Return the answers that belong to a group, the most telling first.
+
+    Ties keep the order of the data.
+    """
+    belonging = [
+        (rank, answer.key) for answer in answers if (rank := group.rank(answer)) is not None
+    ]
     return [key for _, key in sorted(belonging, key=lambda pair: pair[0], reverse=True)]

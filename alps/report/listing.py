@@ -64,7 +64,9 @@ def list_runs(root: Path, console: Console) -> None:
         named = ", ".join(visible(name) for name in others[:_NAMED_AT_MOST])
         rest = f" and {len(others) - _NAMED_AT_MOST} more" if len(others) > _NAMED_AT_MOST else ""
         lines.append(Text(f"No run in: {named}{rest}", style="dim"))
-    console.print(Group(*lines[:-1] if runs and not unreadable and not others else lines), highlight=False)
+    console.print(
+        Group(*lines[:-1] if runs and not unreadable and not others else lines), highlight=False
+    )
 
 
 def age(seconds: float) -> str:
@@ -79,11 +81,17 @@ def age(seconds: float) -> str:
 
 
 def _examine(root: Path) -> tuple[list[Run], list[Unreadable], list[str]]:
-    """Sort what lies in `root` into runs (newest first), unreadable ones, and folders of other things."""
+    """Sort what lies in `root` into runs (newest first), unreadable ones, and folders of other
+    things.
+    """
     runs: list[tuple[float, Run]] = []
     unreadable: list[Unreadable] = []
     others: list[str] = []
-    folders = [root] if (root / MANIFEST).exists() else sorted(path for path in root.iterdir() if path.is_dir())
+    folders = (
+        [root]
+        if (root / MANIFEST).exists()
+        else sorted(path for path in root.iterdir() if path.is_dir())
+    )
     for folder in folders:
         if not (folder / MANIFEST).exists():
             if any((folder / name).exists() for name in _JOURNALS):
@@ -113,9 +121,14 @@ def _changed(folder: Path) -> float:
 
 
 def _describe(run: Run, width: int) -> Iterator[RenderableType]:
-    """Say where a run is, what it measured and what it found, line by line; its age stands where there is room."""
+    """Say where a run is, what it measured and what it found, line by line.
+
+    Its age stands where there is room.
+    """
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
-    about = " · ".join((run.model, f"judged by {run.judge}", f"on {run.data}", *_unusual(run.manifest["settings"])))
+    about = " · ".join(
+        (run.model, f"judged by {run.judge}", f"on {run.data}", *_unusual(run.manifest["settings"]))
+    )
     who = Text(visible(f"  {about}"), style="dim", overflow="fold")
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
     roomy = name.cell_len + when.cell_len + 2 <= width
@@ -127,7 +140,9 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
 
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Name what a run was made under, where that is not the default: two runs may differ in nothing else."""
+    """Name what a run was made under, where that is not the default: two runs may differ in nothing
+    else.
+    """
     for name, said in _CONDITIONS.items():
         value = settings.get(name)
         if value is not None and value != RunSettings.model_fields[name].default:
@@ -162,7 +177,12 @@ def _cells(run: Run) -> tuple[Text, ...]:
         raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
-        return Text(f"  {done:,} of {run.total:,} scored"), Text(""), Text("unfinished", style="yellow"), Text("–")
+        return (
+            Text(f"  {done:,} of {run.total:,} scored"),
+            Text(""),
+            Text("unfinished", style="yellow"),
+            Text("–"),
+        )
     found = run.summary["tracks"]
     if len(found) == 1:
         value = _headline(run, next(iter(found)))
@@ -181,7 +201,9 @@ def _headline(run: Run, track: str) -> Text:
     lead = run.lead(track)
     score = run.summary["tracks"][track]["scores"][lead.name]
     figures = f"{number(score['value'])} {interval(score)}"
-    title = lead.title.strip() if len(f"  {lead.title.strip()} {figures}") <= _FIGURES else lead.name
+    title = (
+        lead.title.strip() if len(f"  {lead.title.strip()} {figures}") <= _FIGURES else lead.name
+    )
     return Text.assemble(f"  {title} ", (figures, "bold"))
 
 
@@ -190,24 +212,34 @@ def _first_that_fits(*texts: str) -> Text:
 
 
 def _each_track(run: Run, width: int) -> str:
-    """Return the headline of every track on one line, as short as there is room for; they are never averaged."""
+    """Return the headline of every track on one line, as short as there is room for.
+
+    They are never averaged.
+    """
     assert run.summary is not None
     tracks = run.summary["tracks"]
     leads = {track: run.lead(track).name for track in tracks}
-    values = {track: number(found["scores"][leads[track]]["value"]) for track, found in tracks.items()}
+    values = {
+        track: number(found["scores"][leads[track]]["value"]) for track, found in tracks.items()
+    }
     names = list(dict.fromkeys(leads.values()))
     lines = [" · ".join(f"{track} {leads[track]} {value}" for track, value in values.items())]
     if len(names) == len(leads):
         lines.append(" · ".join(f"{leads[track]} {value}" for track, value in values.items()))
     if len(names) == 1:
-        lines.append(f"{names[0]}: " + " · ".join(f"{t.rpartition('_')[2]} {value}" for t, value in values.items()))
+        lines.append(
+            f"{names[0]}: "
+            + " · ".join(f"{t.rpartition('_')[2]} {value}" for t, value in values.items())
+        )
     return next((f"  {line}" for line in lines if len(line) + 2 <= width), f"  {len(leads)} tracks")
 
 
 def _stopped(run: Run) -> bool:
     """Tell whether some records of a run were not asked because its budget was spent."""
     tracks = run.summary["tracks"].values() if run.summary is not None else ()
-    return any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
+    return any(
+        "budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks
+    )
 
 
 def _cost(calls: Mapping[str, Any]) -> str:

@@ -35,6 +35,10 @@ def spent(calls: Mapping[str, Any]) -> str:
     """Return the sentence on calls, tokens and cost."""
     cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
     hits = calls.get("cached_tokens", 0)
-    kept = f" ({hits / calls['prompt_tokens']:.0%} of the prompts from the provider's cache)" if hits else ""
+    kept = (
+        f" ({hits / calls['prompt_tokens']:.0%} of the prompts from the provider's cache)"
+        if hits
+        else ""
+    )
     tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens{kept}"
     return f"{counted(calls['http'], 'call')} ({calls['cached']:,} more from the cache), {tokens}, cost {cost}."

@@ -1,4 +1,6 @@
-"""One record of a run as people read it: what became of it, what it is made of, and what went wrong."""
+"""One record of a run as people read it: what became of it, what it is made of, and what went
+wrong.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,20 +52,25 @@ class RecordView:
 
     @property
     def brief(self) -> str:
-        """How gold and prediction compare, in a few words; empty where the task has no lists of memories."""
+        """How gold and prediction compare, in a few words.
+
+        Empty where the task has no lists of memories.
+        """
         if self.count("unjudged"):
             return f"{self.gold_count} gold, {len(self.pairings) - self.gold_count} predicted, not judged"
         if not self.pairings:
             return ""
         kept = f", {self.count('kept')} kept that should be gone" if self.count("kept") else ""
-        return f"{self.count('matched')} of {self.gold_count} found, {self.count('extra')} extra{kept}"
+        return (
+            f"{self.count('matched')} of {self.gold_count} found, {self.count('extra')} extra{kept}"
+        )
 
 
 def state_of(score: Row | None, prediction: Row | None) -> str:
     """Return what became of a record in one word.
 
-    `ok`, `mended`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated` for an answer that its
-    judge could not rate by its rubric, or `unfinished`.
+    `ok`, `mended`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated` for
+    an answer that its judge could not rate by its rubric, or `unfinished`.
     """
     if score is None:
         return "unfinished"
@@ -94,22 +101,38 @@ def explain(state: str) -> str:
 
 
 def build_view(
-    key: Key, *, task: str, sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
+    key: Key,
+    *,
+    task: str,
+    sample: Any | None,
+    prediction: Row | None,
+    verdict: Row | None,
+    score: Row | None,
 ) -> RecordView:
-    """Put together what the journals and the data say of the answer `key`; any of them may be missing.
+    """Put together what the journals and the data say of the answer `key`.
+
+    Any of them may be missing.
 
     Raises:
         RunFolderError: If a row of it has not the shape of one that a run wrote.
     """
     try:
-        return _view(key, task=task, sample=sample, prediction=prediction, verdict=verdict, score=score)
+        return _view(
+            key, task=task, sample=sample, prediction=prediction, verdict=verdict, score=score
+        )
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         where = f"{key.track}/{key.id}: its row in predictions.jsonl, verdicts.jsonl or scores.jsonl can't be read"
         raise RunFolderError(f"{where}; carry out the run again, with another out=") from error
 
 
 def _view(
-    key: Key, *, task: str, sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
+    key: Key,
+    *,
+    task: str,
+    sample: Any | None,
+    prediction: Row | None,
+    verdict: Row | None,
+    score: Row | None,
 ) -> RecordView:
     state = state_of(score, prediction)
     answered = prediction if prediction is not None and prediction.get("outcome") == "ok" else None
@@ -129,6 +152,7 @@ def _view(
         notes=tuple(str(note) for note in said),
         error=(prediction or {}).get("error"),
         raw=(prediction or {}).get("raw"),
-        judge_error=(verdict or {}).get("error") or next((side["error"] for side in sides if side.get("error")), None),
+        judge_error=(verdict or {}).get("error")
+        or next((side["error"] for side in sides if side.get("error")), None),
         judge_raw=tuple(raw for raw in raws if raw),
     )

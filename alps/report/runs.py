@@ -42,7 +42,9 @@ class Calibration(UsageError):
 
 
 class Key(NamedTuple):
-    """One answer of a run: the record on its track, and which of several answers to it this is, counted from 0."""
+    """One answer of a run: the record on its track, and which of several answers to it this is,
+    counted from 0.
+    """
 
     track: str
     id: str
@@ -101,8 +103,8 @@ class Run:
     def tasks(self) -> dict[str, Task]:
         """The task of each track of the run, in the order of the run.
 
-        A task of the user's own that the command line does not name is not imported: a stand-in shows what its
-        summary records.
+        A task of the user's own that the command line does not name is not imported: a stand-in
+        shows what its summary records.
 
         Raises:
             UsageError: If the manifest names a task that is not known.
@@ -112,9 +114,13 @@ class Run:
         names = str(settings.get("task"))
         closed = not_importable(names)
         ours = ",".join(name for name in names.split(",") if name not in closed)
-        known = {task.track: task for task in load_tracks(ours, options_of(settings))} if ours else {}
+        known = (
+            {task.track: task for task in load_tracks(ours, options_of(settings))} if ours else {}
+        )
         if closed:
-            known |= {track: self._stand_in(closed, track) for track in self.tracks if track not in known}
+            known |= {
+                track: self._stand_in(closed, track) for track in self.tracks if track not in known
+            }
         if lost := next((track for track in self.tracks if track not in known), None):
             raise RunFolderError(f"{self.folder / MANIFEST}: its settings give no track '{lost}'")
         return {track: known[track] for track in self.tracks}
@@ -129,7 +135,9 @@ class Run:
         return list(dict.fromkeys(task.name for task in self.tasks.values()))
 
     def lead(self, track: str) -> Metric:
-        """Return the figure that stands for a track: its headline, or what could be scored in its place."""
+        """Return the figure that stands for a track: its headline, or what could be scored in its
+        place.
+        """
         metrics = self.tasks[track].metrics
         if self.summary is None:
             return self.tasks[track].headline
@@ -148,7 +156,10 @@ class Run:
 
 
 def options_of(settings: Mapping[str, Any]) -> TaskOptions:
-    """Return what the settings in a manifest choose among tracks; what an older one does not say is the default."""
+    """Return what the settings in a manifest choose among tracks.
+
+    What an older one does not say is the default.
+    """
     given = {field.name: settings.get(field.name) for field in fields(TaskOptions)}
     return TaskOptions(**{name: value for name, value in given.items() if value is not None})
 
@@ -191,12 +202,21 @@ def find_run(word: str) -> Path:
         first = next((folder for folder in inside if not _is_calibration(folder)), None)
         hint = f"; name one of those in it, such as {first}" if first is not None else ""
         raise UsageError(f"{word}: no run here ({MANIFEST} is missing){hint}")
-    there = [path.name for path in RUNS.iterdir() if (path / MANIFEST).is_file()] if RUNS.is_dir() else []
-    raise UsageError(f"{word}: no such run folder{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)")
+    there = (
+        [path.name for path in RUNS.iterdir() if (path / MANIFEST).is_file()]
+        if RUNS.is_dir()
+        else []
+    )
+    raise UsageError(
+        f"{word}: no such run folder{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)"
+    )
 
 
 def letter_of(place: int) -> str:
-    """Return the letter by which one of several runs is named: A … Z, then AA, AB, …; places count from 0."""
+    """Return the letter by which one of several runs is named: A … Z, then AA, AB, ….
+
+    Places count from 0.
+    """
     return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
 
 
@@ -207,7 +227,9 @@ def _is_of_calibration(manifest: Row) -> bool:
 
 
 def _no_run(folder: Path) -> Calibration:
-    return Calibration(f"{folder}: a calibration, no run; its page is {folder / 'calibration.html'}")
+    return Calibration(
+        f"{folder}: a calibration, no run; its page is {folder / 'calibration.html'}"
+    )
 
 
 def _is_calibration(folder: Path) -> bool:
@@ -218,7 +240,8 @@ def _is_calibration(folder: Path) -> bool:
 
 
 def visible(text: str) -> str:
-    """Make `text` safe to show: control characters become pictures of themselves, reordering marks are dropped.
+    """Make `text` safe to show: control characters become pictures of themselves, reordering marks
+    are dropped.
 
     What models and users write must neither steer a terminal nor break the encoding of a page.
     """
@@ -248,7 +271,9 @@ def _read_object(path: Path, needed: Sequence[str]) -> Row:
     try:
         value = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise RunFolderError(f"{path}: not JSON; the same alps run again can't mend this, remove the folder") from error
+        raise RunFolderError(
+            f"{path}: not JSON; the same alps run again can't mend this, remove the folder"
+        ) from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error
     if missing := [name for name in needed if not isinstance(value, dict) or name not in value]:

@@ -45,7 +45,8 @@ class FloorRow:
     Attributes:
         metric: The figure that stands for it: the run's own, or what its judge can tell.
         above: How far the run is above it; None where they had different judges.
-        headline: Its score by the figure that stands for the run; None where its judge can't tell it.
+        headline: Its score by the figure that stands for the run; None where its judge can't tell
+            it.
     """
 
     name: str
@@ -118,10 +119,14 @@ class Section:
 
     @property
     def prompts(self) -> dict[str, str]:
-        """The hashes of the prompts that had a part in it, by their names: those of the run's other tasks left out."""
+        """The hashes of the prompts that had a part in it, by their names: those of the run's other
+        tasks left out.
+        """
         others = set(self.run.task_names) - {self.task.name}
         given: dict[str, str] = self.run.manifest.get("prompts", {})
-        return {name: sha256 for name, sha256 in given.items() if name.partition("/")[0] not in others}
+        return {
+            name: sha256 for name, sha256 in given.items() if name.partition("/")[0] not in others
+        }
 
     @property
     def fingerprint(self) -> str:
@@ -136,15 +141,27 @@ class Section:
     @property
     def correction_lines(self) -> list[str]:
         """How they were corrected, in sentences."""
-        return correction_lines({row.metric.title: row.score["corrected"] for row in self.corrected})
+        return correction_lines(
+            {row.metric.title: row.score["corrected"] for row in self.corrected}
+        )
 
     @property
     def comparable_with(self) -> tuple[str, ...]:
-        """What two sections must share to stand on one axis: track, figure, judge, data, and what was shown."""
+        """What two sections must share to stand on one axis: track, figure, judge, data, and what
+        was shown.
+        """
         sha256 = str(self.run.tracks[self.track].get("sha256"))
         judge = self.fingerprint if self.judged else ""
         shown = str(sorted(self.task.conditions.items()))
-        return self.task.name, self.track, self.headline.metric.name, judge, sha256, str(self.found["n"]), shown
+        return (
+            self.task.name,
+            self.track,
+            self.headline.metric.name,
+            judge,
+            sha256,
+            str(self.found["n"]),
+            shown,
+        )
 
 
 def anchor(run: Run, letter: str, track: str) -> str:
@@ -156,10 +173,15 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
     """Return the section about one track of the run that stands at `position` on the page."""
     task, found = run.tasks[track], summary["tracks"][track]
     predictions, scores = (
-        {key: row for key, row in run.rows(stage).items() if key.track == track} for stage in ("predictions", "scores")
+        {key: row for key, row in run.rows(stage).items() if key.track == track}
+        for stage in ("predictions", "scores")
     )
     letter, lead = letter_of(position), run.lead(track)
-    metrics = [_metric_row(m, found["scores"][m.name], position) for m in task.metrics if m.name in found["scores"]]
+    metrics = [
+        _metric_row(m, found["scores"][m.name], position)
+        for m in task.metrics
+        if m.name in found["scores"]
+    ]
     account = _account(scores, predictions)
     chosen, samples = cards(run, track, scores, predictions)
     pairs = [row["scores"] for row in scores.values() if row["scores"]]
@@ -176,9 +198,13 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
         found=found,
         headline=next(row for row in metrics if row.metric == lead),
         scales=_scales(metrics),
-        floors=[_floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(floors.items())],
+        floors=[
+            _floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(floors.items())
+        ],
         account=account,
-        bar=charts.stacked([charts.Part(row.name, row.style, row.count) for row in account], name=hatching),
+        bar=charts.stacked(
+            [charts.Part(row.name, row.style, row.count) for row in account], name=hatching
+        ),
         plane=draw_plane([(letter, position, run.model, found)], found["floors"], pairs, lead),
         without_recall=sum(precision in row and recall not in row for row in pairs),
         matrix=action_matrix(found.get("counts", {})) if task.name == "update" else Markup(),
@@ -197,7 +223,9 @@ def plane_figures(lead: Metric) -> tuple[str, str]:
 def draw_plane(
     points: Sequence[tuple[str, int, str, Row]], floors: Row, records: Sequence[Row], lead: Metric
 ) -> Markup:
-    """Draw the precision–recall plane of the figures that belong to `lead`, or nothing where there are none."""
+    """Draw the precision–recall plane of the figures that belong to `lead`, or nothing where there
+    are none.
+    """
     precision, recall = plane_figures(lead)
 
     def has_place(scores: Row) -> bool:
@@ -217,7 +245,10 @@ def draw_plane(
         return Markup()
     dots = [(row[recall], row[precision]) for row in records if recall in row and precision in row]
     return charts.plane(
-        placed, hollow, dots, name=f"Precision and recall of {', '.join(point.name for point in placed)}"
+        placed,
+        hollow,
+        dots,
+        name=f"Precision and recall of {', '.join(point.name for point in placed)}",
     )
 
 
@@ -241,18 +272,40 @@ def _floor_row(position: int, name: str, floor: Row, task: Task, lead: Metric) -
     headline = floor["scores"].get(lead.name)
     chart = Markup()
     if headline is not None:
-        chart = charts.whisker(headline, name=name, floor=True, lowest=lead.lowest, highest=lead.highest)
+        chart = charts.whisker(
+            headline, name=name, floor=True, lowest=lead.lowest, highest=lead.highest
+        )
     sign = charts.floor_sign(position)
-    return FloorRow(name, floor["judge"], own, floor["scores"][own.name], floor.get("above"), headline, chart, sign)
+    return FloorRow(
+        name,
+        floor["judge"],
+        own,
+        floor["scores"][own.name],
+        floor.get("above"),
+        headline,
+        chart,
+        sign,
+    )
 
 
 def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
     """Count what became of the records, by kind; every record is in exactly one row."""
     states = [state_of(row, predictions.get(key)) for key, row in scores.items()]
     rows = [AccountRow("as it came", "ok", states.count("ok"), "answered, judged and scored")]
-    rows.append(AccountRow("mended", "mended", states.count("mended"), "mended before it could be read, then scored"))
+    rows.append(
+        AccountRow(
+            "mended",
+            "mended",
+            states.count("mended"),
+            "mended before it could be read, then scored",
+        )
+    )
     for kind in FAILURES:
-        rows.append(AccountRow(kind, f"failed {kind}", states.count(kind), f"{MEANINGS[kind]}: scored as the worst"))
+        rows.append(
+            AccountRow(
+                kind, f"failed {kind}", states.count(kind), f"{MEANINGS[kind]}: scored as the worst"
+            )
+        )
     for kind in UNHEARD:
         rows.append(AccountRow(kind, "unscored", states.count(kind), f"{MEANINGS[kind]}: unscored"))
     unrated = states.count("unrated")
@@ -262,6 +315,11 @@ def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[
         whose = "" if kind == "no_gold" else "of the judge: "
         meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
         rows.append(
-            AccountRow("no gold" if kind == "no_gold" else f"judge {kind}", "unscored", states.count(state), meaning)
+            AccountRow(
+                "no gold" if kind == "no_gold" else f"judge {kind}",
+                "unscored",
+                states.count(state),
+                meaning,
+            )
         )
     return [row for row in rows if row.count]

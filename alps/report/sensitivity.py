@@ -1,7 +1,7 @@
 """How far scores and rankings move when a judge's rubrics are said in other words.
 
-Everything is on the records that were scored under every wording, repeats averaged, so that no figure differs because
-its records do. What belongs to one session is resampled together.
+Everything is on the records that were scored under every wording, repeats averaged, so that no
+figure differs because its records do. What belongs to one session is resampled together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,8 @@ class UnderWording:
         folder: Its run folder.
         score: The mean over the shared records.
         difference: Of this wording less ours, on the same records; None for ours.
-        changed: The share of the records that ours scores otherwise; None for ours, or without records.
+        changed: The share of the records that ours scores otherwise; None for ours, or without
+            records.
         unscored: Answers that have no score under it.
         failures: By kind, why judgements of it failed.
         error: What was said of one of them.
@@ -65,7 +66,8 @@ class Spread:
         clusters: How many sessions they come from; None where the sessions are not known.
         spread: The highest score less the lowest.
         deviation: The standard deviation of the scores between wordings.
-        half_width: The mean over the wordings of half the sampling interval; None with fewer than two sessions.
+        half_width: The mean over the wordings of half the sampling interval; None with fewer than
+            two sessions.
         changed: Records that some two wordings score otherwise.
     """
 
@@ -80,13 +82,18 @@ class Spread:
 
     @property
     def sampling_error(self) -> float | None:
-        """The standard error of sampling that stands behind `half_width`, to be held against `deviation`."""
+        """The standard error of sampling that stands behind `half_width`, to be held against
+        `deviation`.
+        """
         return None if self.half_width is None else self.half_width / LEVEL_WIDTH
 
 
 @dataclass(frozen=True)
 class Flip:
-    """Two runs whose order depends on the wording; `differences` are of the first less the second, by wording."""
+    """Two runs whose order depends on the wording.
+
+    `differences` are of the first less the second, by wording.
+    """
 
     first: str
     second: str
@@ -99,9 +106,11 @@ class Ranking:
 
     Attributes:
         n: How many these are.
-        orders: By wording, the letters from the best to the worst; those with one score share a place.
+        orders: By wording, the letters from the best to the worst; those with one score share a
+            place.
         scores: By wording and letter.
-        tau: By wording other than ours, Kendall's tau-b with the order under ours; None where one has only ties.
+        tau: By wording other than ours, Kendall's tau-b with the order under ours; None where one
+            has only ties.
         flips: The pairs of runs whose order is not the same under any two wordings.
     """
 
@@ -140,9 +149,14 @@ class Sensitivity:
             "judge": self.judge,
             "seed": self.seed,
             "level": 0.95,
-            "runs": {letter: {"folder": str(folder), "model": model} for letter, (folder, model) in self.runs.items()},
+            "runs": {
+                letter: {"folder": str(folder), "model": model}
+                for letter, (folder, model) in self.runs.items()
+            },
             "wordings": {
-                wording.name: {name: {"id": p.id, "sha256": p.sha256} for name, p in wording.rubrics.items()}
+                wording.name: {
+                    name: {"id": p.id, "sha256": p.sha256} for name, p in wording.rubrics.items()
+                }
                 for wording in self.wordings
             },
             "tracks": {found.track: _track_json(found) for found in self.tracks},
@@ -171,24 +185,37 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
         metric = _figure(one, track)
         names = [wording.name for wording in done.plan.wordings if _rewords(wording, one, track)]
         if metric is None or not names:
-            why = "no judge decides their scores" if metric is None else "no wording says their rubrics otherwise"
+            why = (
+                "no judge decides their scores"
+                if metric is None
+                else "no wording says their rubrics otherwise"
+            )
             left_out.setdefault(why, []).append(track)
             continue
-        if same := [wording.name for wording in done.plan.wordings[1:] if wording.name not in names]:
+        if same := [
+            wording.name for wording in done.plan.wordings[1:] if wording.name not in names
+        ]:
             notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
         tracks.append(_on_track(track, metric, having, [OURS, *names]))
     notes += [f"Left out ({why}): {', '.join(names)}" for why, names in left_out.items()]
     folders = {letter_of(place): source for place, source in enumerate(done.plan.sources)}
     named = {letter: (folder, runs[letter][OURS].model) for letter, folder in folders.items()}
-    return Sensitivity(done.plan.judge, named, done.plan.wordings, tuple(tracks), tuple(notes), _calls(done), seed)
+    return Sensitivity(
+        done.plan.judge, named, done.plan.wordings, tuple(tracks), tuple(notes), _calls(done), seed
+    )
 
 
 def _figure(run: Run, track: str) -> Metric | None:
-    """Return the figure that stands for a track, or of retrieval what its judge decides: recall needs none."""
+    """Return the figure that stands for a track, or of retrieval what its judge decides: recall
+    needs none.
+    """
     if run.tasks[track].name != "retrieval":
         return run.lead(track)
     scores = found_in(run, track)["scores"]
-    return next((metric for metric in run.tasks[track].metrics if metric.rates and metric.name in scores), None)
+    return next(
+        (metric for metric in run.tasks[track].metrics if metric.rates and metric.name in scores),
+        None,
+    )
 
 
 def _rewords(wording: Wording, run: Run, track: str) -> bool:
@@ -199,7 +226,10 @@ def _rewords(wording: Wording, run: Run, track: str) -> bool:
 def _on_track(
     track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], names: Sequence[str]
 ) -> TrackSensitivity:
-    values = {letter: {name: _values(row[name], track, metric.name) for name in names} for letter, row in runs.items()}
+    values = {
+        letter: {name: _values(row[name], track, metric.name) for name in names}
+        for letter, row in runs.items()
+    }
     ids = dict.fromkeys(i for own in values.values() for value in own.values() for i in value)
     sessions = _sessions(next(iter(runs.values()))[OURS], track, list(ids))
     clusters = sessions or {name: name for name in ids}
@@ -207,7 +237,9 @@ def _on_track(
     for letter, own in values.items():
         rows = {name: runs[letter][name] for name in names}
         found = _under(track, own, rows, clusters, bounds=(metric.lowest, metric.highest))
-        spreads.append(_spread(letter, list(own.values()), found, None if sessions is None else clusters))
+        spreads.append(
+            _spread(letter, list(own.values()), found, None if sessions is None else clusters)
+        )
     ranking = _rank(metric, values, names, clusters) if len(runs) > 1 else None
     return TrackSensitivity(track, metric, tuple(spreads), ranking)
 
@@ -250,18 +282,30 @@ def _under(
                 name,
                 run.folder,
                 score=clustered_mean(column, groups, bounds=bounds),
-                difference=paired_difference(column, ours, groups, bounds=bounds).estimate if other else None,
+                difference=paired_difference(column, ours, groups, bounds=bounds).estimate
+                if other
+                else None,
                 changed=float(np.mean(_apart(column, ours))) if other and ids else None,
                 unscored=int(said["unscored"]),
                 failures=dict(said["failed_judgements"]),
-                error=next((str(text) for kind, text in said["errors"].items() if kind.startswith("judge ")), None),
+                error=next(
+                    (
+                        str(text)
+                        for kind, text in said["errors"].items()
+                        if kind.startswith("judge ")
+                    ),
+                    None,
+                ),
             )
         )
     return under
 
 
 def _spread(
-    letter: str, values: Sequence[_Values], under: Sequence[UnderWording], clusters: Mapping[str, str] | None
+    letter: str,
+    values: Sequence[_Values],
+    under: Sequence[UnderWording],
+    clusters: Mapping[str, str] | None,
 ) -> Spread:
     ids = _shared(values)
     scores = [one.score.value for one in under if one.score.value is not None]
@@ -291,15 +335,25 @@ def _rank(
         return None
     groups = [clusters[name] for name in ids]
     sign = -1 if metric.lower_is_better else 1
-    columns = {name: {letter: _column(row[name], ids) for letter, row in values.items()} for name in names}
-    scores = {name: {letter: float(c.mean()) for letter, c in row.items()} for name, row in columns.items()}
-    goodness = {name: {letter: sign * round(x, 9) for letter, x in row.items()} for name, row in scores.items()}
+    columns = {
+        name: {letter: _column(row[name], ids) for letter, row in values.items()} for name in names
+    }
+    scores = {
+        name: {letter: float(c.mean()) for letter, c in row.items()}
+        for name, row in columns.items()
+    }
+    goodness = {
+        name: {letter: sign * round(x, 9) for letter, x in row.items()}
+        for name, row in scores.items()
+    }
     flips = []
     for one, other in combinations(values, 2):
         ahead = [row[one] - row[other] for row in goodness.values()]
         if min(ahead) < 0 < max(ahead):
             differences = {
-                name: paired_difference(row[one], row[other], groups, bounds=(metric.lowest, metric.highest)).estimate
+                name: paired_difference(
+                    row[one], row[other], groups, bounds=(metric.lowest, metric.highest)
+                ).estimate
                 for name, row in columns.items()
             }
             flips.append(Flip(one, other, differences))
@@ -314,13 +368,17 @@ def _rank(
 
 def _order(goodness: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
     places = sorted(set(goodness.values()), reverse=True)
-    return tuple(tuple(letter for letter, own in goodness.items() if own == place) for place in places)
+    return tuple(
+        tuple(letter for letter, own in goodness.items() if own == place) for place in places
+    )
 
 
 def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
     from scipy.stats import kendalltau
 
-    tau = float(kendalltau([ours[letter] for letter in ours], [other[letter] for letter in ours]).statistic)
+    tau = float(
+        kendalltau([ours[letter] for letter in ours], [other[letter] for letter in ours]).statistic
+    )
     return None if isnan(tau) else tau
 
 
@@ -346,7 +404,10 @@ def _calls(done: Reworded) -> dict[str, Any]:
     rows = [one.summary["calls"] for row in done.finished for one in row.values()]
     counted = ("http", "cached", "prompt_tokens", "completion_tokens")
     costs = [row["cost"] for row in rows]
-    return {**{name: sum(row[name] for row in rows) for name in counted}, "cost": None if None in costs else sum(costs)}
+    return {
+        **{name: sum(row[name] for row in rows) for name in counted},
+        "cost": None if None in costs else sum(costs),
+    }
 
 
 def _track_json(found: TrackSensitivity) -> dict[str, Any]:
@@ -360,12 +421,16 @@ def _track_json(found: TrackSensitivity) -> dict[str, Any]:
 
 
 def _spread_json(spread: Spread) -> dict[str, Any]:
-    figures = {name: value for name, value in asdict(spread).items() if name not in ("letter", "under")}
+    figures = {
+        name: value for name, value in asdict(spread).items() if name not in ("letter", "under")
+    }
     return {
         **figures,
         "sampling_error": spread.sampling_error,
         "changed_share": spread.changed / spread.n if spread.n else None,
-        "wordings": {one.wording: {**asdict(one), "folder": str(one.folder)} for one in spread.under},
+        "wordings": {
+            one.wording: {**asdict(one), "folder": str(one.folder)} for one in spread.under
+        },
     }
 
 
@@ -384,7 +449,9 @@ def _ranking_json(ranking: Ranking) -> dict[str, Any]:
             {
                 "first": flip.first,
                 "second": flip.second,
-                "differences": {name: asdict(estimate) for name, estimate in flip.differences.items()},
+                "differences": {
+                    name: asdict(estimate) for name, estimate in flip.differences.items()
+                },
             }
             for flip in ranking.flips
         ],

@@ -8,7 +8,15 @@ from rich.text import Text
 
 from alps.report.numbers import counted, interval, number, signed, spent
 from alps.report.runs import visible
-from alps.report.sensitivity import LEVEL_WIDTH, Flip, Ranking, Sensitivity, Spread, TrackSensitivity, UnderWording
+from alps.report.sensitivity import (
+    LEVEL_WIDTH,
+    Flip,
+    Ranking,
+    Sensitivity,
+    Spread,
+    TrackSensitivity,
+    UnderWording,
+)
 from alps.report.tables import close_table
 from alps.report.terminal import WIDTH
 
@@ -22,7 +30,12 @@ def print_sensitivity(found: Sensitivity, console: Console) -> None:
         if track.ranking is not None:
             parts += [Text(), *_ranking(track, track.ranking)]
         elif len(track.spreads) > 1:
-            parts += [Text(), Text(visible(f"{track.track}: no record is scored in all runs under every wording."))]
+            parts += [
+                Text(),
+                Text(
+                    visible(f"{track.track}: no record is scored in all runs under every wording.")
+                ),
+            ]
     parts.append(Text())
     parts += [Text(visible(f"{note}."), style="dim") for note in found.notes]
     parts += [Text(line, style="dim") for line in _explanations(found)]
@@ -38,13 +51,22 @@ def _legend(found: Sensitivity) -> Iterator[RenderableType]:
         name.append(visible(f"  {model}"), style="dim")
         grid.add_row(Text(letter, style="bold"), name)
     yield grid
-    yield Text(visible(f"Judged by {found.judge} in {len(found.wordings)} wordings of its rubrics."))
+    yield Text(
+        visible(f"Judged by {found.judge} in {len(found.wordings)} wordings of its rubrics.")
+    )
 
 
 def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]:
     title = f"{spread.letter} on {track.track}, {track.metric.title.strip()}"
     table = _table(
-        f"{title}: {_records(spread)}", "wording", "score", "95 % interval", "– ours", "95 % interval", "changed", "n"
+        f"{title}: {_records(spread)}",
+        "wording",
+        "score",
+        "95 % interval",
+        "– ours",
+        "95 % interval",
+        "changed",
+        "n",
     )
     for one in spread.under:
         score = (number(one.score.value), interval(vars(one.score)))
@@ -52,8 +74,16 @@ def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]
             table.add_row(Text(visible(one.wording)), *score, "", "", "", str(one.score.n))
             continue
         moved = one.difference
-        beyond = moved.low is not None and moved.high is not None and (moved.low > 0 or moved.high < 0)
-        row = (*score, signed(moved.value), interval(vars(moved)), _percent(one.changed), str(one.score.n))
+        beyond = (
+            moved.low is not None and moved.high is not None and (moved.low > 0 or moved.high < 0)
+        )
+        row = (
+            *score,
+            signed(moved.value),
+            interval(vars(moved)),
+            _percent(one.changed),
+            str(one.score.n),
+        )
         table.add_row(Text(visible(one.wording)), *row, style="bold" if beyond else "")
     if spread.n:
         yield table
@@ -62,7 +92,10 @@ def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]
     for line in _noise(spread):
         yield Text(line)
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
-        yield Text(visible(f"Unscored, and so left out under every wording: {', '.join(lost)}."), style="dim")
+        yield Text(
+            visible(f"Unscored, and so left out under every wording: {', '.join(lost)}."),
+            style="dim",
+        )
     for one in spread.under:
         if one.error is not None:
             yield Text(visible(f"  {one.wording}: {one.error}")[: WIDTH - 2], style="dim")
@@ -106,12 +139,19 @@ def _ranking(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableTy
 
 def _flips(flips: Sequence[Flip]) -> Table:
     """Lay out the pairs of runs that change places, wording by wording."""
-    table = _table("Runs that change places", "wording", "pair", "difference", "95 % interval", "ahead")
+    table = _table(
+        "Runs that change places", "wording", "pair", "difference", "95 % interval", "ahead"
+    )
     for flip in flips:
         for name, estimate in flip.differences.items():
             value = round(estimate.value or 0.0, 9)
             ahead = "tied" if value == 0 else flip.first if value > 0 else flip.second
-            row = (f"{flip.first} – {flip.second}", signed(estimate.value), interval(vars(estimate)), ahead)
+            row = (
+                f"{flip.first} – {flip.second}",
+                signed(estimate.value),
+                interval(vars(estimate)),
+                ahead,
+            )
             table.add_row(Text(visible(name)), *row)
         table.add_section()
     return table
@@ -126,7 +166,9 @@ def _explanations(found: Sensitivity) -> Iterator[str]:
     if any(track.ranking for track in found.tracks):
         yield "tau: Kendall's tau-b with the order under ours (1: the same, -1: reversed)."
     yield spent(found.calls)
-    folders = [one.folder for track in found.tracks for spread in track.spreads for one in spread.under]
+    folders = [
+        one.folder for track in found.tracks for spread in track.spreads for one in spread.under
+    ]
     if folders:
         yield visible(f"Run folders: {folders[0].parent.parent}/RUN/WORDING")
 

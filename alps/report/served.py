@@ -1,4 +1,7 @@
-"""What answered the calls of a run, as the providers said, in short lines; more than one is a change that is named."""
+"""What answered the calls of a run, as the providers said, in short lines.
+
+More than one is a change that is named.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

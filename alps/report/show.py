@@ -1,4 +1,6 @@
-"""One record of a run on the terminal: what was shown, gold beside prediction, verdicts, and what went wrong."""
+"""One record of a run on the terminal: what was shown, gold beside prediction, verdicts, and what
+went wrong.
+"""
 
 import json
 import re
@@ -22,8 +24,22 @@ from alps.schema import FAILURES, UNHEARD
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
-_SIGNS = {"same": "=", "narrower": "⊂", "bundle": "⊎", "broader": "⊃", "conflicting": "≠", "related": "~"}
-_STYLES = {"matched": "green", "missed": "red", "extra": "yellow", "kept": "red", "unjudged": "dim", "repeated": "dim"}
+_SIGNS = {
+    "same": "=",
+    "narrower": "⊂",
+    "bundle": "⊎",
+    "broader": "⊃",
+    "conflicting": "≠",
+    "related": "~",
+}
+_STYLES = {
+    "matched": "green",
+    "missed": "red",
+    "extra": "yellow",
+    "kept": "red",
+    "unjudged": "dim",
+    "repeated": "dim",
+}
 _KINDS = {
     **{kind: kind for kind in ("matched", "missed", "kept", "extra", "repeated")},
     "unjudged": "not judged",
@@ -37,7 +53,8 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
 
     Args:
         run_folder: The run.
-        word: What `pick` understands: an id, a beginning of it, or a number in the order of the data.
+        word: What `pick` understands: an id, a beginning of it, or a number in the order of the
+            data.
         console: Where to print.
         full: Whether long turns and raw texts are shown whole.
 
@@ -56,15 +73,22 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
         verdict=run.rows("verdicts").get(key),
         score=run.rows("scores").get(key),
     )
-    parts = [*_head(run, view, keys), *_problem(samples), *_body(view, full=full), *_end(view, full=full)]
+    parts = [
+        *_head(run, view, keys),
+        *_problem(samples),
+        *_body(view, full=full),
+        *_end(view, full=full),
+    ]
     console.print(Group(*parts), highlight=False)
 
 
 def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key:
-    """Return the answer that `word` means: an id, its number counted from 1, or a beginning that only it has.
+    """Return the answer that `word` means: an id, its number counted from 1, or a beginning that
+    only it has.
 
-    Where a run has several tracks, `TRACK/` before it says on which; it is needed where the rest means several records.
-    Where records were answered several times, `#2` after it means the second answer.
+    Where a run has several tracks, `TRACK/` before it says on which; it is needed where the rest
+    means several records. Where records were answered several times, `#2` after it means the second
+    answer.
 
     Args:
         word: As it was typed.
@@ -88,7 +112,9 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
     if slash and track in tracks and not any(key.id == word for key in keys):
         return _pick_one(rest, [key for key in keys if key.track == track], f"{track} of {where}")
     if len(tracks) > 1 and word.isdecimal() and not any(key.id == word for key in keys):
-        raise UsageError(f"'{word}': {where} has {len(tracks)} tracks; write {tracks[0]}/{word}, or another track")
+        raise UsageError(
+            f"'{word}': {where} has {len(tracks)} tracks; write {tracks[0]}/{word}, or another track"
+        )
     return _pick_one(word, keys, where)
 
 
@@ -104,14 +130,18 @@ def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
     if len(begun) == 1:
         return begun[0]
     if begun and len({key.id for key in begun}) == 1:
-        raise UsageError(f"'{word}' begins an id on {len(begun)} tracks of {where}; write {_either(begun)}")
+        raise UsageError(
+            f"'{word}' begins an id on {len(begun)} tracks of {where}; write {_either(begun)}"
+        )
     if begun:
         names = list(dict.fromkeys(key.id for key in begun))
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
         raise UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
     if word.isdecimal():
         raise UsageError(f"{where} has {len(keys)} records; there is no number {word}")
-    raise UsageError(f"'{word}': no such record in {where}{closest(word, [key.id for key in keys])}")
+    raise UsageError(
+        f"'{word}': no such record in {where}{closest(word, [key.id for key in keys])}"
+    )
 
 
 def _either(keys: Sequence[Key]) -> str:
@@ -128,7 +158,10 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
         f"judged by {visible(run.judge)}",
         style="dim",
     )
-    yield Text(f"{view.state}: {view.explanation}", style="" if view.state in ("ok", "mended") else "bold red")
+    yield Text(
+        f"{view.state}: {view.explanation}",
+        style="" if view.state in ("ok", "mended") else "bold red",
+    )
     if view.scores:
         titles = {metric.name: metric.title.strip() for metric in run.tasks[view.key.track].metrics}
         known = [name for name in titles if name in view.scores]
@@ -196,9 +229,15 @@ def _dialogue(part: Dialogue, *, full: bool) -> Iterator[RenderableType]:
             title.append(f"  ◂ {', '.join(pointed)}", style="green")
         limit = len(turn.text) if full else FOLDED_TURN
         yield title
-        yield _indented(_excerpt(excerpt(turn.text, part.evidence.spans.get(place, ()), limit=limit)))
+        yield _indented(
+            _excerpt(excerpt(turn.text, part.evidence.spans.get(place, ()), limit=limit))
+        )
     if before < len(part.turns):
-        rest = folded_away(len(part.turns) - before, "turns") if before else f"{len(part.turns):,} turns"
+        rest = (
+            folded_away(len(part.turns) - before, "turns")
+            if before
+            else f"{len(part.turns):,} turns"
+        )
         yield _indented(Text(f"{rest} (--full shows them)", style="dim italic"))
 
 
@@ -248,17 +287,25 @@ def _pairing(pairing: Pairing) -> Iterator[RenderableType]:
     style = _STYLES[pairing.kind]
     sign = _SIGNS.get(pairing.relation, " ") if pairing.kind in ("matched", "kept") else " "
     yield Text()
-    left, right = (_side(side) if side is not None else _alone(pairing) for side in (pairing.gold, pairing.predicted))
+    left, right = (
+        _side(side) if side is not None else _alone(pairing)
+        for side in (pairing.gold, pairing.predicted)
+    )
     yield _row(left, sign, right)
     if pairing.kind in ("matched", "kept"):
         reason = f": {visible(pairing.reason)}" if pairing.reason else ""
         kept = "kept, though it should be gone: " if pairing.kind == "kept" else ""
-        yield Padding(Text(f"{kept}{pairing.relation}{reason}", style=style), (0, 0, 0, 4), expand=False)
+        yield Padding(
+            Text(f"{kept}{pairing.relation}{reason}", style=style), (0, 0, 0, 4), expand=False
+        )
 
 
 def _side(side: Side) -> Text:
     text = Text(f"{side.id} ", style="bold")
-    text.append(visible(side.value) if side.value is not None else "(its text is in the data)", style="not bold")
+    text.append(
+        visible(side.value) if side.value is not None else "(its text is in the data)",
+        style="not bold",
+    )
     if side.detail:
         text.append(f"\n{visible(side.detail)}", style="not bold dim")
     return text

@@ -6,14 +6,19 @@ from markupsafe import Markup
 
 
 def frame(parts: Iterable[Markup], *, style: str, label: str, height: int) -> Markup:
-    """Put `parts` into a chart as wide as its place and `height` pixels high; `label` is for who can't see it."""
+    """Put `parts` into a chart as wide as its place and `height` pixels high.
+
+    `label` is for who can't see it.
+    """
     opening = Markup('<svg class="{}" width="100%" height="{}" role="img" aria-label="{}">').format(
         style, height, label
     )
     return opening + joined(parts) + Markup("</svg>")
 
 
-def drawing(parts: Iterable[Markup], *, style: str, label: str, width: float, height: float) -> Markup:
+def drawing(
+    parts: Iterable[Markup], *, style: str, label: str, width: float, height: float
+) -> Markup:
     """Put `parts` into a chart of `width` by `height` units that is scaled to its place."""
     return Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
         style, short(width), short(height), label, joined(parts)
@@ -27,8 +32,13 @@ def text(content: str, *, style: str = "", **attributes: object) -> Markup:
 
 def element(tag: str, style: str, content: str | Markup = "", **attributes: object) -> Markup:
     """Return an element of the class `style`; empty attributes are left out."""
-    named = {"class": style, **{name.replace("_", "-"): value for name, value in attributes.items()}}
-    written = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in named.items() if value != "")
+    named = {
+        "class": style,
+        **{name.replace("_", "-"): value for name, value in attributes.items()},
+    }
+    written = Markup("").join(
+        Markup(' {}="{}"').format(name, value) for name, value in named.items() if value != ""
+    )
     opening = Markup("<{}{}").format(Markup(tag), written)
     return opening + (Markup(">{}</{}>").format(content, Markup(tag)) if content else Markup("/>"))
 

@@ -24,14 +24,20 @@ NARROW = 72
 """Below so many columns a table of floors has to be narrower, too."""
 
 
-def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> None:
+def show_run(
+    summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str
+) -> None:
     """Print the summary of a run; `metrics` are the columns of each track."""
     console = terminal()
     parts: list[RenderableType] = []
     for track, found in summary["tracks"].items():
         parts.append(_scores(summary, track, found, metrics[track]))
         parts += corrected_part(found, metrics[track])
-        parts += [_actions(found)] if any(name.startswith("cell_") for name in found.get("counts", ())) else []
+        parts += (
+            [_actions(found)]
+            if any(name.startswith("cell_") for name in found.get("counts", ()))
+            else []
+        )
         if has_floors(found):
             parts.append(_floors(found, metrics[track], narrow=console.width < NARROW))
         parts += [Text(line) for line in _account(found)]
@@ -41,7 +47,9 @@ def show_run(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]]
     console.print(Group(*parts), markup=False)
 
 
-def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> None:
+def show_estimate(
+    stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
+) -> None:
     """Print what a run would ask and cost."""
     console = terminal()
     table = _table("What this run would ask, counted without a request")
@@ -58,9 +66,13 @@ def show_estimate(stages: Sequence[Stage], *, max_cost: float | None, max_total_
     console.print(Text("\n".join(notes)))
 
 
-def _estimate_notes(stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None) -> list[str]:
+def _estimate_notes(
+    stages: Sequence[Stage], *, max_cost: float | None, max_total_tokens: int | None
+) -> list[str]:
     notes = [f"{stage.name}: {stage.model}{_kept(stage)}" for stage in stages]
-    notes.append("The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top.")
+    notes.append(
+        "The lower bound takes 4 bytes a token and empty answers; re-asks and retries come on top."
+    )
     for stage in stages:
         if stage.unpriced:
             notes.append(f"{stage.model}: price unknown; only max_total_tokens= can stop it.")
@@ -91,7 +103,9 @@ def _dollars(cost: float | None) -> str:
 
 
 def close_table(title: str) -> Table:
-    """Return a table without columns yet, whose cells stand so close that many figures fit side by side."""
+    """Return a table without columns yet, whose cells stand so close that many figures fit side by
+    side.
+    """
     shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
     width = min(WIDTH, len(title))
     return Table(title=Text(title, style="bold"), title_justify="left", min_width=width, **shape)
@@ -127,7 +141,9 @@ def _scores(
     return table
 
 
-def _floors_on(metric: Metric, found: Mapping[str, Any], *, judge: str) -> list[tuple[str, str, str, str]]:
+def _floors_on(
+    metric: Metric, found: Mapping[str, Any], *, judge: str
+) -> list[tuple[str, str, str, str]]:
     """Return what each trivial baseline scores on a metric, to stand right below the run's score.
 
     Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
@@ -145,7 +161,9 @@ def _floors_on(metric: Metric, found: Mapping[str, Any], *, judge: str) -> list[
 
 
 def conditions(found: Mapping[str, Any]) -> str:
-    """Return what a track was run under beyond its name, as it stands in titles: ` (gold_memory)`, or nothing."""
+    """Return what a track was run under beyond its name, as it stands in titles: ` (gold_memory)`,
+    or nothing.
+    """
     said = [str(found["condition"])] if "condition" in found else []
     said += [str(found["scoring"])] if "scoring" in found else []
     said += [f"window {found['window']:,}"] if "window" in found else []
@@ -155,7 +173,11 @@ def conditions(found: Mapping[str, Any]) -> str:
 
 def _actions(found: Mapping[str, Any]) -> RenderableType:
     """Lay out gold actions against predicted ones."""
-    cells = {name.removeprefix("cell_"): n for name, n in found["counts"].items() if name.startswith("cell_")}
+    cells = {
+        name.removeprefix("cell_"): n
+        for name, n in found["counts"].items()
+        if name.startswith("cell_")
+    }
     rows = ("retain", "add", "modify", "delete", "none")
     columns = [c for c in (*rows, "failed") if any(name.endswith(f"_{c}") for name in cells)]
     table = _table("Actions: gold ↓, predicted →")
@@ -167,10 +189,21 @@ def _actions(found: Mapping[str, Any]) -> RenderableType:
     return table
 
 
-def _overview(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, narrow: bool) -> RenderableType:
+def _overview(
+    summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
+) -> RenderableType:
     """Put the headline of every track into one table: the whole run at a glance, never averaged."""
-    table = _table(f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged")
-    for name in ("track", "figure", "score", "95 % interval", "n", *(() if narrow else ("unscored",))):
+    table = _table(
+        f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged"
+    )
+    for name in (
+        "track",
+        "figure",
+        "score",
+        "95 % interval",
+        "n",
+        *(() if narrow else ("unscored",)),
+    ):
         justify: Any = "left" if name in ("track", "figure") else "right"
         table.add_column(name, justify=justify, no_wrap=name != "figure", overflow="fold")
     for track, found in summary["tracks"].items():
@@ -184,15 +217,26 @@ def _overview(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]
 
 
 def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
-    """Return the metric that stands for a track: its headline, or what could be scored in its place."""
-    scored = [metric for metric in metrics if "unscored" not in found["scores"].get(metric.name, {"unscored": ""})]
+    """Return the metric that stands for a track: its headline, or what could be scored in its
+    place.
+    """
+    scored = [
+        metric
+        for metric in metrics
+        if "unscored" not in found["scores"].get(metric.name, {"unscored": ""})
+    ]
     headline = next((metric for metric in metrics if metric.headline), metrics[0])
     return headline if headline in scored or not scored else scored[0]
 
 
 def has_floors(found: Mapping[str, Any]) -> bool:
-    """Tell whether any floor has a figure that stands for it: its judge may be one that can't tell any."""
-    return any(not is_untold(floor["scores"][floor.get("lead", "f1")]) for floor in found["floors"].values())
+    """Tell whether any floor has a figure that stands for it: its judge may be one that can't tell
+    any.
+    """
+    return any(
+        not is_untold(floor["scores"][floor.get("lead", "f1")])
+        for floor in found["floors"].values()
+    )
 
 
 def is_untold(score: Mapping[str, Any]) -> bool:
@@ -202,28 +246,45 @@ def is_untold(score: Mapping[str, Any]) -> bool:
 
 def _floors(found: Mapping[str, Any], metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
     floors = found["floors"]
-    judged = "" if found.get("task") == "retrieval" else f", judged by {next(iter(floors.values()))['judge']}"
+    judged = (
+        ""
+        if found.get("task") == "retrieval"
+        else f", judged by {next(iter(floors.values()))['judge']}"
+    )
     lead = next(iter(floors.values())).get("lead", "f1")
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
     table = _table(f"Floors: answers that deserve nothing{judged}")
     table.add_column("", no_wrap=not narrow, overflow="fold")
     table.add_column(title.replace(" (macro)", ""), justify="right")
     table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("this run is\nabove by" if narrow else "this run is above by", justify="right", no_wrap=True)
+    table.add_column(
+        "this run is\nabove by" if narrow else "this run is above by", justify="right", no_wrap=True
+    )
     for name, floor in floors.items():
         score = floor["scores"].get(lead, {"value": None, "low": None, "high": None})
         above = floor.get("above")
         apart = "\n" if narrow else " "
-        ahead = f"{number(above['value'])}{apart}{interval(above)}" if above else f"(another{apart}judge)"
+        ahead = (
+            f"{number(above['value'])}{apart}{interval(above)}"
+            if above
+            else f"(another{apart}judge)"
+        )
         ahead = "–" if score["value"] is None else ahead
-        table.add_row(name.removeprefix("floor/") if narrow else name, number(score["value"]), interval(score), ahead)
+        table.add_row(
+            name.removeprefix("floor/") if narrow else name,
+            number(score["value"]),
+            interval(score),
+            ahead,
+        )
     return table
 
 
 def _account(found: Mapping[str, Any]) -> list[str]:
     """Say what became of every record."""
     repeats = found.get("repeats", 1)
-    each = f" ({found['n'] // repeats} records, each answered {repeats} times)" if repeats > 1 else ""
+    each = (
+        f" ({found['n'] // repeats} records, each answered {repeats} times)" if repeats > 1 else ""
+    )
     answers = counted(found["n"], "answer" if repeats > 1 else "record")
     lines = [f"{answers}{each}: {found['scored']} scored, {found['unscored']} unscored."]
     lines += [
@@ -235,7 +296,10 @@ def _account(found: Mapping[str, Any]) -> list[str]:
             kinds = ", ".join(f"{count} {kind}" for kind, count in found[stage].items())
             lines.append(f"Failed {what}: {kinds}.")
     lines += [f"  {kind}: {_CONTROLS.sub('?', error)}" for kind, error in found["errors"].items()]
-    lines += [f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)." for cut in _cut(found)]
+    lines += [
+        f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)."
+        for cut in _cut(found)
+    ]
     said = [f"{found['repaired']} mended"] if found["repaired"] else []
     counts = found.get("counts", {})
     lines += relation_lines(counts)
@@ -245,9 +309,15 @@ def _account(found: Mapping[str, Any]) -> list[str]:
         said.append(f"{counted(enforced, 'verdict')} overruled by a hard rule")
     said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
     if rejected := found["rejected_gold"]:
-        lines.append(f"Marked as rejected by their annotators: {counted(rejected, 'gold item')} of the scored records.")
+        lines.append(
+            f"Marked as rejected by their annotators: {counted(rejected, 'gold item')} of the scored records."
+        )
     if found.get("unchecked"):
-        what = "whether the memory was used" if found.get("task") == "retrieval" else "against the dialogue"
+        what = (
+            "whether the memory was used"
+            if found.get("task") == "retrieval"
+            else "against the dialogue"
+        )
         lines.append(f"Not checked {what}, as the judge failed: {found['unchecked']}.")
     if "seconds_per_query" in found:
         lines.append(f"{found['seconds_per_query'] * 1000:.1f} ms a query.")
@@ -262,7 +332,9 @@ def relation_lines(counts: Mapping[str, int]) -> list[str]:
     lines = []
     same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
     if matched := same + narrower:
-        shares = f"{same / matched:.0%} same, {narrower / matched:.0%} narrower (adds supported detail)"
+        shares = (
+            f"{same / matched:.0%} same, {narrower / matched:.0%} narrower (adds supported detail)"
+        )
         lines.append(f"{counted(matched, 'match', 'matches')}: {shares}.")
     reasons = {
         "bundles": "state several facts (bundle)",
@@ -285,30 +357,53 @@ def needs_rating_judge(found: Mapping[str, Any]) -> bool:
 
 
 def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
-    """Return the titles of the figures that no record of a track defines, though its judge could tell them."""
+    """Return the titles of the figures that no record of a track defines, though its judge could
+    tell them.
+    """
     shown = ((metric, found["scores"].get(metric.name)) for metric in metrics)
-    return [m.title.strip() for m, score in shown if score and score["value"] is None and "unscored" not in score]
+    return [
+        m.title.strip()
+        for m, score in shown
+        if score and score["value"] is None and "unscored" not in score
+    ]
 
 
 def reasons_of(summary: Mapping[str, Any]) -> list[str]:
-    """Return why figures of a run have no interval, each reason once, with the tracks where there are several."""
+    """Return why figures of a run have no interval, each reason once, with the tracks where there
+    are several.
+    """
     of_tracks: dict[str, list[str]] = {}
     for track, found in summary["tracks"].items():
         floors = found["floors"].values()
-        rows = [*found["scores"].values(), *(row for floor in floors for row in floor["scores"].values())]
+        rows = [
+            *found["scores"].values(),
+            *(row for floor in floors for row in floor["scores"].values()),
+        ]
         for reason in dict.fromkeys(row["reason"] for row in rows if "reason" in row):
             of_tracks.setdefault(reason, []).append(track)
     several = len(summary["tracks"]) > 1
-    return [f"{reason} ({', '.join(tracks)})" if several else reason for reason, tracks in of_tracks.items()]
+    return [
+        f"{reason} ({', '.join(tracks)})" if several else reason
+        for reason, tracks in of_tracks.items()
+    ]
 
 
-def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> list[str]:
-    rows = [row for found in summary["tracks"].values() for row in (found, *found["floors"].values())]
+def _footer(
+    summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str
+) -> list[str]:
+    rows = [
+        row for found in summary["tracks"].values() for row in (found, *found["floors"].values())
+    ]
     scores = [score for row in rows for score in row["scores"].values()]
-    lines = [f"– {reason}." for reason in sorted({score["unscored"] for score in scores if "unscored" in score})]
+    lines = [
+        f"– {reason}."
+        for reason in sorted({score["unscored"] for score in scores if "unscored" in score})
+    ]
     lines += [f"No interval: {reason}." for reason in reasons_of(summary)]
     bare = dict.fromkeys(
-        title for track, found in summary["tracks"].items() for title in undefined(found, metrics[track])
+        title
+        for track, found in summary["tracks"].items()
+        for title in undefined(found, metrics[track])
     )
     lines += [f"– {', '.join(bare)}: no scored record has any."] if bare else []
     reasons: dict[str, list[str]] = {}
@@ -322,7 +417,9 @@ def _footer(summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]],
         lines.append("Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL")
     if any("scoring" in found for found in summary["tracks"].values()):
         lines.append("authors-v1: for comparison with published first-version scores only.")
-    elif not summary["comparable"] and any(found.get("task") != "retrieval" for found in summary["tracks"].values()):
+    elif not summary["comparable"] and any(
+        found.get("task") != "retrieval" for found in summary["tracks"].values()
+    ):
         lines.append(f"Judge {summary['judge']}: not comparable with LLM-judged scores.")
         if summary["judge"] == "lexical":
             lines.append(f"  Its agreement: {AGREEMENT}.")

@@ -1,4 +1,6 @@
-"""The terminal that tables are printed on: at most 80 columns, and nothing at the ends of lines that are piped."""
+"""The terminal that tables are printed on: at most 80 columns, and nothing at the ends of lines
+that are piped.
+"""
 
 import sys
 from typing import TextIO, cast
@@ -6,13 +8,17 @@ from typing import TextIO, cast
 from rich.console import Console
 
 WIDTH, LEAST = 80, 20
-"""The widest that a table is printed, and the narrowest: below 20 columns there is none left for some cells."""
+"""The widest that a table is printed, and the narrowest: below 20 columns there is none left for
+some cells.
+"""
 
 
 def terminal() -> Console:
     """Return stdout as tables are printed on it; a narrower terminal gets narrower tables."""
     piped = None if sys.stdout.isatty() else cast(TextIO, _Trimmed(sys.stdout))
-    return Console(file=piped, width=max(LEAST, min(WIDTH, Console().width)), highlight=False, emoji=False)
+    return Console(
+        file=piped, width=max(LEAST, min(WIDTH, Console().width)), highlight=False, emoji=False
+    )
 
 
 class _Trimmed:

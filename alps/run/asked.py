@@ -1,4 +1,5 @@
-"""What a judge was asked in a run, found again from its predictions: every one is put before a judge that only listens.
+"""What a judge was asked in a run, found again from its predictions: every one is put before a
+judge that only listens.
 
 So it does not matter who judged the run, or whether that judge rates answers at all.
 """
@@ -26,8 +27,9 @@ from alps.tasks.base import JUST_THE_SCORE
 class Answer(NamedTuple):
     """One answer that a judge was asked about.
 
-    `repeat` counts answers to one record from 0; `shown` is everything that the judge was shown of this one, as a line
-    of JSON: the same answer to another question, or held against other gold, is another one.
+    `repeat` counts answers to one record from 0; `shown` is everything that the judge was shown of
+    this one, as a line of JSON: the same answer to another question, or held against other gold, is
+    another one.
     """
 
     benchmark_id: str
@@ -37,7 +39,10 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Lists:
-    """Two lists of memories whose relations a judge was asked for; pairs of identical values are left out of both."""
+    """Two lists of memories whose relations a judge was asked for.
+
+    Pairs of identical values are left out of both.
+    """
 
     gold: tuple[Item, ...]
     predicted: tuple[Item, ...]
@@ -45,7 +50,10 @@ class Lists:
 
 @dataclass(frozen=True)
 class Asked:
-    """One question to a judge about one answer; `name` is its item id, or how those of its items begin."""
+    """One question to a judge about one answer.
+
+    `name` is its item id, or how those of its items begin.
+    """
 
     name: str
     track: str
@@ -62,13 +70,19 @@ class Asked:
     @property
     def size(self) -> int:
         """How many items it could give under each of its rubrics: one, or its pairs."""
-        return len(self.question.gold) * len(self.question.predicted) if isinstance(self.question, Lists) else 1
+        return (
+            len(self.question.gold) * len(self.question.predicted)
+            if isinstance(self.question, Lists)
+            else 1
+        )
 
 
 def asked_in(run: Path, data: Data) -> list[Asked]:
-    """Return every question that the predictions in the folder `run` put to a judge, in the order of their `data`.
+    """Return every question that the predictions in the folder `run` put to a judge, in the order
+    of their `data`.
 
-    Predictions that failed are left out, as no judge is asked about them; those whose judgement failed are not.
+    Predictions that failed are left out, as no judge is asked about them; those whose judgement
+    failed are not.
 
     Raises:
         RunFolderError: If a prediction can't be read.
@@ -79,7 +93,9 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
         found = []
         for track in data.tracks:
             for sample in track.samples():
-                for repeat, row in predictions.get((track.task.track, sample.benchmark_id), {}).items():
+                for repeat, row in predictions.get(
+                    (track.task.track, sample.benchmark_id), {}
+                ).items():
                     try:
                         found += await _ask(track.task, sample, repeat, row)
                     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -95,9 +111,10 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
 def population_hash(rows: Iterable[Answer]) -> str:
     """Return what tells one population of answers from another: `predictions` in `sample.json`.
 
-    It is the sha256 over the sorted rows, each as the JSON list `[benchmark_id, repeat, shown]` in ASCII, without
-    spaces, and a line feed. Labelled items of a rubric are a random sample of what a run was judged for on a track if
-    the rubric's entry is `random`, is of this track, and has the hash of
+    It is the sha256 over the sorted rows, each as the JSON list `[benchmark_id, repeat, shown]` in
+    ASCII, without spaces, and a line feed. Labelled items of a rubric are a random sample of what a
+    run was judged for on a track if the rubric's entry is `random`, is of this track, and has the
+    hash of
 
         [one.about for one in asked_in(run, data) if (one.track, one.rubric) == (track, rubric)]
 
@@ -119,7 +136,9 @@ class _Listener(Embedded):
     def __init__(self) -> None:
         self.heard: list[RubricQuestion | Lists] = []
 
-    async def match(self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str) -> Judgement:
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
         self.heard.append(Lists(tuple(gold), tuple(predicted)))
         return Judgement("ok")
 
@@ -131,12 +150,21 @@ class _Listener(Embedded):
 async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
     listener, prediction = _Listener(), Prediction.model_validate(row)
     if prediction.outcome == "ok" and task.has_gold(sample):
-        task.answer.read(prediction.prediction)  # a judge that only listens might not mind another shape
+        task.answer.read(
+            prediction.prediction
+        )  # a judge that only listens might not mind another shape
         await task.judge(sample, prediction, listener, JUST_THE_SCORE)
     name = f"{task.track}/{sample.benchmark_id}{f'#{repeat + 1}' if repeat else ''}"
     language = getattr(sample.gold, "language", None)
     asked = [
-        Asked(name, task.track, sample.session_id, language, Answer(sample.benchmark_id, repeat, _shown(said)), said)
+        Asked(
+            name,
+            task.track,
+            sample.session_id,
+            language,
+            Answer(sample.benchmark_id, repeat, _shown(said)),
+            said,
+        )
         for said in listener.heard
     ]
     # A task of somebody's own may ask several things about one answer.
@@ -155,7 +183,11 @@ def by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
     """Return the last readable row of every answer, by track and record, then by repeat."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
     for _, _, row in scan(path):
-        if row is not None and isinstance(row.get("benchmark_id"), str) and isinstance(row.get("repeat", 0), int):
+        if (
+            row is not None
+            and isinstance(row.get("benchmark_id"), str)
+            and isinstance(row.get("repeat", 0), int)
+        ):
             answers = found.setdefault((str(row.get("track", "")), row["benchmark_id"]), {})
             answers[row.get("repeat", 0)] = row
     return found

@@ -9,18 +9,27 @@ from numpy.typing import NDArray
 
 from alps.run.column import Column
 from alps.schema import FAILURES
-from alps.stats.bootstrap import Estimate, Floats, clustered_difference, clustered_mean, clustered_ratio
+from alps.stats.bootstrap import (
+    Estimate,
+    Floats,
+    clustered_difference,
+    clustered_mean,
+    clustered_ratio,
+)
 from alps.tasks import Metric, Scored
 
 Integers = NDArray[np.int64]
 
 
 class Board:
-    """Scores of every record of one system under one judge; columns of numbers, so that memory stays small.
+    """Scores of every record of one system under one judge.
+
+    Columns of numbers, so that memory stays small.
 
     Args:
         metrics: What is shown of them.
-        sessions: The numbers that sessions have; boards on the same records share one, and add to it.
+        sessions: The numbers that sessions have; boards on the same records share one, and add to
+            it.
     """
 
     def __init__(self, metrics: Sequence[Metric], sessions: dict[str, int] | None = None) -> None:
@@ -34,7 +43,10 @@ class Board:
         self.unscored = 0
 
     def add(self, place: int, session_id: str, scored: Scored, *, repeat: int = 0) -> None:
-        """Add a scored record; `place` is its position in the data, `repeat` which of its answers this is."""
+        """Add a scored record.
+
+        `place` is its position in the data, `repeat` which of its answers this is.
+        """
         self._place.append(place)
         self._repeat.put(len(self._repeat), repeat)
         self._cluster.append(self._codes.setdefault(session_id, len(self._codes)))
@@ -60,7 +72,9 @@ class Board:
         return int(np.nansum(self._column(name))) if name in self._columns else 0
 
     def total_once(self, name: str) -> int:
-        """Return the sum of a count over the scored records, each taken once however often it was answered."""
+        """Return the sum of a count over the scored records, each taken once however often it was
+        answered.
+        """
         return int(np.nansum(self._by_place(name)[1])) if name in self._columns else 0
 
     def totals(self) -> dict[str, int]:
@@ -81,20 +95,31 @@ class Board:
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)
-        return clustered_difference(mine[at], theirs[there], clusters[at], bounds=_bounds_of(metric))
+        return clustered_difference(
+            mine[at], theirs[there], clusters[at], bounds=_bounds_of(metric)
+        )
 
     def by_repeat(self, metric: Metric) -> list[float | None]:
-        """Return the mean of a metric in each repeat, in the order of the repeats; None where no record has it."""
+        """Return the mean of a metric in each repeat, in the order of the repeats.
+
+        None where no record has it.
+        """
         values, repeats = self._column(metric.name), self._repeat.numbers()[self._order()]
         of_each = [values[repeats == repeat] for repeat in np.unique(repeats)]
         return [None if np.isnan(found).all() else float(np.nanmean(found)) for found in of_each]
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
-        if estimate.value is None or metric.numerator is not None:  # what a record adds to a ratio is not limited
+        if (
+            estimate.value is None or metric.numerator is not None
+        ):  # what a record adds to a ratio is not limited
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
-        limits = (metric.highest, metric.lowest) if metric.lower_is_better else (metric.lowest, metric.highest)
+        limits = (
+            (metric.highest, metric.lowest)
+            if metric.lower_is_better
+            else (metric.lowest, metric.highest)
+        )
         worst, best = (heard + limit * self.unscored for limit in limits)
         return worst / whole, best / whole
 
@@ -119,14 +144,18 @@ class Board:
         return total
 
     def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
-        """Return the records that have a value, in the order of their places: place, mean over repeats, and cluster."""
+        """Return the records that have a value, in the order of their places: place, mean over
+        repeats, and cluster.
+        """
         column = self._columns.get(name, Column()).numbers()
         rows = np.flatnonzero(~np.isnan(column))
         places = np.array(self._place, dtype=np.int64)[rows]
         order = np.argsort(places, kind="stable")
         found, first = np.unique(places[order], return_index=True)
         means = column[rows][order]
-        if len(found) < len(rows):  # several repeats; one by one, as any other mean is taken, to the last digit
+        if len(found) < len(
+            rows
+        ):  # several repeats; one by one, as any other mean is taken, to the last digit
             means = np.array([part.mean() for part in np.split(means, first[1:])])
         return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
 

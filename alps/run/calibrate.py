@@ -1,7 +1,8 @@
-"""From labels to a calibration: a judge is asked about the labelled items, or its recorded verdicts are taken.
+"""From labels to a calibration: a judge is asked about the labelled items, or its recorded verdicts
+are taken.
 
-The folder of a calibration is much like that of a run: a manifest, the verdicts as a journal, the calls, and
-`calibration.json` at the end. The same command again resumes it.
+The folder of a calibration is much like that of a run: a manifest, the verdicts as a journal, the
+calls, and `calibration.json` at the end. The same command again resumes it.
 """
 
 import asyncio
@@ -53,7 +54,9 @@ from alps.settings import CalibrateSettings
 
 SAMPLE, CALIBRATION = "sample.json", "calibration.json"
 COMPANIONS = 4
-"""Pairs of other items that a judge which is asked several times is shown with each pair of the stress set."""
+"""Pairs of other items that a judge which is asked several times is shown with each pair of the
+stress set.
+"""
 _FURTHEST_AHEAD = timedelta(days=2)
 """Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use."""
 _NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
@@ -85,8 +88,8 @@ class Calibrated:
 def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     """Hold a judge against people's labels.
 
-    Recorded verdicts are taken where `verdicts` names a file of them, or where the label folder has one that holds
-    `judge`; else the judge is asked.
+    Recorded verdicts are taken where `verdicts` names a file of them, or where the label folder has
+    one that holds `judge`; else the judge is asked.
 
     Raises:
         AlpsError: If labels, verdicts, judge or folder can't be used.
@@ -113,13 +116,16 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
 
 
 def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
-    """Refuse to write `row` over another calibration: of another judge, of other labels or of other verdicts.
+    """Refuse to write `row` over another calibration: of another judge, of other labels or of other
+    verdicts.
 
     Raises:
         RunFolderError: What the folder holds, in one line.
     """
     if (folder / MANIFEST).exists():
-        raise RunFolderError(f"{folder} holds a run, or a calibration whose judge was asked; choose another out=")
+        raise RunFolderError(
+            f"{folder} holds a run, or a calibration whose judge was asked; choose another out="
+        )
     path = folder / CALIBRATION
     if not path.exists():
         return
@@ -130,7 +136,11 @@ def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
     if not isinstance(there, dict):
         raise RunFolderError(f"{path}: can't be read, and is not written over; choose another out=")
     judges = f"another judge ({there.get('judge')}, not {row['judge']})"
-    for name, what in (("judge", judges), ("labels", "other labels"), ("fingerprint", "other verdicts")):
+    for name, what in (
+        ("judge", judges),
+        ("labels", "other labels"),
+        ("fingerprint", "other verdicts"),
+    ):
         if there.get(name) != row[name]:
             raise RunFolderError(f"{folder} holds a calibration of {what}; choose another out=")
 
@@ -149,8 +159,11 @@ def _labels(given: str) -> LabelSet:
         except OSError as error:
             raise UsageError(f"{path}: can't be read ({error.strerror})") from error
         if ids.setdefault(name, path) is not path:
-            # A judge is bound to what it is told by the ids: of two that are the same one would be lost.
-            raise UsageError(f"{ids[name]} and {path}: have the same id {name}; give each an id of its own")
+            # A judge is bound to what it is told by the ids: of two that are the same one would be
+            # lost.
+            raise UsageError(
+                f"{ids[name]} and {path}: have the same id {name}; give each an id of its own"
+            )
     return labels
 
 
@@ -161,7 +174,9 @@ def _sample(given: str) -> Mapping[str, Any]:
         return {}
     drawn = read_object(path).values.get("rubrics")
     if not isinstance(drawn, dict) or not all(isinstance(found, dict) for found in drawn.values()):
-        raise UsageError(f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}")
+        raise UsageError(
+            f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
+        )
     return drawn
 
 
@@ -174,7 +189,9 @@ def _reports(
     for report in reports:
         drawn = sample.get(report.rubric)
         limits = (
-            [_CHOSEN if report.rubric == MATCHING else _NOT_RANDOM] if drawn and drawn.get("random") is False else []
+            [_CHOSEN if report.rubric == MATCHING else _NOT_RANDOM]
+            if drawn and drawn.get("random") is False
+            else []
         )
         found.append(replace(report, details={**report.details, "sample": drawn}).limited(*limits))
     return found
@@ -187,21 +204,33 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
     there = Path(settings.labels).expanduser() / VERDICTS if settings.labels != STRESS else None
     if not settings.judge:
         if there is None or not there.is_file():
-            raise UsageError("judge= is missing (lexical, or a litellm model): there are no recorded verdicts")
+            raise UsageError(
+                "judge= is missing (lexical, or a litellm model): there are no recorded verdicts"
+            )
         return there
     if there is None or not there.is_file():
         return None
     names = {str(row.get("judge")): None for _, _, row in scan(there) if row is not None}
-    if settings.judge not in names and "/" not in settings.judge and not is_embedded_judge(settings.judge):
+    if (
+        settings.judge not in names
+        and "/" not in settings.judge
+        and not is_embedded_judge(settings.judge)
+    ):
         known = f"recorded: {', '.join(names)}; embedded: lexical; LLMs: provider/model"
-        raise UsageError(f"judge={settings.judge}: unknown{closest(settings.judge, names)} ({known})")
+        raise UsageError(
+            f"judge={settings.judge}: unknown{closest(settings.judge, names)} ({known})"
+        )
     return there if settings.judge in names else None
 
 
-def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path) -> Calibrated:
+def _asked(
+    settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path
+) -> Calibrated:
     check_judge(settings)
     if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
-        raise RunFolderError(f"{folder} holds a calibration by recorded verdicts; choose another out=")
+        raise RunFolderError(
+            f"{folder} holds a calibration by recorded verdicts; choose another out="
+        )
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge = services.judge
@@ -210,12 +239,22 @@ def _asked(settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, A
         unheard = [name for name, said in heard.items() if said.outcome in UNHEARD]
         missing = Counter(labels.items[name].rubric for name in unheard)
         reports = [
-            _without(report, missing[report.rubric], settings.max_failures * len(labels.items_of(report.rubric)))
+            _without(
+                report,
+                missing[report.rubric],
+                settings.max_failures * len(labels.items_of(report.rubric)),
+            )
             for report in _reports(settings, labels, verdicts, sample)
         ]
         found = report_rows(reports, verdicts, labels)
-        row = bound(found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base)
-        row |= {"unheard": len(unheard), "calls": summarise_calls(ledger.totals), **served(ledger.totals)}
+        row = bound(
+            found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base
+        )
+        row |= {
+            "unheard": len(unheard),
+            "calls": summarise_calls(ledger.totals),
+            **served(ledger.totals),
+        }
         write_json(folder / CALIBRATION, row)
     return Calibrated(
         judge=judge.name,
@@ -236,10 +275,17 @@ def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
 
 
 def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
-    """Return a folder named after labels and judge, and after everything that the verdicts depend on."""
-    what = {**settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}), **settings.judge_sampling()}
+    """Return a folder named after labels and judge, and after everything that the verdicts depend
+    on.
+    """
+    what = {
+        **settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}),
+        **settings.judge_sampling(),
+    }
     what |= {"request": settings.judge_request} if settings.judge_request else {}
-    digest = hashlib.sha256(json.dumps([labels.sha256, what], sort_keys=True).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(json.dumps([labels.sha256, what], sort_keys=True).encode()).hexdigest()[
+        :8
+    ]
     names = (Path(settings.labels).name, settings.judge.rpartition("/")[2])
     slugs = (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:40] for name in names)
     return Path("calibrations") / "-".join([*(slug for slug in slugs if slug), digest])
@@ -248,7 +294,9 @@ def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
 async def _ask_all(
     settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
 ) -> tuple[dict[str, Heard], LabelledJudge, date]:
-    """Ask the judge about every item that the journal has no verdict on; what was not heard is not written down.
+    """Ask the judge about every item that the journal has no verdict on.
+
+    What was not heard is not written down.
 
     The day is that of the oldest verdict: a calibration that is resumed gets no younger by that.
     """
@@ -275,24 +323,48 @@ async def _ask_all(
             rows = [row for item in items if (row := journal.get(item.item_id)) is not None]
         finally:
             journal.close()
-    return heard, asked, min((day for row in rows if (day := _day(row)) is not None), default=date.today())
+    return (
+        heard,
+        asked,
+        min((day for row in rows if (day := _day(row)) is not None), default=date.today()),
+    )
 
 
 def _judged(row: Row, labels: LabelSet, judge: str) -> str | None:
-    """Return the item on which a row of the journal has a verdict of `judge`; None where it is no such row."""
+    """Return the item on which a row of the journal has a verdict of `judge`.
+
+    None where it is no such row.
+    """
     item = labels.items.get(name) if isinstance(name := row.get("item_id"), str) else None
     outcome, verdict, draws = row.get("outcome"), row.get("verdict"), row.get("draws", [])
-    known = outcome in get_args(Outcome) and outcome not in UNHEARD and (outcome == "ok") == (verdict is not None)
-    if item is None or row.get("judge") != judge or not known or not isinstance(draws, list) or _day(row) is None:
+    known = (
+        outcome in get_args(Outcome)
+        and outcome not in UNHEARD
+        and (outcome == "ok") == (verdict is not None)
+    )
+    if (
+        item is None
+        or row.get("judge") != judge
+        or not known
+        or not isinstance(draws, list)
+        or _day(row) is None
+    ):
         return None
     said = [value for value in (verdict, *draws) if value is not None]
     if any(on_scale(value, labels.scales[item.rubric]) is None for value in said):
         return None
-    return item.item_id if all(isinstance(row.get(name), str | None) for name in ("raw", "error")) else None
+    return (
+        item.item_id
+        if all(isinstance(row.get(name), str | None) for name in ("raw", "error"))
+        else None
+    )
 
 
 def _day(row: Row) -> date | None:
-    """Return the day of a verdict in the journal; None where there is none, or one to come in every time zone."""
+    """Return the day of a verdict in the journal.
+
+    None where there is none, or one to come in every time zone.
+    """
     try:
         day = date.fromisoformat(str(row.get("day")))
     except ValueError:
@@ -302,7 +374,13 @@ def _day(row: Row) -> date | None:
 
 async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) -> Heard:
     if (row := journal.get(item.item_id)) is not None:
-        return Heard(row["outcome"], row["verdict"], tuple(row.get("draws", ())), row.get("raw"), row.get("error"))
+        return Heard(
+            row["outcome"],
+            row["verdict"],
+            tuple(row.get("draws", ())),
+            row.get("raw"),
+            row.get("error"),
+        )
     heard = await asked.verdict(item)
     if heard.outcome not in UNHEARD:
         journal.append(_row(item, heard, judge))
@@ -310,16 +388,31 @@ async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) 
 
 
 def _row(item: Item, heard: Heard, judge: str) -> Row:
-    row: Row = {"item_id": item.item_id, "judge": judge, "verdict": heard.value, "outcome": heard.outcome}
+    row: Row = {
+        "item_id": item.item_id,
+        "judge": judge,
+        "verdict": heard.value,
+        "outcome": heard.outcome,
+    }
     row |= {"draws": list(heard.draws)} if heard.draws else {}
     row |= {"error": heard.error} if heard.error else {}
     return {**row, "day": date.today().isoformat(), "raw": heard.raw}
 
 
-def _claim(settings: CalibrateSettings, labels: LabelSet, judge: Judge, rubrics: Iterable[str], folder: Path) -> None:
+def _claim(
+    settings: CalibrateSettings,
+    labels: LabelSet,
+    judge: Judge,
+    rubrics: Iterable[str],
+    folder: Path,
+) -> None:
     fingerprint = judge.fingerprint_for([rubric_of(name) for name in rubrics])
     manifest = build_manifest(
-        settings={"labels": settings.labels, "judge": judge.name, "judge_api_base": settings.judge_api_base},
+        settings={
+            "labels": settings.labels,
+            "judge": judge.name,
+            "judge_api_base": settings.judge_api_base,
+        },
         system={},
         data={"labels": labels.sha256},
         prompts={},

@@ -16,7 +16,9 @@ _SMALL: dict[float, int] = {number: number for number in range(_NOTHING)}
 
 
 class Column:
-    """One number a record, or none: whole ones below 255 take a byte each, until one comes that is not among them."""
+    """One number a record, or none: whole ones below 255 take a byte each, until one comes that is
+    not among them.
+    """
 
     def __init__(self) -> None:
         self._numbers: array[Any] = array(_BYTES)
@@ -26,7 +28,10 @@ class Column:
         return len(self._numbers)
 
     def put(self, place: int, number: float) -> None:
-        """Set the number of the record at `place`, behind all that were set; those between have none."""
+        """Set the number of the record at `place`, behind all that were set.
+
+        Those between have none.
+        """
         gap = place - len(self._numbers)
         if gap:
             self._numbers.extend([_NOTHING if self._narrow else math.nan] * gap)

@@ -1,7 +1,8 @@
 """Which calibration corrects which score, and what stands in the summary of a run for it.
 
-A calibration corrects the metrics that are means of the marks of one rubric, or of several together. Of several that
-fit, the one whose items were drawn from the very answers that are scored comes first, then the newest.
+A calibration corrects the metrics that are means of the marks of one rubric, or of several
+together. Of several that fit, the one whose items were drawn from the very answers that are scored
+comes first, then the newest.
 """
 
 import hashlib
@@ -24,12 +25,15 @@ from alps.tasks import Metric
 
 OFF = "off"
 OTHER_ENDPOINT = "calibrated at another judge_api_base"
-"""The one note that does not follow from what a submission publishes: addresses are left out of it."""
+"""The one note that does not follow from what a submission publishes: addresses are left out of it.
+"""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The calibrations that may be used for a judge, by rubric, and why others of the same judge may not."""
+    """The calibrations that may be used for a judge, by rubric, and why others of the same judge
+    may not.
+    """
 
     by_rubric: Mapping[str, Sequence[Calibration]]
     refused: tuple[str, ...] = ()
@@ -48,7 +52,9 @@ class _Population:
     hash: str
 
 
-def choose(given: str | None, judge: Judge, data: Data, *, today: date, api_base: str | None = None) -> Chosen:
+def choose(
+    given: str | None, judge: Judge, data: Data, *, today: date, api_base: str | None = None
+) -> Chosen:
     """Find the calibrations of `judge` for the rubrics that the metrics of `data` are means of.
 
     Args:
@@ -62,7 +68,9 @@ def choose(given: str | None, judge: Judge, data: Data, *, today: date, api_base
         UsageError: If the given one fits none of the rubrics: names the part that differs.
         DataError: If the given one can't be read.
     """
-    rubrics = sorted({name for task in data.tasks for metric in task.metrics for name in metric.rubrics})
+    rubrics = sorted(
+        {name for task in data.tasks for metric in task.metrics for name in metric.rubrics}
+    )
     if given == OFF or (given is None and not rubrics):
         return Chosen({})
     refused: dict[str, None] = {}
@@ -77,10 +85,14 @@ def choose(given: str | None, judge: Judge, data: Data, *, today: date, api_base
                 refused[f"{_name(calibration)}: {why}"] = None
     if given is not None and not chosen:
         if not rubrics:
-            raise UsageError(f"calibration={given}: no score of these tracks is a mean of marks; leave it out")
+            raise UsageError(
+                f"calibration={given}: no score of these tracks is a mean of marks; leave it out"
+            )
         held = next((name for name in rubrics if name in candidates[0].rubrics), rubrics[0])
         why = differing_part(candidates[0], judge, held, today=today)
-        raise UsageError(f"calibration={given}: not for this judge and these tracks: {why}; calibrate again")
+        raise UsageError(
+            f"calibration={given}: not for this judge and these tracks: {why}; calibrate again"
+        )
     return Chosen(chosen, tuple(refused), api_base)
 
 
@@ -96,7 +108,9 @@ def _known(unreadable: dict[str, None]) -> list[Calibration]:
 
 
 def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chosen) -> None:
-    """Put corrected scores beside the raw ones in a summary; `not_calibrated` says what was found and not used.
+    """Put corrected scores beside the raw ones in a summary.
+
+    `not_calibrated` says what was found and not used.
 
     Raises:
         RunFolderError: If a prediction of the run can't be read.
@@ -113,14 +127,24 @@ def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chos
 
 
 def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
-    """Say where the verdicts of a run are of another model than those of the calibration that corrects it."""
-    now = sorted({row["model"] for row in summary.get("served", {}).get("judge", ()) if row["model"]})
-    used = {calibration.path: calibration for of_rubric in chosen.by_rubric.values() for calibration in of_rubric}
+    """Say where the verdicts of a run are of another model than those of the calibration that
+    corrects it.
+    """
+    now = sorted(
+        {row["model"] for row in summary.get("served", {}).get("judge", ()) if row["model"]}
+    )
+    used = {
+        calibration.path: calibration
+        for of_rubric in chosen.by_rubric.values()
+        for calibration in of_rubric
+    }
     changes = []
     for path, calibration in sorted(used.items()):
         then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
         if then and now and then != now:
-            told = f"{summary['judge']} was {', '.join(then)} in {path}, and is {', '.join(now)} now"
+            told = (
+                f"{summary['judge']} was {', '.join(then)} in {path}, and is {', '.join(now)} now"
+            )
             changes.append(told)
     return changes
 
@@ -128,10 +152,11 @@ def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
 def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Row]]:
     """Return, by track and metric, the corrected scores of a finished run.
 
-    A row holds `method` (`ppi` or `rogan_gladen`), `status`, `value`, `low`, `high`, `labelled` (how many labels it
-    stands on), `judged` and `n` (answers that were judged, and all that are scored), `outside` (whether a figure leaves
-    the scale, as it is), `impossible` (whether the value itself does), `calibration`, `notes` on what is doubtful, and
-    `reason`, where there is no value.
+    A row holds `method` (`ppi` or `rogan_gladen`), `status`, `value`, `low`, `high`, `labelled`
+    (how many labels it stands on), `judged` and `n` (answers that were judged, and all that are
+    scored), `outside` (whether a figure leaves the scale, as it is), `impossible` (whether the
+    value itself does), `calibration`, `notes` on what is doubtful, and `reason`, where there is no
+    value.
 
     Raises:
         RunFolderError: If a prediction of the run can't be read.
@@ -147,7 +172,9 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     for track in data.tracks:
         name = track.task.track
         for metric in track.task.metrics:
-            if not metric.rubrics or not all(rubric in chosen.by_rubric for rubric in metric.rubrics):
+            if not metric.rubrics or not all(
+                rubric in chosen.by_rubric for rubric in metric.rubrics
+            ):
                 continue
             population = _population(metric, track, asked.get(name, ()), scores.get(name, {}))
             if (row := _corrected(population, chosen)) is not None:
@@ -159,7 +186,9 @@ def _scores(path: Path) -> dict[str, dict[tuple[str, int], Mapping[str, float]]]
     found: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
     for _, _, row in scan(path):
         if row is not None:
-            found.setdefault(row["track"], {})[row["benchmark_id"], row.get("repeat", 0)] = row["scores"]
+            found.setdefault(row["track"], {})[row["benchmark_id"], row.get("repeat", 0)] = row[
+                "scores"
+            ]
     return found
 
 
@@ -178,22 +207,40 @@ def _population(
 
 def _corrected(population: _Population, chosen: Chosen) -> Row | None:
     metric = population.metric
-    sampled = {rubric: _sampled(population, rubric, chosen.by_rubric[rubric]) for rubric in metric.rubrics}
+    sampled = {
+        rubric: _sampled(population, rubric, chosen.by_rubric[rubric]) for rubric in metric.rubrics
+    }
     answers = _answers(population)
     if not answers.names:
         return None
     if all(found is not None for found in sampled.values()):
         used = {rubric: found for rubric, found in sampled.items() if found is not None}
-        return _row(by_labels(metric, {name: c.rubrics[name] for name, c in used.items()}, answers), used, chosen)
+        return _row(
+            by_labels(metric, {name: c.rubrics[name] for name, c in used.items()}, answers),
+            used,
+            chosen,
+        )
     newest = {
-        rubric: max(chosen.by_rubric[rubric], key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled)))
+        rubric: max(
+            chosen.by_rubric[rubric],
+            key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled)),
+        )
         for rubric in metric.rubrics
     }
-    return _row(by_rates(metric, {name: c.rubrics[name] for name, c in newest.items()}, answers), newest, chosen)
+    return _row(
+        by_rates(metric, {name: c.rubrics[name] for name, c in newest.items()}, answers),
+        newest,
+        chosen,
+    )
 
 
-def _sampled(population: _Population, rubric: str, calibrations: Sequence[Calibration]) -> Calibration | None:
-    """Return the calibration whose items were drawn at random from these very answers; the newest of several."""
+def _sampled(
+    population: _Population, rubric: str, calibrations: Sequence[Calibration]
+) -> Calibration | None:
+    """Return the calibration whose items were drawn at random from these very answers.
+
+    The newest of several.
+    """
     found = []
     for calibration in calibrations:
         sample = calibration.rubrics[rubric].sample
@@ -204,15 +251,22 @@ def _sampled(population: _Population, rubric: str, calibrations: Sequence[Calibr
 
 
 def _answers(population: _Population) -> Answers:
-    """Lay out the answers whose marks make up the metric; a mark is None where the judgement failed."""
+    """Lay out the answers whose marks make up the metric.
+
+    A mark is None where the judgement failed.
+    """
     name = population.metric.name
     marks = [
         population.scores.get((question.about.benchmark_id, question.about.repeat), {}).get(name)
         for question in population.asked
     ]
     asked = {(question.about.benchmark_id, question.about.repeat) for question in population.asked}
-    failed = [place for place, row in population.scores.items() if name in row and place not in asked]
-    if name.startswith(f"{EMOTIONAL}_"):  # one of its two languages: the answers in the other one are no part of it
+    failed = [
+        place for place, row in population.scores.items() if name in row and place not in asked
+    ]
+    if name.startswith(
+        f"{EMOTIONAL}_"
+    ):  # one of its two languages: the answers in the other one are no part of it
         kept = [n for n, mark in enumerate(marks) if mark is not None]
     else:
         kept = list(range(len(marks)))
@@ -227,11 +281,28 @@ def _answers(population: _Population) -> Answers:
 
 def _row(found: Corrected, calibrations: Mapping[str, Calibration], chosen: Chosen) -> Row:
     correction = found.correction
-    row: Row = {"method": correction.method, "status": "not_correctable" if found.value is None else "corrected"}
-    row |= {"value": found.value, "low": found.low, "high": found.high, "labelled": correction.labelled}
-    row |= {"judged": found.judged, "n": found.n, "outside": found.outside, "impossible": found.impossible}
-    row["calibration"] = {_name(calibration): _hash(calibration) for calibration in calibrations.values()}
-    row["notes"] = list(dict.fromkeys([*found.notes, *_doubts(calibrations, chosen, correction.method)]))
+    row: Row = {
+        "method": correction.method,
+        "status": "not_correctable" if found.value is None else "corrected",
+    }
+    row |= {
+        "value": found.value,
+        "low": found.low,
+        "high": found.high,
+        "labelled": correction.labelled,
+    }
+    row |= {
+        "judged": found.judged,
+        "n": found.n,
+        "outside": found.outside,
+        "impossible": found.impossible,
+    }
+    row["calibration"] = {
+        _name(calibration): _hash(calibration) for calibration in calibrations.values()
+    }
+    row["notes"] = list(
+        dict.fromkeys([*found.notes, *_doubts(calibrations, chosen, correction.method)])
+    )
     if correction.youden is not None:
         row["youden"] = asdict(correction.youden)
     return {**row, "reason": found.reason} if found.reason else row
@@ -251,7 +322,9 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
 
 
 def _name(calibration: Calibration) -> str:
-    """Return the name of a calibration: of its folder, or of its file where that has a name of its own."""
+    """Return the name of a calibration: of its folder, or of its file where that has a name of its
+    own.
+    """
     path = calibration.path.resolve()
     name = path.parent.name if path.name == "calibration.json" else path.stem
     return "".join(character if character.isprintable() else "?" for character in name)

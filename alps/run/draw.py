@@ -1,12 +1,14 @@
-"""Draw a sample of what a judge was asked in a finished run, as a label folder for people to fill in.
+"""Draw a sample of what a judge was asked in a finished run, as a label folder for people to fill
+in.
 
-Beside the items and their scales stand `sample.json`, what was drawn out of how many, and a `README.md` for those who
-label; `labels.jsonl` is theirs to write. What was asked is found by putting every prediction before a judge that only
-listens, so that it does not matter who judged the run, or whether that judge rates answers at all.
+Beside the items and their scales stand `sample.json`, what was drawn out of how many, and a
+`README.md` for those who label; `labels.jsonl` is theirs to write. What was asked is found by
+putting every prediction before a judge that only listens, so that it does not matter who judged the
+run, or whether that judge rates answers at all.
 
-A rated rubric is drawn at random, without replacement, out of all answers that a judge was asked about. Pairs of
-memories are not, as nearly all of them are unrelated: half are drawn among those that the run's judge related, half are
-the most similar others.
+A rated rubric is drawn at random, without replacement, out of all answers that a judge was asked
+about. Pairs of memories are not, as nearly all of them are unrelated: half are drawn among those
+that the run's judge related, half are the most similar others.
 """
 
 import hashlib
@@ -70,13 +72,17 @@ class _Draw:
     @property
     def counts(self) -> Counts:
         """The counts of each of them."""
-        return Counts(sum(one.size for one in self.asked), len(self.chosen), self.rubric != MATCHING)
+        return Counts(
+            sum(one.size for one in self.asked), len(self.chosen), self.rubric != MATCHING
+        )
 
 
 def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
-    """Write a label folder with `n` items of every rubric that a judge was asked about in a run, or all where fewer.
+    """Write a label folder with `n` items of every rubric that a judge was asked about in a run, or
+    all where fewer.
 
-    The same run and seed give the same items in the same order, whatever the order of the run's files.
+    The same run and seed give the same items in the same order, whatever the order of the run's
+    files.
 
     Args:
         run: The folder of a finished run.
@@ -85,7 +91,8 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
         seed: Of the drawing.
 
     Raises:
-        UsageError: If there is no finished run, no judge is asked anything in it, or `out` is not an empty folder.
+        UsageError: If there is no finished run, no judge is asked anything in it, or `out` is not
+            an empty folder.
         RunFolderError: If the run can't be read, or its data have changed since.
     """
     if n < 1:
@@ -97,9 +104,15 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     for one in asked_in(run, data):
         found.setdefault(one.rubric, []).append(one)
     if not found:
-        raise UsageError(f"{run}: no judge is asked anything there: no answers to rate, no memories to match")
+        raise UsageError(
+            f"{run}: no judge is asked anything there: no answers to rate, no memories to match"
+        )
     draws = [
-        _Draw(name, asked, _pairs(asked, _related(run), n, seed) if name == MATCHING else _ratings(asked, n, seed))
+        _Draw(
+            name,
+            asked,
+            _pairs(asked, _related(run), n, seed) if name == MATCHING else _ratings(asked, n, seed),
+        )
         for name, asked in sorted(found.items())
     ]
     try:
@@ -117,12 +130,16 @@ def _open(run: Path) -> tuple[RunSettings, Data]:
     settings = parse_settings(then["settings"], RunSettings)
     data = open_data(settings)
     if {**then["data"], "left_out": None} != {**data.description, "left_out": None}:
-        raise RunFolderError(f"data={settings.data}: not the data that {run} was made on; its hash differs")
+        raise RunFolderError(
+            f"data={settings.data}: not the data that {run} was made on; its hash differs"
+        )
     return settings, data
 
 
 def _related(run: Path) -> set[tuple[str, str, int, str, str]]:
-    """Return the pairs that the run's judge named, whatever the relation: track, record, repeat, and two ids."""
+    """Return the pairs that the run's judge named, whatever the relation: track, record, repeat,
+    and two ids.
+    """
     return {
         (*place, repeat, pair["gold"], pair["predicted"])
         for place, answers in by_record(run / "verdicts.jsonl").items()
@@ -132,33 +149,49 @@ def _related(run: Path) -> set[tuple[str, str, int, str, str]]:
 
 
 def _rank(seed: int, *words: str) -> str:
-    """Return the place in a random order, which depends on nothing but the seed and what stands there."""
+    """Return the place in a random order, which depends on nothing but the seed and what stands
+    there.
+    """
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
 
 
 def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[tuple[Asked, list[Row]]]:
     """Draw `n` questions to rate an answer at random."""
-    return [(one, _rating_items(one)) for one in sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))[:n]]
+    return [
+        (one, _rating_items(one))
+        for one in sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))[:n]
+    ]
 
 
 def _rating_items(asked: Asked) -> list[Row]:
     assert isinstance(asked.question, RubricQuestion)
-    payload = {key: value for key, value in asked.question.payload().items() if key not in ("kind", "rubric")}
+    payload = {
+        key: value
+        for key, value in asked.question.payload().items()
+        if key not in ("kind", "rubric")
+    }
     if asked.rubric != EMOTIONAL:
         return [_item(asked, "", asked.rubric, payload)]
-    return [_item(asked, f":{dimension}", rubric, payload) for rubric, dimension in DIMENSION_OF.items()]
+    return [
+        _item(asked, f":{dimension}", rubric, payload) for rubric, dimension in DIMENSION_OF.items()
+    ]
 
 
 def _pairs(
     asked: Sequence[Asked], related: set[tuple[str, str, int, str, str]], n: int, seed: int
 ) -> list[tuple[Asked, list[Row]]]:
-    """Draw pairs that a judge related, and add the most similar others; where one kind is short, the other fills."""
+    """Draw pairs that a judge related, and add the most similar others.
+
+    Where one kind is short, the other fills.
+    """
     named: list[tuple[float, str, Asked, Item, Item]] = []
     others: list[tuple[float, str, Asked, Item, Item]] = []
     for one in asked:
         assert isinstance(one.question, Lists)
         gold, predicted = one.question.gold, one.question.predicted
-        likeness = similarity_matrix([item.value for item in gold], [item.value for item in predicted])
+        likeness = similarity_matrix(
+            [item.value for item in gold], [item.value for item in predicted]
+        )
         for (row, g), (column, p) in product(enumerate(gold), enumerate(predicted)):
             rank = _rank(seed, MATCHING, one.name, g.id, p.id)
             if (one.track, one.about.benchmark_id, one.about.repeat, g.id, p.id) in related:
@@ -172,7 +205,10 @@ def _pairs(
 
 def _pair_item(asked: Asked, gold: Item, predicted: Item) -> Row:
     sides = {"gold": gold.payload(), "predicted": predicted.payload()}
-    payload = {side: {key: value for key, value in shown.items() if key != "id"} for side, shown in sides.items()}
+    payload = {
+        side: {key: value for key, value in shown.items() if key != "id"}
+        for side, shown in sides.items()
+    }
     return _item(asked, f"/{gold.id}-{predicted.id}", MATCHING, payload)
 
 
@@ -183,7 +219,8 @@ def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
 
 def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: int) -> None:
     groups = [items for draw in draws for _, items in draw.chosen]
-    # The items of one answer stay together: whoever rates three dimensions of it reads the dialogue once.
+    # The items of one answer stay together: whoever rates three dimensions of it reads the dialogue
+    # once.
     groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
     items = [{**item, "system": system} for group in groups for item in group]
     sample = {rubric: _sample_row(draw) for draw in draws for rubric in draw.rubrics}
@@ -217,23 +254,53 @@ def _sample_row(draw: _Draw) -> dict[str, Any]:
         for track in sorted({one.track for one in draw.asked})
     }
     only, counts = (next(iter(tracks)) if len(tracks) == 1 else None), draw.counts
-    row = {"track": only, "population": counts.population, "drawn": counts.drawn, "random": counts.random}
-    row |= {} if counts.random else {"how": "pairs that the run's judge related, and the most similar others"}
-    return row | ({"predictions": tracks[only]["predictions"]} if only else {"predictions": None, "tracks": tracks})
+    row = {
+        "track": only,
+        "population": counts.population,
+        "drawn": counts.drawn,
+        "random": counts.random,
+    }
+    row |= (
+        {}
+        if counts.random
+        else {"how": "pairs that the run's judge related, and the most similar others"}
+    )
+    return row | (
+        {"predictions": tracks[only]["predictions"]}
+        if only
+        else {"predictions": None, "tracks": tracks}
+    )
 
 
-def _readme(draws: Sequence[_Draw], scales: Mapping[str, Any], *, example: Row, folder: Path) -> str:
+def _readme(
+    draws: Sequence[_Draw], scales: Mapping[str, Any], *, example: Row, folder: Path
+) -> str:
     """Say to those who label what is asked of them."""
     rows, sections = [], []
     for draw in draws:
         total = f"{draw.counts.population:,}"
-        drawn = f"all {total}" if draw.counts.drawn == draw.counts.population else f"{draw.counts.drawn:,} of {total}"
-        rows += [f"| {name} | {drawn} | {', '.join(map(str, scales[name]['values']))} |" for name in draw.rubrics]
-        how = _HOW.get(draw.rubric, "Label 1 is what the text below calls `met`, 0 what it calls `not_met`.")
-        text, _, _ = rubric_of(draw.rubric).text.partition("## The reply")  # people don't reply with JSON
+        drawn = (
+            f"all {total}"
+            if draw.counts.drawn == draw.counts.population
+            else f"{draw.counts.drawn:,} of {total}"
+        )
+        rows += [
+            f"| {name} | {drawn} | {', '.join(map(str, scales[name]['values']))} |"
+            for name in draw.rubrics
+        ]
+        how = _HOW.get(
+            draw.rubric, "Label 1 is what the text below calls `met`, 0 what it calls `not_met`."
+        )
+        text, _, _ = rubric_of(draw.rubric).text.partition(
+            "## The reply"
+        )  # people don't reply with JSON
         quote = "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
         sections.append(f"## {', '.join(draw.rubrics)}\n\n{how}\n\n{quote}\n")
-    row = {"item_id": example["item_id"], "annotator": "anna", "label": scales[example["rubric"]]["values"][-1]}
+    row = {
+        "item_id": example["item_id"],
+        "annotator": "anna",
+        "label": scales[example["rubric"]]["values"][-1],
+    }
     told = {"row": json.dumps(row), "table": "\n".join(rows), "sections": "\n".join(sections)}
     return _README.format(folder=folder, **told)
 

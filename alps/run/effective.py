@@ -1,7 +1,8 @@
-"""The settings as they take effect: what the environment adds to them, and what a model needs that nobody gave.
+"""The settings as they take effect: what the environment adds to them, and what a model needs that
+nobody gave.
 
-They are resolved once, before anything is asked or named after them, so that the manifest, the keys of the reply cache
-and the fingerprint of a judge hold where requests really go.
+They are resolved once, before anything is asked or named after them, so that the manifest, the keys
+of the reply cache and the fingerprint of a judge hold where requests really go.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,11 @@ def effective_judge(settings: SettingsT) -> SettingsT:
     if is_embedded_judge(settings.judge):
         return settings
     settings = settings.model_copy(update=_added(settings, "judge", "judge_"))
-    return settings.model_copy(update={"judge_temperature": "none"}) if _takes_no_temperature(settings) else settings
+    return (
+        settings.model_copy(update={"judge_temperature": "none"})
+        if _takes_no_temperature(settings)
+        else settings
+    )
 
 
 def _takes_no_temperature(settings: AskSettings) -> bool:
@@ -46,7 +51,9 @@ def _takes_no_temperature(settings: AskSettings) -> bool:
     sampling, extra = settings.judge_sampling(), settings.judge_request or {}
     if "temperature" in sampling or not is_known(settings.judge):
         return False
-    default = default_temperature(settings.judge, api_base=settings.judge_api_base, sampling=sampling, extra=extra)
+    default = default_temperature(
+        settings.judge, api_base=settings.judge_api_base, sampling=sampling, extra=extra
+    )
     return default is None
 
 
@@ -60,7 +67,10 @@ def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     if not is_known(model):
         return {}
     added: dict[str, Any] = {}
-    if getattr(settings, f"{prefix}api_base") is None and (elsewhere := endpoint_from_environment(model)) is not None:
+    if (
+        getattr(settings, f"{prefix}api_base") is None
+        and (elsewhere := endpoint_from_environment(model)) is not None
+    ):
         variable, address = elsewhere
         added[f"{prefix}api_base"] = address
         say_once(f"{model} is asked at {urlsplit(address).netloc}, as {variable} says")

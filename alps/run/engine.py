@@ -1,4 +1,6 @@
-"""Generate, judge, score: every sample passes the three stages, and each stage is journalled before the next begins."""
+"""Generate, judge, score: every sample passes the three stages, and each stage is journalled before
+the next begins.
+"""
 
 import asyncio
 import json
@@ -36,9 +38,11 @@ def baseline_key(row: Row) -> str | None:
 
 @dataclass(frozen=True)
 class Journals:
-    """The three journals of a run folder, and the numbers that the keys of its records have in all of them.
+    """The three journals of a run folder, and the numbers that the keys of its records have in all
+    of them.
 
-    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made anew.
+    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made
+    anew.
     """
 
     predictions: Journal
@@ -52,7 +56,9 @@ class Journals:
         """Open, or begin, the journals in `folder`; the one of `baselines` where it is wanted."""
         numbers: dict[str, int] = {}
         names = ("predictions", "verdicts", "scores")
-        predictions, verdicts, scores = (Journal(folder / f"{name}.jsonl", numbers=numbers) for name in names)
+        predictions, verdicts, scores = (
+            Journal(folder / f"{name}.jsonl", numbers=numbers) for name in names
+        )
         judged = Journal(folder / "baselines.jsonl", key=baseline_key) if baselines else None
         return cls(predictions, verdicts, scores, numbers, judged)
 
@@ -77,7 +83,8 @@ class Journals:
 class Outcome:
     """What came out of a track: the boards, and what was met on the way; filled while it runs.
 
-    `errors` has the first error of each kind, by the order of the data, and where in that order it stands.
+    `errors` has the first error of each kind, by the order of the data, and where in that order it
+    stands.
     """
 
     board: Board
@@ -138,7 +145,8 @@ class Plan:
 
     Attributes:
         tracks: What is run; the samples of one track follow those of another without a pause.
-        floor_judge: The judge of the floors: the run's own, unless it can judge nothing but what was recorded.
+        floor_judge: The judge of the floors: the run's own, unless it can judge nothing but what
+            was recorded.
         workers: How many samples may be under way at once.
     """
 
@@ -152,7 +160,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Unit:
-    """One sample to be answered once: its track, its position in the data, and which of its repeats this is."""
+    """One sample to be answered once: its track, its position in the data, and which of its repeats
+    this is.
+    """
 
     track: TrackPlan
     place: int
@@ -167,11 +177,17 @@ class Unit:
     def row(self, fields: Mapping[str, Any]) -> Row:
         """Return a row about this unit."""
         repeat = {"repeat": self.repeat} if self.repeat else {}
-        return {"benchmark_id": self.sample.benchmark_id, "track": self.track.task.track, **repeat, **fields}
+        return {
+            "benchmark_id": self.sample.benchmark_id,
+            "track": self.track.task.track,
+            **repeat,
+            **fields,
+        }
 
 
 def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
-    """Yield every sample of every track as often as it is to be answered, the tracks of one task mixed.
+    """Yield every sample of every track as often as it is to be answered, the tracks of one task
+    mixed.
 
     One ability after the other would tell a program by a row's position which one is rated.
     """
@@ -182,7 +198,8 @@ def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
 
 
 def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
-    """Yield the samples of tracks, each track in its order: at each step, every sample left is equally likely next.
+    """Yield the samples of tracks, each track in its order: at each step, every sample left is
+    equally likely next.
 
     The draws are the same in every run on tracks of these sizes.
     """
@@ -200,10 +217,12 @@ def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
 
 
 async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
-    """Take every sample through the stages that its journals do not hold yet; the tracks' outcomes collect the rest.
+    """Take every sample through the stages that its journals do not hold yet.
 
-    Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their number. After each
-    sample `progress` is told whether it was scored.
+    The tracks' outcomes collect the rest.
+
+    Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
+    number. After each sample `progress` is told whether it was scored.
     """
     waiting = units(plan.tracks)
     orders = {track.task.track: array("q") for track in plan.tracks}
@@ -227,7 +246,10 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> None:
 
 @asynccontextmanager
 async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Run workers as tasks; when one fails, or the run is interrupted, end the others before going on."""
+    """Run workers as tasks.
+
+    When one fails, or the run is interrupted, end the others before going on.
+    """
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         yield tasks
@@ -244,7 +266,9 @@ async def _process(plan: Plan, unit: Unit) -> bool:
     _remember(outcome, prediction, unit.place)
     if prediction.outcome in UNHEARD:
         count_failure(outcome.board, prediction.outcome)
-        await _write_score(plan, unit, {"outcome": prediction.outcome, "stage": "generate", "scores": {}})
+        await _write_score(
+            plan, unit, {"outcome": prediction.outcome, "stage": "generate", "scores": {}}
+        )
         return False
     if not task.has_gold(unit.sample):
         return await _unscored(plan, unit, NO_GOLD)
@@ -259,7 +283,9 @@ async def _process(plan: Plan, unit: Unit) -> bool:
     scored = task.score(unit.sample, prediction, verdict, plan.judge)
     outcome.board.add(unit.place, unit.sample.session_id, scored, repeat=unit.repeat)
     stage = "score" if verdict is not None else "generate"
-    await _write_score(plan, unit, {"outcome": prediction.outcome, "stage": stage, **_score_fields(scored)})
+    await _write_score(
+        plan, unit, {"outcome": prediction.outcome, "stage": stage, **_score_fields(scored)}
+    )
     return True
 
 
@@ -267,15 +293,21 @@ async def _predict(plan: Plan, unit: Unit) -> Prediction:
     if (heard := heard_prediction(plan.journals.predictions, unit)) is not None:
         return heard
     prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
-    prediction = _without_secrets(unit, _fitting(unit, prediction)).model_copy(update={"repeat": unit.repeat})
-    # The verdict on an answer that was lost says nothing about this one: it goes first, in case the run dies between.
+    prediction = _without_secrets(unit, _fitting(unit, prediction)).model_copy(
+        update={"repeat": unit.repeat}
+    )
+    # The verdict on an answer that was lost says nothing about this one: it goes first, in case the
+    # run dies between.
     await plan.journals.verdicts.withdraw(unit.row({}))
     await plan.journals.predictions.append_together(prediction.row())
     return prediction
 
 
 def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
-    """Return what a journal holds of an answer; None where it was not heard, or its row is no prediction."""
+    """Return what a journal holds of an answer.
+
+    None where it was not heard, or its row is no prediction.
+    """
     row = journal.get(unit.key)
     try:
         prediction = None if row is None else Prediction.model_validate(row)
@@ -287,11 +319,19 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
 
 
 def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
-    """Mask the values of secret variables, whatever system repeated them: rows are published, and judges are asked."""
+    """Mask the values of secret variables, whatever system repeated them: rows are published, and
+    judges are asked.
+    """
     own = {"prediction": prediction.prediction, "raw": prediction.raw, "notes": prediction.notes}
     kept = {**own, "thought": prediction.thought, "error": prediction.error}
-    safe = masked(kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False))
-    return prediction if safe == kept else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
+    safe = masked(
+        kept, lambda: json.dumps(unit.track.task.input_row(unit.sample), ensure_ascii=False)
+    )
+    return (
+        prediction
+        if safe == kept
+        else prediction.model_copy(update={**safe, "notes": tuple(safe["notes"])})
+    )
 
 
 def _fitting(unit: Unit, prediction: Prediction) -> Prediction:
@@ -320,11 +360,13 @@ async def _judge(plan: Plan, unit: Unit, prediction: Prediction) -> Row:
 def is_judged(row: Row) -> bool:
     """Tell whether nothing of a verdict is to be asked again.
 
-    A failure beside the score leaves the record scored, and is asked again. What is too long for the judge would be too
-    long again.
+    A failure beside the score leaves the record scored, and is asked again. What is too long for
+    the judge would be too long again.
     """
     parts = [row, *(row[name] for name in ("support", "used") if row.get(name))]
-    return all(isinstance(part, dict) and part.get("outcome") in ("ok", "too_long") for part in parts)
+    return all(
+        isinstance(part, dict) and part.get("outcome") in ("ok", "too_long") for part in parts
+    )
 
 
 async def _unscored(plan: Plan, unit: Unit, kind: str) -> bool:
@@ -355,18 +397,28 @@ def _remember(outcome: Outcome, prediction: Prediction, place: int) -> None:
 async def _score_free_floors(plan: Plan, unit: Unit) -> None:
     """Score the floors on one record where their judge needs no call."""
     for name, prediction, asks in _floor_answers(plan, unit):
-        if prediction.outcome != "ok":  # a floor of the user's own raised: it has no answer that could be scored
+        if (
+            prediction.outcome != "ok"
+        ):  # a floor of the user's own raised: it has no answer that could be scored
             unit.track.outcome.floors[name].failed_predictions[prediction.outcome] += 1
             unit.track.outcome.floors[name].add_unscored()
             unit.track.outcome.remember_error(name, prediction.error, unit.place)
         elif not asks:
-            verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+            verdict = await unit.track.task.judge(
+                unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE
+            )
             _add_floor(plan, unit, name, prediction, verdict)
 
 
 async def _judge_floors(plan: Plan, journal: Journal) -> None:
-    """Judge the floors on the records that were drawn for it: last, so that a budget goes to the run first."""
-    sampled = (unit for unit in units(plan.tracks) if unit.place in unit.track.floor_sample and unit.repeat == 0)
+    """Judge the floors on the records that were drawn for it: last, so that a budget goes to the
+    run first.
+    """
+    sampled = (
+        unit
+        for unit in units(plan.tracks)
+        if unit.place in unit.track.floor_sample and unit.repeat == 0
+    )
     rows: list[tuple[int, int, int, str]] = []
     tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
 
@@ -394,11 +446,15 @@ def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction, bo
     for name, system in unit.track.floor_systems.items():
         prediction = system.answer(unit.sample)
         failed = prediction.outcome != "ok"
-        asks = not failed and task.judge_requests(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+        asks = not failed and task.judge_requests(
+            unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE
+        )
         yield name, prediction, bool(asks)
 
 
-async def _floor_verdict(plan: Plan, journal: Journal, unit: Unit, name: str, prediction: Prediction) -> Row:
+async def _floor_verdict(
+    plan: Plan, journal: Journal, unit: Unit, name: str, prediction: Prediction
+) -> Row:
     about = {**unit.row({}), "baseline": name}
     row = journal.get(str(baseline_key(about)))
     if row is not None and is_judged(row):

@@ -26,8 +26,8 @@ Number = TypeVar("Number", int, float)
 class Stage:
     """The calls of one stage, with the tokens and dollars they take at least (about) and at most.
 
-    `most_tokens` and the costs are None where the length of the answers, or the price, is not known. `cached` counts
-    those that the reply cache answers, beside the calls.
+    `most_tokens` and the costs are None where the length of the answers, or the price, is not
+    known. `cached` counts those that the reply cache answers, beside the calls.
     """
 
     name: str
@@ -71,10 +71,11 @@ def estimate(
     predictions: Journal | None,
     verdicts: Journal | None,
 ) -> list[Stage]:
-    """Count the calls that a run still has to make: those not finished in its folder, and not in the reply cache.
+    """Count the calls that a run still has to make: those not finished in its folder, and not in
+    the reply cache.
 
-    A prediction that does not exist yet is taken to need one call of the judge; it needs none if it is empty or says
-    everything in the words of the gold, and more if it is very long.
+    A prediction that does not exist yet is taken to need one call of the judge; it needs none if it
+    is empty or says everything in the words of the gold, and more if it is very long.
     """
     generate = Stage("generate", tracks[0].systems[0].name)
     judge = Stage("judge", services.judge.name)
@@ -89,7 +90,9 @@ def estimate(
         request = _generation(unit) if prediction is None else None
         if request is not None:
             generate = _with_new(generate, request, seen, services)
-        if not task.has_gold(unit.sample) or (prediction is not None and prediction.outcome != "ok"):
+        if not task.has_gold(unit.sample) or (
+            prediction is not None and prediction.outcome != "ok"
+        ):
             continue
         verdict = verdicts.get(unit.key) if verdicts is not None else None
         if heard is not None and verdict is not None and is_judged(verdict):
@@ -105,12 +108,16 @@ def estimate(
 def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     """Return the calls that judge the trivial baselines on a record that was drawn for it."""
     track, judge = unit.track, services.judge
-    drawn = unit.repeat == 0 and unit.place in track.floor_sample and track.task.has_gold(unit.sample)
+    drawn = (
+        unit.repeat == 0 and unit.place in track.floor_sample and track.task.has_gold(unit.sample)
+    )
     if not drawn or not judge.comparable:
         return []
     answers = [system.answer(unit.sample) for system in track.floor_systems.values()]
     given = [answer for answer in answers if answer.outcome == "ok"]
-    asked = [track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in given]
+    asked = [
+        track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in given
+    ]
     return [request for requests in asked for request in requests]
 
 
@@ -120,14 +127,22 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
     if key in seen:
         return stage
     seen.add(key)
-    if services.cache is not None and any(services.cache.get(key) is not None for key in _keys(request)):
+    if services.cache is not None and any(
+        services.cache.get(key) is not None for key in _keys(request)
+    ):
         return replace(stage, cached=stage.cached + 1)
     return stage.with_call(request, price_of(request.model), certain=request.certain)
 
 
 def _keys(request: Request[Any]) -> Iterator[str]:
-    """Yield the keys under which a reply may be kept: one a mode, where the run would only find out which is taken."""
-    modes = MODES if request.answer is not None and request.structured is None else (request.structured,)
+    """Yield the keys under which a reply may be kept: one a mode, where the run would only find out
+    which is taken.
+    """
+    modes = (
+        MODES
+        if request.answer is not None and request.structured is None
+        else (request.structured,)
+    )
     return (cache_key(replace(request, structured=mode)) for mode in modes)
 
 

@@ -25,7 +25,8 @@ OF_THE_JUDGE = (
 def check_run(settings: RunSettings) -> None:
     """Refuse what only a litellm model would heed, where the system or the judge is none.
 
-    `settings` are what the user typed: the module of a task of their own may be imported from here on.
+    `settings` are what the user typed: the module of a task of their own may be imported from here
+    on.
 
     Raises:
         UsageError: If there is such a setting, whether it was typed or stands in a config file.
@@ -34,7 +35,9 @@ def check_run(settings: RunSettings) -> None:
     if is_local(settings.model, load_tracks(settings.task)):
         _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
     if settings.env is not None and not settings.model.startswith(PROGRAM):
-        raise UsageError(f"env={settings.env} would change nothing: only program:CMD heeds it; leave it out")
+        raise UsageError(
+            f"env={settings.env} would change nothing: only program:CMD heeds it; leave it out"
+        )
     check_judge(settings)
 
 
@@ -47,7 +50,11 @@ def check_judge(settings: AskSettings) -> None:
     if is_embedded_judge(settings.judge):
         forgotten = "judge" not in settings.model_fields_set
         why = f"judge={settings.judge} is no litellm model"
-        _refuse(settings, OF_THE_JUDGE, f"no judge= was given, so {settings.judge} judges" if forgotten else why)
+        _refuse(
+            settings,
+            OF_THE_JUDGE,
+            f"no judge= was given, so {settings.judge} judges" if forgotten else why,
+        )
 
 
 def _refuse(settings: AskSettings, keys: tuple[str, ...], why: str) -> None:
@@ -55,4 +62,6 @@ def _refuse(settings: AskSettings, keys: tuple[str, ...], why: str) -> None:
         value: Any = getattr(settings, key)
         if value != type(settings).model_fields[key].default:
             shown = "" if key.endswith(("api_base", "request")) else value
-            raise UsageError(f"{key}={shown} would change nothing: {why}; leave it out, or name a litellm model")
+            raise UsageError(
+                f"{key}={shown} would change nothing: {why}; leave it out, or name a litellm model"
+            )

@@ -9,13 +9,17 @@ from pathlib import Path
 from alps.jsonl import Appender, Row, dump, scan
 
 WITHDRAWN = "withdrawn"
-"""The outcome of a row that takes back those before it; only the file of a run that is not finished has such rows."""
+"""The outcome of a row that takes back those before it; only the file of a run that is not finished
+has such rows.
+"""
 _NOWHERE = -1
 """The offset of a record without a row."""
 
 
 def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
-    """Return the key of a row: track and `benchmark_id`, and which of several answers to the sample it is about."""
+    """Return the key of a row: track and `benchmark_id`, and which of several answers to the sample
+    it is about.
+    """
     return f"{track}\x00{benchmark_id}\x00{repeat}"
 
 
@@ -27,20 +31,26 @@ def key_of(row: Row) -> str | None:
 
 
 class Journal:
-    """Rows of one stage, by their key: `journal_key`, unless another is given; the last row of a record counts.
+    """Rows of one stage, by their key: `journal_key`, unless another is given.
 
-    Opening it cuts off a torn last line and leaves out lines that can't be read: their records are done again.
-    `unreadable` counts the latter.
+    The last row of a record counts.
+
+    Opening it cuts off a torn last line and leaves out lines that can't be read: their records are
+    done again. `unreadable` counts the latter.
 
     Args:
         path: Its file.
         key: Returns the key of a row; None where it is about no record.
-        numbers: The numbers that keys have. Journals about the same records share one, and add to it: so each keeps
-            no more than a few bytes a record.
+        numbers: The numbers that keys have. Journals about the same records share one, and add to
+            it: so each keeps no more than a few bytes a record.
     """
 
     def __init__(
-        self, path: Path, key: Callable[[Row], str | None] = key_of, *, numbers: dict[str, int] | None = None
+        self,
+        path: Path,
+        key: Callable[[Row], str | None] = key_of,
+        *,
+        numbers: dict[str, int] | None = None,
     ) -> None:
         self.path = path
         self._key = key
@@ -65,7 +75,9 @@ class Journal:
         await self._file.flushed()
 
     async def withdraw(self, about: Row) -> None:
-        """Take back, durably, what the journal holds of the record that `about` names; `settle` leaves no trace of it.
+        """Take back, durably, what the journal holds of the record that `about` names.
+
+        `settle` leaves no trace of it.
 
         Args:
             about: A row with nothing but what it is about.
@@ -139,7 +151,9 @@ class Journal:
 
     def _holds(self, name: str) -> bool:
         number = self._numbers.get(name)
-        return number is not None and number < len(self._offsets) and self._offsets[number] != _NOWHERE
+        return (
+            number is not None and number < len(self._offsets) and self._offsets[number] != _NOWHERE
+        )
 
     def _place(self, number: int) -> tuple[int, int]:
         return self._offsets[number], self._lengths[number]

@@ -21,7 +21,9 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 class FolderLock:
-    """Holds `<folder>/.lock` for the life of the process; the system lets go of it even after `kill -9`.
+    """Holds `<folder>/.lock` for the life of the process.
+
+    The system lets go of it even after `kill -9`.
 
     Raises:
         RunFolderError: If another process holds it; the message names that process.
@@ -36,10 +38,14 @@ class FolderLock:
         except BlockingIOError as error:
             holder = os.read(self._file, 200).decode(errors="replace").strip() or "another process"
             os.close(self._file)
-            raise RunFolderError(f"{folder}: in use by {holder}; wait for it, or choose another out=") from error
+            raise RunFolderError(
+                f"{folder}: in use by {holder}; wait for it, or choose another out="
+            ) from error
         except OSError as error:  # a file system that knows no locks
             os.close(self._file)
-            raise RunFolderError(f"{folder}: can't be locked ({error.strerror}); choose another out=") from error
+            raise RunFolderError(
+                f"{folder}: can't be locked ({error.strerror}); choose another out="
+            ) from error
         os.ftruncate(self._file, 0)
         os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
 
@@ -70,7 +76,9 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
             ledger.close()
     except OSError as error:
         if error.errno in _DISK and error.filename is None:
-            error.filename = str(folder)  # a write does not say of which file, and the cache is on another disk maybe
+            error.filename = str(
+                folder
+            )  # a write does not say of which file, and the cache is on another disk maybe
         raise
     finally:
         lock.release()

@@ -1,4 +1,7 @@
-"""What a run folder says of the run in it, and the settings that repeat it; a folder belongs to one experiment."""
+"""What a run folder says of the run in it, and the settings that repeat it.
+
+A folder belongs to one experiment.
+"""
 
 import hashlib
 import json
@@ -53,8 +56,8 @@ def build_manifest(
 ) -> dict[str, Any]:
     """Return the manifest of a run; nothing in it depends on when or where it runs.
 
-    `predictions` is the sha256 of those that are judged again, where a run has none of its own. `structured` says how
-    model and judge are asked for typed answers, where they are LLMs.
+    `predictions` is the sha256 of those that are judged again, where a run has none of its own.
+    `structured` says how model and judge are asked for typed answers, where they are LLMs.
     """
     judged: dict[str, Any] = {"predictions": predictions} if predictions is not None else {}
     judged |= {"structured": dict(structured)} if structured else {}
@@ -70,10 +73,13 @@ def build_manifest(
 
 
 def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Write `manifest` into a new folder, or check it against the one that is there; return whether it was there.
+    """Write `manifest` into a new folder, or check it against the one that is there.
+
+    Return whether it was there.
 
     Raises:
-        RunFolderError: If the folder holds another run; the message names the first field that differs.
+        RunFolderError: If the folder holds another run; the message names the first field that
+            differs.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -89,11 +95,13 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
 def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
     """Refuse a folder with files of the names that a run writes and without the manifest of a run.
 
-    They are the user's: opening a journal cuts a torn line, and a finished one keeps no line that it can't read.
+    They are the user's: opening a journal cuts a torn line, and a finished one keeps no line that
+    it can't read.
 
     Args:
         folder: Where a run is to be written.
-        predictions: The sha256 of those that are judged again: they come into a folder before its manifest does.
+        predictions: The sha256 of those that are judged again: they come into a folder before its
+            manifest does.
 
     Raises:
         RunFolderError: If there is such a file, or the manifest is not one of a run.
@@ -105,7 +113,9 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
         path = folder / name
         if not os.path.lexists(path) or (path.is_file() and _is_of_a_start(path, predictions)):
             continue
-        raise RunFolderError(f"{path}: no run wrote it ({MANIFEST} is missing); move it, or choose another out=")
+        raise RunFolderError(
+            f"{path}: no run wrote it ({MANIFEST} is missing); move it, or choose another out="
+        )
 
 
 def _is_of_a_start(path: Path, predictions: str | None) -> bool:
@@ -113,7 +123,9 @@ def _is_of_a_start(path: Path, predictions: str | None) -> bool:
     content = path.read_bytes() if path.stat().st_size else b""
     if path.name == _LOCK:
         return _LOCKED_BY.startswith(content[: len(_LOCKED_BY)])
-    return not content or (path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions)
+    return not content or (
+        path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions
+    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -129,9 +141,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise RunFolderError(f"{path}: not JSON; choose another out=, or remove the folder") from error
-    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(n), dict) for n in ("settings", "data")):
-        raise RunFolderError(f"{path}: not the manifest of a run; choose another out=, or remove the folder")
+        raise RunFolderError(
+            f"{path}: not JSON; choose another out=, or remove the folder"
+        ) from error
+    if not isinstance(manifest, dict) or not all(
+        isinstance(manifest.get(n), dict) for n in ("settings", "data")
+    ):
+        raise RunFolderError(
+            f"{path}: not the manifest of a run; choose another out=, or remove the folder"
+        )
     if isinstance(data := manifest["settings"].get("data"), str):
         manifest["settings"]["data"] = as_read(data, manifest["data"].get("commit"))
     return manifest
@@ -149,17 +167,24 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
-    """Write the settings that were `given` as the config file that repeats a run, unless the folder has one.
+    """Write the settings that were `given` as the config file that repeats a run, unless the folder
+    has one.
 
-    Paths stay as they were typed, but for the `~` of `out`, and secrets are masked; `told` are lines that are said
-    above the settings.
+    Paths stay as they were typed, but for the `~` of `out`, and secrets are masked; `told` are
+    lines that are said above the settings.
     """
     path = folder / CONFIG
     if path.exists():
         return
-    kept = {name: value for name, value in given.items() if name not in _NOT_REPEATED and value is not None}
+    kept = {
+        name: value
+        for name, value in given.items()
+        if name not in _NOT_REPEATED and value is not None
+    }
     safe = {name: _redacted(value) for name, value in kept.items()}
-    told = told if safe == kept else (*told, "A secret was left out below; give that setting again.")
+    told = (
+        told if safe == kept else (*told, "A secret was left out below; give that setting again.")
+    )
     lines = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
     lines += [f"{name} = {_as_toml(value)}" for name, value in safe.items()]
     temporary = path.with_name(path.name + ".tmp")
@@ -175,7 +200,10 @@ def _redacted(value: Any) -> Any:
 
 
 def _as_toml(value: Any) -> str:
-    """Write a value as TOML does; JSON is the same but for tables, and one character, which TOML wants escaped."""
+    """Write a value as TOML does.
+
+    JSON is the same but for tables, and one character, which TOML wants escaped.
+    """
     if isinstance(value, Mapping):
         inner = (f"{json.dumps(name)} = {_as_toml(below)}" for name, below in value.items())
         return f"{{{', '.join(inner)}}}"
@@ -207,7 +235,9 @@ def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str
 
 
 def add_learned(folder: Path, learned: Mapping[str, Any]) -> None:
-    """Write what a session learned into its manifest, such as the models that answered, where it is not there yet."""
+    """Write what a session learned into its manifest, such as the models that answered, where it is
+    not there yet.
+    """
     manifest = read_manifest(folder)
     new = {name: value for name, value in learned.items() if value and manifest.get(name) != value}
     if new:

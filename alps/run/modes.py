@@ -1,4 +1,6 @@
-"""How model and judge were asked for typed answers: kept in the manifest, and gone on with when a run is resumed."""
+"""How model and judge were asked for typed answers: kept in the manifest, and gone on with when a
+run is resumed.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,20 +18,28 @@ if TYPE_CHECKING:
 STRUCTURED = "structured"
 
 
-def structured_modes(settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None") -> dict[str, str]:
-    """Return the modes in which `model` and `judge` are asked: of those that are LLMs, and give typed answers."""
+def structured_modes(
+    settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
+) -> dict[str, str]:
+    """Return the modes in which `model` and `judge` are asked: of those that are LLMs, and give
+    typed answers.
+    """
     modes: dict[str, str] = {}
     if ladder is None:
         return modes
     if not is_local(settings.model, tasks) and not all(task.plain for task in tasks):
         modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
     if not is_embedded_judge(settings.judge):
-        modes["judge"] = settings.judge_structured or ladder.mode(settings.judge, settings.judge_api_base)
+        modes["judge"] = settings.judge_structured or ladder.mode(
+            settings.judge, settings.judge_api_base
+        )
     return modes
 
 
 def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
-    """Begin with the modes that earlier sessions of a run came to, so that no endpoint need refuse one again."""
+    """Begin with the modes that earlier sessions of a run came to, so that no endpoint need refuse
+    one again.
+    """
     from alps.llm.structured import MODES
 
     kept = read_manifest(folder).get(STRUCTURED)

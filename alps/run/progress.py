@@ -9,12 +9,21 @@ from alps.llm.ledger import Totals
 
 @contextmanager
 def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[bool], None]]:
-    """Show done, failed, cost and the time left on one line of the terminal; yields what to call per sample."""
+    """Show done, failed, cost and the time left on one line of the terminal.
+
+    Yields what to call per sample.
+    """
     if not sys.stderr.isatty():
         yield lambda scored: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -37,7 +46,9 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[
 
 
 def spent(totals: Totals) -> str:
-    """Say what was spent: `$0.0123`, with `+?` where some calls have no known price, `$–` where none has."""
+    """Say what was spent: `$0.0123`, with `+?` where some calls have no known price, `$–` where
+    none has.
+    """
     nothing_priced = totals.unpriced and totals.cost == 0
     if nothing_priced:
         return "$–"

@@ -1,4 +1,6 @@
-"""The same predictions judged under several wordings of a judge's rubrics, each in a run folder of its own."""
+"""The same predictions judged under several wordings of a judge's rubrics, each in a run folder of
+its own.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,14 +83,17 @@ def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> Wor
     """Check runs, judge and wordings before anything is asked.
 
     Args:
-        sources: Run folders; where there are several, all their common tracks must have the same data.
+        sources: Run folders; where there are several, all their common tracks must have the same
+            data.
         settings: The judge, the folder of the wordings, and where the scores land.
 
     Raises:
         AlpsError: What can't be used, and why, in one line.
     """
     if is_embedded_judge(settings.judge):
-        raise UsageError(f"judge={settings.judge}: no LLM is asked, so it has no wording; give a litellm model")
+        raise UsageError(
+            f"judge={settings.judge}: no LLM is asked, so it has no wording; give a litellm model"
+        )
     if not sources:
         raise UsageError("name at least one run")
     _check_apart(sources)
@@ -104,7 +109,9 @@ def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> Wor
         judge=settings.judge,
         sources=tuple(sources),
         wordings=wordings,
-        folders=tuple({w.name: out / source.resolve().name / w.name for w in wordings} for source in sources),
+        folders=tuple(
+            {w.name: out / source.resolve().name / w.name for w in wordings} for source in sources
+        ),
         max_cost=settings.max_cost,
         max_total_tokens=settings.max_total_tokens,
         notes=notes,
@@ -114,7 +121,8 @@ def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> Wor
 def judge_reworded(plan: WordingPlan, given: Mapping[str, Any]) -> Reworded:
     """Judge every run under every wording; what is finished is not asked again.
 
-    What a judge is asked beside the score (`extras`) is left out. Caps on money and tokens hold for all of it together.
+    What a judge is asked beside the score (`extras`) is left out. Caps on money and tokens hold for
+    all of it together.
 
     Args:
         plan: What is to be judged.
@@ -123,7 +131,10 @@ def judge_reworded(plan: WordingPlan, given: Mapping[str, Any]) -> Reworded:
     Raises:
         AlpsError: If the judge can't be used, or a folder holds another run.
     """
-    judging = {**{key: value for key, value in given.items() if key not in _OUR_OWN}, "extras": "none"}
+    judging = {
+        **{key: value for key, value in given.items() if key not in _OUR_OWN},
+        "extras": "none",
+    }
     everywhere = [folder for row in plan.folders for folder in row.values()]
     finished: list[dict[str, Finished]] = []
     for source, row in zip(plan.sources, plan.folders, strict=True):
@@ -166,7 +177,9 @@ def read_wordings(folder: Path, used: Sequence[str]) -> tuple[tuple[Wording, ...
     if not found:
         raise UsageError(f"prompts={folder}: no .md file in it, and no folder of them")
     _check_different(folder, found)
-    notes = (f"Rubrics that these runs don't ask, left out of the wordings: {', '.join(sorted(unused))}",)
+    notes = (
+        f"Rubrics that these runs don't ask, left out of the wordings: {', '.join(sorted(unused))}",
+    )
     return tuple(sorted(found, key=lambda wording: wording.name)), notes if unused else ()
 
 
@@ -177,7 +190,9 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[Wording, list[str]]
     they_use = f"these runs use {', '.join(used)}"
     for name, path in prompts.items():
         if name not in used and name not in _known_rubrics():
-            raise UsageError(f"{path}: no rubric is called '{name}'{closest(name, used)} ({they_use})")
+            raise UsageError(
+                f"{path}: no rubric is called '{name}'{closest(name, used)} ({they_use})"
+            )
     if not any(name in used for name in prompts):
         raise UsageError(f"{folder}: none of its rubrics is asked here ({they_use})")
     said = {name: _read(path, name) for name, path in prompts.items() if name in used}
@@ -199,11 +214,15 @@ def _read(path: Path, name: str) -> Prompt:
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 text ({error.reason})", path=path) from error
     except ValueError as error:
-        raise DataError("must be an id line: '<!-- id: NAME/VERSION -->'", path=path, line=1) from error
+        raise DataError(
+            "must be an id line: '<!-- id: NAME/VERSION -->'", path=path, line=1
+        ) from error
     if not prompt.text:
         raise DataError("nothing stands below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
-        raise UsageError(f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among them")
+        raise UsageError(
+            f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among them"
+        )
     return prompt
 
 
@@ -212,12 +231,18 @@ def _check_different(folder: Path, wordings: Sequence[Wording]) -> None:
     seen: dict[frozenset[tuple[str, str]], str] = {}
     for number, wording in enumerate(wordings):
         if wording.name == OURS:
-            raise UsageError(f"{folder}: '{OURS}' is the name of our own wording; choose another for that in it")
+            raise UsageError(
+                f"{folder}: '{OURS}' is the name of our own wording; choose another for that in it"
+            )
         if any(wording.name == other.name for other in wordings[:number]):
-            raise UsageError(f"{folder}: two wordings are called '{wording.name}', a folder and a file")
+            raise UsageError(
+                f"{folder}: two wordings are called '{wording.name}', a folder and a file"
+            )
         texts = frozenset((name, prompt.sha256) for name, prompt in wording.rubrics.items())
         if texts in seen:
-            raise UsageError(f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte by byte")
+            raise UsageError(
+                f"{folder}: '{seen[texts]}' and '{wording.name}' are the same, byte by byte"
+            )
         seen[texts] = wording.name
 
 
@@ -228,7 +253,9 @@ def _check_apart(sources: Sequence[Path]) -> None:
         name = source.resolve().name
         if name in names:
             same = source.resolve() == names[name].resolve()
-            why = "named twice" if same else f"is called as {names[name]}; rename one of the folders"
+            why = (
+                "named twice" if same else f"is called as {names[name]}; rename one of the folders"
+            )
             raise UsageError(f"{source}: {why}")
         names[name] = source
 
@@ -241,8 +268,12 @@ def _check_same_data(sources: Sequence[Path], manifests: Sequence[Mapping[str, A
         shared = [track for track in first if track in tracks]
         if not shared:
             raise UsageError(f"{source}: no track in common with {sources[0]}")
-        if other := [track for track in shared if first[track].get("sha256") != tracks[track].get("sha256")]:
-            raise UsageError(f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256")
+        if other := [
+            track for track in shared if first[track].get("sha256") != tracks[track].get("sha256")
+        ]:
+            raise UsageError(
+                f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
+            )
 
 
 def _rubrics_of(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -255,7 +286,9 @@ def _rubrics_of(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
         used += [prompt for task in tasks if task.track in tracks for prompt in task.rubrics]
     names = [name for name in _known_rubrics() if rubric(name) in used]
     if not names:
-        raise UsageError("no track of these runs asks a judge by a rubric: there is nothing to say otherwise")
+        raise UsageError(
+            "no track of these runs asks a judge by a rubric: there is nothing to say otherwise"
+        )
     return names
 
 

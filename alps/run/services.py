@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """The systems, the judge, the reply cache (None where no LLM is asked, or it is off), and who asks the LLMs, how.
+    """The systems, the judge, the reply cache (None where no LLM is asked, or it is off), and who
+    asks the LLMs, how.
 
     `systems` has a row for every track, in their order, with the system once per repeat.
     """
@@ -90,20 +91,24 @@ def open_services(
 ) -> Services:
     """Set up system and judge; litellm is only ever imported where one of them is an LLM.
 
-    `wording` holds, by their names, the rubrics that an LLM judge is told in other words. `id_key` makes the ids that
-    programs and classes are shown.
+    `wording` holds, by their names, the rubrics that an LLM judge is told in other words. `id_key`
+    makes the ids that programs and classes are shown.
 
     Raises:
         AlpsError: If one of them is unknown, or the budget can't be enforced.
     """
     local, embedded = is_local(settings.model, tasks), is_embedded_judge(settings.judge)
     if local and embedded:
-        return Services(_local(settings, tasks, folder, id_key), embedded_judge(settings.judge), None)
+        return Services(
+            _local(settings, tasks, folder, id_key), embedded_judge(settings.judge), None
+        )
     from alps.llm.structured import Ladder
 
     cache, budget, ladder = _open_cache(), _budget(settings, tasks, ledger), Ladder()
 
-    clients: dict[tuple[str | None, str], Client] = {}  # one an endpoint, as each keeps to `concurrency` alone
+    clients: dict[
+        tuple[str | None, str], Client
+    ] = {}  # one an endpoint, as each keeps to `concurrency` alone
 
     def client(api_base: str | None, model: str) -> "Client":
         endpoint = api_base, model.partition("/")[0]
@@ -137,7 +142,8 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
-    """Refuse an unknown judge, or one whose key is missing or that takes other options, before anything is written.
+    """Refuse an unknown judge, or one whose key is missing or that takes other options, before
+    anything is written.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
@@ -145,11 +151,19 @@ def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
     if is_embedded_judge(settings.judge):
         embedded_judge(settings.judge)
         return
-    asked = _Asked("judge", settings.judge, settings.judge_api_base, settings.judge_sampling(), settings.judge_request)
+    asked = _Asked(
+        "judge",
+        settings.judge,
+        settings.judge_api_base,
+        settings.judge_sampling(),
+        settings.judge_request,
+    )
     _check_llm(asked, EMBEDDED_JUDGES, keys=keys)
 
 
-def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True) -> None:
+def check_names(
+    settings: RunSettings, tasks: Sequence[Task], *, generate: bool, keys: bool = True
+) -> None:
     """Refuse unknown systems and judges, and LLMs whose key is missing or that take other options.
 
     Nothing is written before.
@@ -158,21 +172,26 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool,
         settings: What names them.
         tasks: The tasks of the run.
         generate: Whether the system is asked.
-        keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find one.
+        keys: Whether keys are asked for: a dry run needs none, and does not import litellm to find
+            one.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
     """
     if generate and not is_local(settings.model, tasks):
         known = [name for task in tasks for name in embedded_names(task)]
-        asked = _Asked("model", settings.model, settings.api_base, settings.sampling(), settings.request)
+        asked = _Asked(
+            "model", settings.model, settings.api_base, settings.sampling(), settings.request
+        )
         _check_llm(asked, known, keys=keys)
     elif generate and not settings.model.startswith(PROGRAM):  # a program starts in its run folder
         resolve_systems(settings.model, tasks)
     elif generate:
         program_environment(settings.passed)
     if generate and settings.scoring != "alps" and settings.extras != "none":
-        raise UsageError(f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out")
+        raise UsageError(
+            f"extras={settings.extras}: scoring={settings.scoring} asks no judge; leave it out"
+        )
     if settings.scoring != "alps" and not is_embedded_judge(settings.judge):
         why = f"scoring={settings.scoring} asks no judge; leave it out, or give recorded:FILE"
         raise UsageError(f"judge={settings.judge}: {why}")
@@ -182,7 +201,9 @@ def check_names(settings: RunSettings, tasks: Sequence[Task], *, generate: bool,
 def _local(
     settings: RunSettings, tasks: Sequence[Task], folder: Path | None, id_key: str
 ) -> tuple[tuple[System, ...], ...]:
-    systems = resolve_systems(settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed)
+    systems = resolve_systems(
+        settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed
+    )
     if settings.model.startswith((PROGRAM, PYTHON)):
         paired = zip(systems, tasks, strict=True)
         systems = tuple(Anonymous(system, track=task.track, key=id_key) for system, task in paired)
@@ -195,7 +216,10 @@ def _open_cache() -> "Cache | None":
     path, chosen = default_path(), os.environ.get("ALPS_CACHE")
     if not chosen and (path is None or not can_be_kept(path.parent)):
         where = "there is no home folder" if path is None else f"{path.parent} can't be written"
-        click.echo(f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for them", err=True)
+        click.echo(
+            f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for them",
+            err=True,
+        )
         return None
     return Cache(path) if path is not None else None
 
@@ -221,7 +245,9 @@ def _client(
     )
 
 
-def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client") -> tuple[tuple[System, ...], ...]:
+def _llm_systems(
+    settings: RunSettings, tasks: Sequence[Task], client: "Client"
+) -> tuple[tuple[System, ...], ...]:
     from alps.systems.llm import LlmSystem
 
     def system(task: Task, repeat: int) -> LlmSystem:
@@ -236,10 +262,14 @@ def _llm_systems(settings: RunSettings, tasks: Sequence[Task], client: "Client")
             structured=settings.structured,
         )
 
-    return tuple(tuple(system(task, repeat) for repeat in range(settings.repeats)) for task in tasks)
+    return tuple(
+        tuple(system(task, repeat) for repeat in range(settings.repeats)) for task in tasks
+    )
 
 
-def _llm_judge(settings: AskSettings, client: "Client", wording: Mapping[str, Prompt] | None) -> Judge:
+def _llm_judge(
+    settings: AskSettings, client: "Client", wording: Mapping[str, Prompt] | None
+) -> Judge:
     from alps.judges.llm import LlmJudge
 
     draws = [
@@ -301,7 +331,9 @@ def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
     price_of(name)  # a price file that can't be read is told before anything is paid for
     guess = closest(name, embedded)
     if "," in name:
-        raise UsageError(f"{key}={redact(name)}: one run asks one model; give each a run of its own")
+        raise UsageError(
+            f"{key}={redact(name)}: one run asks one model; give each a run of its own"
+        )
     if name.endswith("/"):
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
@@ -318,7 +350,13 @@ def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
         raise UsageError(f"{key}={name}: {error}{guess}") from error
     if keys:
         check_model(name, api_base=asked.api_base, warn=say_once)
-    check_options(name, asked.sampling, asked.extra or {}, prefix="" if key == "model" else "judge_", keys=keys)
+    check_options(
+        name,
+        asked.sampling,
+        asked.extra or {},
+        prefix="" if key == "model" else "judge_",
+        keys=keys,
+    )
 
 
 def _say(line: str) -> None:

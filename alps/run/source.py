@@ -47,7 +47,8 @@ class TrackData:
 class Data:
     """Everything that a run is about, checked from the first record to the last.
 
-    `asked` is what `data=` said before a branch of the hub became the commit it was at; None where nobody asked.
+    `asked` is what `data=` said before a branch of the hub became the commit it was at; None where
+    nobody asked.
     """
 
     tracks: tuple[TrackData, ...]
@@ -61,7 +62,9 @@ class Data:
 
     @property
     def id_key(self) -> str:
-        """What the aliases of ids are made with: the hashes of the data, which say nothing to who has not got them."""
+        """What the aliases of ids are made with: the hashes of the data, which say nothing to who
+        has not got them.
+        """
         return " ".join(str(track.description["sha256"]) for track in self.tracks)
 
     @property
@@ -85,11 +88,12 @@ def options_of(settings: RunSettings) -> TaskOptions:
 def open_data(settings: RunSettings) -> Data:
     """Find the data and read them once, so that a bad row is named before anything is paid for.
 
-    With `task=all`, and with pools of every size, what the data can't give is left out and named in the description; so
-    are the tracks that `scoring` is not defined for.
+    With `task=all`, and with pools of every size, what the data can't give is left out and named in
+    the description; so are the tracks that `scoring` is not defined for.
 
     Raises:
-        UsageError: If the data, the split or a track is not there, or a setting means nothing to any of the tasks.
+        UsageError: If the data, the split or a track is not there, or a setting means nothing to
+            any of the tasks.
         DataError: If a row can't be read.
     """
     options = options_of(settings)
@@ -98,15 +102,23 @@ def open_data(settings: RunSettings) -> Data:
     split = open_split(settings.data, settings.split)
     source = PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
     tracks, left_out = [], {}
-    for task in load_tracks(settings.task, replace(options, scoring="alps")) if options.scoring != "alps" else ():
+    for task in (
+        load_tracks(settings.task, replace(options, scoring="alps"))
+        if options.scoring != "alps"
+        else ()
+    ):
         if task.track not in (scored.track for scored in tasks):
             left_out[task.track] = f"scoring={options.scoring} is not defined for {task.name}"
     for task in tasks:
-        lenient = settings.task == ALL or (settings.distractors == ALL and task.pool_size is not None)
+        lenient = settings.task == ALL or (
+            settings.distractors == ALL and task.pool_size is not None
+        )
         try:
             tracks.append(_open_track(settings, task, split, source))
         except UsageError as error:
-            if not lenient or isinstance(error, HubError):  # what was not fetched may well be in the data
+            if not lenient or isinstance(
+                error, HubError
+            ):  # what was not fetched may well be in the data
                 raise
             left_out[task.track] = str(error)
     if not tracks:
@@ -128,11 +140,20 @@ def _check_heeded(settings: RunSettings) -> None:
     for key, task in HEEDED_BY.items():
         value = getattr(settings, key)
         if task not in names and value != RunSettings.model_fields[key].default:
-            raise UsageError(f"{key}={value}: only {task} heeds it; leave it out, or add {task} to task=")
+            raise UsageError(
+                f"{key}={value}: only {task} heeds it; leave it out, or add {task} to task="
+            )
 
 
-def _open_track(settings: RunSettings, task: Task, split: Split | HubSplit, source: PoolSource | None) -> TrackData:
-    if task.pool_size is not None and source is not None and isinstance(split, Split) and not split.has(task.place):
+def _open_track(
+    settings: RunSettings, task: Task, split: Split | HubSplit, source: PoolSource | None
+) -> TrackData:
+    if (
+        task.pool_size is not None
+        and source is not None
+        and isinstance(split, Split)
+        and not split.has(task.place)
+    ):
         return _built_pools(task, source, task.pool_size, settings.limit)
     folder = split.track(task.place)
 

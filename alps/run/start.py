@@ -62,7 +62,8 @@ class Finished:
 
     Attributes:
         too_many_unscored: Whether a larger share of the records than `max_failures` is unscored.
-        complaint: What to say of a run of which a larger share failed or is unscored, with the first error; else None.
+        complaint: What to say of a run of which a larger share failed or is unscored, with the
+            first error; else None.
         budget_spent: Whether the budget stopped it.
     """
 
@@ -87,7 +88,9 @@ class _Predictions:
         with temporary.open("wb") as file:
             file.write(self.lines)
             file.flush()
-            os.fsync(file.fileno())  # part of them without a manifest would be taken for somebody's file
+            os.fsync(
+                file.fileno()
+            )  # part of them without a manifest would be taken for somebody's file
         temporary.replace(folder / PREDICTIONS)
 
 
@@ -107,7 +110,9 @@ def run(settings: RunSettings) -> Finished:
     return _carry_out(settings, data, folder, predictions=None, told=_repeating(folder))
 
 
-def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, Prompt] | None = None) -> Finished:
+def score_again(
+    source: Path, judging: dict[str, Any], *, wording: Mapping[str, Prompt] | None = None
+) -> Finished:
     """Judge the finished predictions of a run with another judge, in a folder of its own.
 
     Nothing is generated: a record that was not heard then is not heard now.
@@ -120,17 +125,29 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name for a folder beside it
+    source = (
+        source if source.name not in ("", "..") else source.resolve()
+    )  # `.` has no name for a folder beside it
     then = read_manifest(source)
-    kept = {name: value for name, value in then["settings"].items() if not _goes_without_saying(name, value)}
+    kept = {
+        name: value
+        for name, value in then["settings"].items()
+        if not _goes_without_saying(name, value)
+    }
     settings = parse_settings({**kept, **judging}, RunSettings)
     if wording is not None:  # wordings are compared with each other, and not with baselines
         settings = settings.model_copy(update={"baseline_records": 0})
     data = open_data(settings)
     _check_predicted(source, then["data"], data)
     if _described(then["data"], data) != _described(data.description, data):
-        drawn = " (its pools were drawn with another seed=)" if settings.seed != then["settings"].get("seed") else ""
-        raise RunFolderError(f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}")
+        drawn = (
+            " (its pools were drawn with another seed=)"
+            if settings.seed != then["settings"].get("seed")
+            else ""
+        )
+        raise RunFolderError(
+            f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}"
+        )
     settings = effective_judge(settings)
     check_names(settings, data.tasks, generate=False)
     _check_calibration(settings, data)
@@ -146,7 +163,8 @@ def score_again(source: Path, judging: dict[str, Any], *, wording: Mapping[str, 
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
-    """Count the calls, tokens and dollars that a run would take, without one request and without a folder.
+    """Count the calls, tokens and dollars that a run would take, without one request and without a
+    folder.
 
     Raises:
         AlpsError: If the settings or the data can't be used.
@@ -159,7 +177,9 @@ def dry_run(settings: RunSettings) -> list[Stage]:
 
 
 def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
-    """Count the calls, tokens and dollars that judging a run again would take; see `score_again` and `dry_run`.
+    """Count the calls, tokens and dollars that judging a run again would take.
+
+    See `score_again` and `dry_run`.
 
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
@@ -169,10 +189,18 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
     settings = parse_settings({**given, **judging}, RunSettings)
     data = open_data(settings)
     check_names(settings, data.tasks, generate=False, keys=False)
-    return _estimated(settings, data, source / PREDICTIONS, Path(settings.out or source) / VERDICTS, generate=False)
+    return _estimated(
+        settings,
+        data,
+        source / PREDICTIONS,
+        Path(settings.out or source) / VERDICTS,
+        generate=False,
+    )
 
 
-def _estimated(settings: RunSettings, data: Data, predicted: Path, judged: Path, *, generate: bool) -> list[Stage]:
+def _estimated(
+    settings: RunSettings, data: Data, predicted: Path, judged: Path, *, generate: bool
+) -> list[Stage]:
     """Count what is left to ask where these predictions and verdicts are there already."""
     with TemporaryDirectory() as scratch:
         predictions, verdicts = (_copied(path, Path(scratch)) for path in (predicted, judged))
@@ -184,7 +212,9 @@ def _estimated(settings: RunSettings, data: Data, predicted: Path, judged: Path,
         options = JudgingOptions(extras=settings.extras == "judge")
         try:
             plans = _track_plans(settings, data, services)
-            stages = estimate(plans, services, options=options, predictions=predictions, verdicts=verdicts)
+            stages = estimate(
+                plans, services, options=options, predictions=predictions, verdicts=verdicts
+            )
         finally:
             run_loop(services.aclose())
             ledger.close()
@@ -195,7 +225,9 @@ def _estimated(settings: RunSettings, data: Data, predicted: Path, judged: Path,
 
 
 def _copied(path: Path, scratch: Path) -> Journal | None:
-    """Open a copy of a journal: opening mends a torn line, which in a run that goes on is one being written."""
+    """Open a copy of a journal: opening mends a torn line, which in a run that goes on is one being
+    written.
+    """
     return Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
 
 
@@ -217,7 +249,9 @@ def run_folder(settings: RunSettings) -> Path:
 def _goes_without_saying(name: str, value: object) -> bool:
     """Tell whether a setting of a run need not be given to judge its predictions again."""
     field = RunSettings.model_fields.get(name)
-    return name.startswith("judge") or (field is not None and not field.is_required() and value == field.default)
+    return name.startswith("judge") or (
+        field is not None and not field.is_required() and value == field.default
+    )
 
 
 def _given(settings: RunSettings) -> list[str]:
@@ -250,11 +284,15 @@ def _check_calibration(settings: RunSettings, data: Data) -> None:
 def _check_predicted(source: Path, then: dict[str, Any], data: Data) -> None:
     """Refuse a run that was not asked for every track that is to be judged."""
     if lacking := [task.track for task in data.tasks if task.track not in then.get("tracks", {})]:
-        raise RunFolderError(f"{source}: no predictions for {', '.join(lacking)}; it was run without")
+        raise RunFolderError(
+            f"{source}: no predictions for {', '.join(lacking)}; it was run without"
+        )
 
 
 def _described(description: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Return what is to be the same when predictions are judged again: `scoring` may leave some tracks out."""
+    """Return what is to be the same when predictions are judged again: `scoring` may leave some
+    tracks out.
+    """
     tracks = {task.track: description["tracks"].get(task.track) for task in data.tasks}
     return {**description, "tracks": tracks, "left_out": None}
 
@@ -268,7 +306,9 @@ def _carry_out(
     wording: Mapping[str, Prompt] | None = None,
     told: Sequence[str],
 ) -> Finished:
-    """Claim the folder, run what is left, and summarise; with `predictions`, those of that run are judged.
+    """Claim the folder, run what is left, and summarise.
+
+    With `predictions`, those of that run are judged.
 
     `told` stands above the settings that repeat the run.
     """
@@ -278,11 +318,15 @@ def _carry_out(
             services = open_services(settings, data.tasks, ledger, folder, id_key=data.id_key)
         else:
             services = _judging_services(settings, data.tasks, ledger, folder, wording=wording)
-        running = _run(settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told)
+        running = _run(
+            settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told
+        )
         plan, chosen = run_loop(running)
         found = {track.task.track: summarise_track(plan, track) for track in plan.tracks}
         for track in data.tracks:
-            found[track.task.track] |= {key: value for key, value in track.description.items() if key == "pools"}
+            found[track.task.track] |= {
+                key: value for key, value in track.description.items() if key == "pools"
+            }
             if PYTHON in settings.task:  # it must be shown later without importing its code
                 found[track.task.track][RECORDED] = recorded(track.task)
         summary = summarise_run(
@@ -299,7 +343,9 @@ def _carry_out(
     tracks = found.values()
     # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
     unscored, n = sum(map(_not_heard, tracks)), sum(track["n"] for track in tracks)
-    spent = any("budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks)
+    spent = any(
+        "budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks
+    )
     return Finished(
         folder,
         summary,
@@ -311,16 +357,25 @@ def _carry_out(
 
 
 def _complaint(tracks: Sequence[Mapping[str, Any]], most: float, folder: Path) -> str | None:
-    """Say that more than the share `most` of the records failed or is unscored, and the first error whole."""
+    """Say that more than the share `most` of the records failed or is unscored, and the first error
+    whole.
+    """
     n = sum(track["n"] for track in tracks)
     unscored = sum(map(_not_heard, tracks))
     failed = sum(track["failed_predictions"].get(kind, 0) for track in tracks for kind in FAILURES)
     if failed + unscored <= most * n:
         return None
     account = f"{failed} of {n} predictions failed, {unscored} are unscored: more than max_failures={100 * most:g}%"
-    named = [item for track in tracks for item in track["errors"].items() if not item[0].startswith("floor/")]
+    named = [
+        item
+        for track in tracks
+        for item in track["errors"].items()
+        if not item[0].startswith("floor/")
+    ]
     first = [f"; {kind}: {error}" for kind, error in named[:1]]
-    log = [f" (more in {folder / name})" for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
+    log = [
+        f" (more in {folder / name})" for name in (TRACEBACKS, STDERR) if (folder / name).is_file()
+    ]
     return "".join([account, *first, *log[:1]])
 
 
@@ -358,7 +413,9 @@ async def _run(
             manifest[DATA_ASKED] = data.asked
         _claim(folder, manifest, judged)
         resume_modes(settings, folder, services.ladder)
-        write_config(folder, {name: getattr(settings, name) for name in _given(settings)}, told=told)
+        write_config(
+            folder, {name: getattr(settings, name) for name in _given(settings)}, told=told
+        )
         floor_judge = judge if judge.comparable else LexicalJudge()
         journals = Journals.open(folder, baselines=floor_judge.comparable)
         plan = Plan(
@@ -397,9 +454,14 @@ def _track_plans(
 
 
 def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
-    """Draw the records, by position, that floors are judged on where that costs calls; the same for every run."""
+    """Draw the records, by position, that floors are judged on where that costs calls.
+
+    The same for every run.
+    """
     size = min(settings.baseline_records, track.n)
-    return frozenset(random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size))
+    return frozenset(
+        random.Random(f"{settings.seed} {track.task.track}").sample(range(track.n), size)
+    )
 
 
 def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
@@ -435,7 +497,9 @@ def _judging_services(
     wording: Mapping[str, Prompt] | None,
 ) -> Services:
     """Open a judge, and nobody to answer: what is missing in finished predictions stays unheard."""
-    judging = open_services(settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording)
+    judging = open_services(
+        settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording
+    )
     systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
     return replace(judging, systems=systems)
 

@@ -16,7 +16,9 @@ from alps.tasks import Metric, Task
 def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, outcome, board = track.task, track.outcome, track.outcome.board
-    scores = {metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)}
+    scores = {
+        metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)
+    }
     scored = board.scored
     if task.only_rated and not plan.judge.rates:  # what failed has the worst mark under any judge
         scored = sum(board.failed_predictions[kind] for kind in FAILURES)
@@ -69,19 +71,26 @@ def summarise_run(
 
 
 def served(totals: Totals) -> dict[str, Any]:
-    """Return what answered, by purpose, as far as providers told: the names of models, and of their builds."""
+    """Return what answered, by purpose, as far as providers told: the names of models, and of their
+    builds.
+    """
     by_purpose = {
-        purpose: [{"model": model or None, "fingerprint": build or None} for model, build in sorted(answered)]
+        purpose: [
+            {"model": model or None, "fingerprint": build or None}
+            for model, build in sorted(answered)
+        ]
         for purpose, answered in sorted(totals.served.items())
     }
     return {"served": by_purpose} if by_purpose else {}
 
 
 def summarise_calls(totals: Totals) -> dict[str, Any]:
-    """Return what the calls of a run came to; the cost, in US dollars, is None where one call has no price.
+    """Return what the calls of a run came to.
 
-    Of the prompt, `cached_tokens` are those that providers had in their caches; `reasoning_tokens` are part of the
-    completion.
+    The cost, in US dollars, is None where one call has no price.
+
+    Of the prompt, `cached_tokens` are those that providers had in their caches; `reasoning_tokens`
+    are part of the completion.
     """
     return {
         "http": totals.calls,
@@ -97,7 +106,10 @@ def summarise_calls(totals: Totals) -> dict[str, Any]:
 
 
 def leading_metric(metrics: Sequence[Metric], judge: Judge) -> Metric | None:
-    """Return the headline among `metrics`, or the first that `judge` can score; None where it can score none."""
+    """Return the headline among `metrics`, or the first that `judge` can score.
+
+    None where it can score none.
+    """
     scorable = [metric for metric in metrics if _beyond(metric, judge) is None]
     return next((metric for metric in scorable if metric.headline), next(iter(scorable), None))
 
@@ -116,14 +128,17 @@ def _beyond(metric: Metric, judge: Judge) -> str | None:
 def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
     """Return the metrics to report: the optional ones only where they were asked for.
 
-    There is always one: a task whose only figures need a system that ranks has a row without a value.
+    There is always one: a task whose only figures need a system that ranks has a row without a
+    value.
     """
 
     def belongs(metric: Metric) -> bool:
         if metric.ranking:
             return board.total("ranked") > 0
         if metric.optional:
-            asked = not metric.rates or board.total("asked") > 0  # failures alone are no figure of answers
+            asked = (
+                not metric.rates or board.total("asked") > 0
+            )  # failures alone are no figure of answers
             return plan.options.extras if metric.support else board.has(metric.name) and asked
         return True
 
@@ -161,20 +176,32 @@ def _floor(plan: Plan, track: TrackPlan, name: str) -> dict[str, Any]:
     Where its judge can score none of them the headline stands there without a value, and why.
     """
     board, floor, judge = track.outcome.board, track.outcome.floors[name], plan.floor_judge
-    shown = [m for m in track.task.metrics if _beyond(m, judge) is None and (m.headline or not m.optional)]
+    shown = [
+        m
+        for m in track.task.metrics
+        if _beyond(m, judge) is None and (m.headline or not m.optional)
+    ]
     shown = [m for m in shown if not m.ranking or floor.total("ranked")]
     lead = leading_metric(shown, judge)
     if lead is None:
         headline = track.task.headline
         reason = _beyond(headline, judge) or f"{name} ranks nothing"
-        return {"judge": judge.name, "lead": headline.name, "scores": {headline.name: _unscored(reason)}}
+        return {
+            "judge": judge.name,
+            "lead": headline.name,
+            "scores": {headline.name: _unscored(reason)},
+        }
     row: dict[str, Any] = {
         "judge": judge.name,
         "lead": lead.name,
         "scores": {metric.name: floor.estimate(metric).row for metric in shown},
     }
-    same_judge = plan.judge.fingerprint == judge.fingerprint  # unless only recorded verdicts are at hand
+    same_judge = (
+        plan.judge.fingerprint == judge.fingerprint
+    )  # unless only recorded verdicts are at hand
     unjudged = not lead.relations and track.task.name == "retrieval"
-    if same_judge or unjudged or not floor.total("predicted"):  # an empty answer is judged alike by all
+    if (
+        same_judge or unjudged or not floor.total("predicted")
+    ):  # an empty answer is judged alike by all
         row["above"] = board.difference(floor, lead).row
     return row

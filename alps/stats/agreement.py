@@ -1,9 +1,10 @@
 """How far labels agree: two raters, and many raters.
 
-A figure that is not defined has no value: None, never NaN and never a number that stands for it. So it is with kappa,
-AC1 and alpha where chance alone would agree always, with rank correlations where one side never varies, and with
-everything over no labels. A missing label is None (or NaN); a label that the scale does not declare is an error.
-Values may be negative and analytic intervals may leave [-1, 1]: nothing is clipped.
+A figure that is not defined has no value: None, never NaN and never a number that stands for it. So
+it is with kappa, AC1 and alpha where chance alone would agree always, with rank correlations where
+one side never varies, and with everything over no labels. A missing label is None (or NaN); a label
+that the scale does not declare is an error. Values may be negative and analytic intervals may leave
+[-1, 1]: nothing is clipped.
 """
 
 from collections.abc import Hashable, Sequence
@@ -16,7 +17,15 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, Statistic, clustered_statistics, on_table, ratio
+from alps.stats.bootstrap import (
+    DRAWS,
+    Estimate,
+    Floats,
+    Statistic,
+    clustered_statistics,
+    on_table,
+    ratio,
+)
 from alps.stats.intervals import quantile
 
 Kind = Literal["nominal", "ordinal", "interval"]
@@ -32,8 +41,9 @@ MISSING = -1
 class Scale:
     """The labels that a rubric declares, whether or not anybody used them.
 
-    Weights and chance agreement follow the declared values, never the observed ones. Numbers of an ordinal or interval
-    scale ascend; an ordinal scale may also have names, which then stand one step apart.
+    Weights and chance agreement follow the declared values, never the observed ones. Numbers of an
+    ordinal or interval scale ascend; an ordinal scale may also have names, which then stand one
+    step apart.
 
     Raises:
         ValueError: With fewer than two values, with a value twice, or with numbers out of order.
@@ -47,7 +57,11 @@ class Scale:
             raise ValueError(f"a scale declares two or more different values, got {self.values}")
         if self.kind == "interval" and not self._numeric:
             raise ValueError(f"an interval scale declares numbers, got {self.values}")
-        if self.kind != "nominal" and self._numeric and any(a >= b for a, b in pairwise(self.numbers)):
+        if (
+            self.kind != "nominal"
+            and self._numeric
+            and any(a >= b for a, b in pairwise(self.numbers))
+        ):
             raise ValueError(f"the values of an {self.kind} scale ascend, got {self.values}")
 
     @property
@@ -75,16 +89,20 @@ class Scale:
             elif label in places:
                 codes[index] = places[label]
             else:
-                raise ValueError(f"label {label!r} at {index} is not on the scale {list(self.values)}")
+                raise ValueError(
+                    f"label {label!r} at {index} is not on the scale {list(self.values)}"
+                )
         return codes
 
     def with_averages(self, labels: Sequence[float | None]) -> "Scale":
-        """Return this scale with the averages among `labels` as further values, for a crowd's mean, say.
+        """Return this scale with the averages among `labels` as further values, for a crowd's mean,
+        say.
 
-        For comparison with published figures on such means, as part of the library: calibration itself puts a crowd's
-        mean on the nearest declared value.
+        For comparison with published figures on such means, as part of the library: calibration
+        itself puts a crowd's mean on the nearest declared value.
 
-        Weighted kappa, alpha, error and rank correlations keep their meaning; AC1, which counts the values, does not.
+        Weighted kappa, alpha, error and rank correlations keep their meaning; AC1, which counts the
+        values, does not.
 
         Raises:
             ValueError: If the scale has no numbers, or an average lies outside them.
@@ -92,27 +110,36 @@ class Scale:
         if not self._numeric:
             raise ValueError(f"names have no averages: {list(self.values)}")
         found = {float(label) for label in labels if label is not None and not isnan(label)}
-        outside = sorted(label for label in found if not self.numbers.min() <= label <= self.numbers.max())
+        outside = sorted(
+            label for label in found if not self.numbers.min() <= label <= self.numbers.max()
+        )
         if outside:
             raise ValueError(f"average {outside[0]} lies outside the scale {list(self.values)}")
         return replace(self, values=tuple(sorted(found.union(self.numbers.tolist()))))
 
 
 def encode(ratings: Ratings, scale: Scale) -> Codes:
-    """Return the places of many raters' labels on the scale, -1 where missing; shape (items, raters).
+    """Return the places of many raters' labels on the scale, -1 where missing.
+
+    Shape (items, raters).
 
     Raises:
         ValueError: If items differ in their number of raters, or a label is not on the scale.
     """
     raters = len(ratings[0]) if len(ratings) else 0
     if any(len(row) != raters for row in ratings):
-        raise ValueError("items differ in their number of raters: write None where somebody gave no label")
+        raise ValueError(
+            "items differ in their number of raters: write None where somebody gave no label"
+        )
     flat = scale.codes([label for row in ratings for label in row])
     return flat.reshape(len(ratings), raters)
 
 
-def pair_features(first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale) -> Floats:
-    """Return one flat table an item: a one where the pair of labels is, nothing where one is missing.
+def pair_features(
+    first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
+) -> Floats:
+    """Return one flat table an item: a one where the pair of labels is, nothing where one is
+    missing.
 
     Shape (items, values²) of the scale.
 
@@ -129,21 +156,28 @@ def pair_features(first: Sequence[Label | None], second: Sequence[Label | None],
     return features
 
 
-def pair_table(first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale) -> Floats:
-    """Count how often the first rater said i where the second said j; items with a missing label are left out.
+def pair_table(
+    first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
+) -> Floats:
+    """Count how often the first rater said i where the second said j.
+
+    Items with a missing label are left out.
 
     Shape (values, values) of the scale.
 
     Raises:
         ValueError: If the lengths differ or a label is not on the scale.
     """
-    return np.asarray(pair_features(first, second, scale).sum(axis=0)).reshape(len(scale.values), -1)
+    return np.asarray(pair_features(first, second, scale).sum(axis=0)).reshape(
+        len(scale.values), -1
+    )
 
 
 def disagreement(scale: Scale, weights: Weights) -> Floats:
     """Return how far two values are apart, from 0 to 1; shape (values, values).
 
-    Linear and quadratic weights are distances of the declared values over the declared range, to the power 1 or 2.
+    Linear and quadratic weights are distances of the declared values over the declared range, to
+    the power 1 or 2.
 
     Raises:
         ValueError: If there are no such weights.
@@ -157,10 +191,13 @@ def disagreement(scale: Scale, weights: Weights) -> Floats:
     return np.asarray(apart if weights == "linear" else apart**2, dtype=np.float64)
 
 
-def kappa(table: Floats, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95) -> Estimate:
+def kappa(
+    table: Floats, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95
+) -> Estimate:
     """Estimate Cohen's kappa of two raters with its large-sample interval over independent items.
 
-    Source: Cohen, Psychological Bulletin 70 (1968) 213; standard error that does not assume a kappa of zero: Fleiss,
+    Source: Cohen, Psychological Bulletin 70 (1968) 213; standard error that does not assume a kappa
+        of zero: Fleiss,
     Cohen and Everitt, Psychological Bulletin 72 (1969) 323.
 
     Args:
@@ -180,8 +217,13 @@ def kappa(table: Floats, scale: Scale, weights: Weights = "unweighted", *, level
     near = 1 - apart
     chance = float(rows @ near @ columns)
     means = (near @ columns)[:, None] + (rows @ near)[None, :]
-    spread = float((share * (near - means * (1 - value)) ** 2).sum()) - (value - chance * (1 - value)) ** 2
-    error = sqrt(max(0.0, spread) / table.sum()) / (1 - chance)  # rounding alone makes the spread negative
+    spread = (
+        float((share * (near - means * (1 - value)) ** 2).sum())
+        - (value - chance * (1 - value)) ** 2
+    )
+    error = sqrt(max(0.0, spread) / table.sum()) / (
+        1 - chance
+    )  # rounding alone makes the spread negative
     return Estimate(value, value - z * error, value + z * error, count)
 
 
@@ -197,12 +239,16 @@ def kappa_of(tables: Floats, apart: Floats) -> Floats:
     return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
-def gwet(ratings: Ratings, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95) -> Estimate:
+def gwet(
+    ratings: Ratings, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95
+) -> Estimate:
     """Estimate Gwet's AC1 (unweighted) or AC2 of two or more raters, labels may be missing.
 
-    The interval is Student's over items, with Gwet's variance. `n` counts items with at least one label.
+    The interval is Student's over items, with Gwet's variance. `n` counts items with at least one
+    label.
 
-    Source: Gwet, British Journal of Mathematical and Statistical Psychology 61 (2008) 29; weights and missing labels:
+    Source: Gwet, British Journal of Mathematical and Statistical Psychology 61 (2008) 29; weights
+        and missing labels:
     Gwet, «Handbook of Inter-Rater Reliability», 4th ed. (2014).
 
     Raises:
@@ -231,12 +277,14 @@ def gwet(ratings: Ratings, scale: Scale, weights: Weights = "unweighted", *, lev
 def krippendorff(ratings: Ratings, scale: Scale, metric: Metric | None = None) -> float | None:
     """Return Krippendorff's alpha of two or more raters; labels may be missing.
 
-    Items with fewer than two labels don't count. Distances follow the scale's kind unless `metric` names another.
+    Items with fewer than two labels don't count. Distances follow the scale's kind unless `metric`
+    names another.
 
     Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
 
     Raises:
-        ValueError: If a label is not on the scale, there is no such metric, or a ratio's values are negative.
+        ValueError: If a label is not on the scale, there is no such metric, or a ratio's values are
+            negative.
     """
     if metric not in (None, *get_args(Metric)):
         raise ValueError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric}")
@@ -255,12 +303,14 @@ def pair_estimates(
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate all that two raters' agreement is measured by, with intervals over resampled clusters.
+    """Estimate all that two raters' agreement is measured by, with intervals over resampled
+    clusters.
 
-    `agreement`, `kappa`, `ac1`, `alpha`; on ordinal and interval scales also `kappa_linear`, `kappa_quadratic`, `ac2`
-    (quadratic), `spearman`, `kendall` (tau-b), `mae` and `bias` (second minus first, in units of the scale). Items with
-    a missing label are left out and `n` counts the others. Without `clusters` each item stands alone; `seed`, `draws`
-    and `level` are those of `clustered_ratio`.
+    `agreement`, `kappa`, `ac1`, `alpha`; on ordinal and interval scales also `kappa_linear`,
+    `kappa_quadratic`, `ac2` (quadratic), `spearman`, `kendall` (tau-b), `mae` and `bias` (second
+    minus first, in units of the scale). Items with a missing label are left out and `n` counts the
+    others. Without `clusters` each item stands alone; `seed`, `draws` and `level` are those of
+    `clustered_ratio`.
 
     Raises:
         ValueError: If lengths differ or a label is not on the scale.
@@ -269,7 +319,9 @@ def pair_estimates(
     named = _pair_statistics(scale)
     groups = range(len(features)) if clusters is None else clusters
     both = int(features.sum())
-    found = clustered_statistics(features, groups, list(named.values()), n=both, seed=seed, draws=draws, level=level)
+    found = clustered_statistics(
+        features, groups, list(named.values()), n=both, seed=seed, draws=draws, level=level
+    )
     return dict(zip(named, found, strict=True))
 
 
@@ -282,9 +334,11 @@ def rater_estimates(
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate `alpha`, `ac1` and (not on nominal scales) quadratic `ac2` of many raters over resampled clusters.
+    """Estimate `alpha`, `ac1` and (not on nominal scales) quadratic `ac2` of many raters over
+    resampled clusters.
 
-    Labels may be missing; `n` counts items with at least two, without which an item says nothing about agreement.
+    Labels may be missing; `n` counts items with at least two, without which an item says nothing
+    about agreement.
 
     Raises:
         ValueError: If lengths differ or a label is not on the scale.
@@ -292,7 +346,9 @@ def rater_estimates(
     counts = _counts(encode(ratings, scale), len(scale.values))
     groups = range(len(counts)) if clusters is None else clusters
     pairs = _coincidences(counts).reshape(len(counts), len(scale.values) ** 2)
-    named: dict[str, Statistic] = {"alpha": on_table(partial(_alpha, scale=scale, metric=scale.kind), pairs.shape[1])}
+    named: dict[str, Statistic] = {
+        "alpha": on_table(partial(_alpha, scale=scale, metric=scale.kind), pairs.shape[1])
+    }
     columns = [pairs]
     for name, weights in _gwet_names(scale).items():
         near = 1 - disagreement(scale, weights)
@@ -300,12 +356,18 @@ def rater_estimates(
         columns.append(_gwet_features(counts, near))
         named[name] = partial(_gwet, near=near, start=start)
     both, figures = int((counts.sum(axis=1) >= 2).sum()), list(named.values())
-    found = clustered_statistics(np.hstack(columns), groups, figures, n=both, seed=seed, draws=draws, level=level)
+    found = clustered_statistics(
+        np.hstack(columns), groups, figures, n=both, seed=seed, draws=draws, level=level
+    )
     return dict(zip(named, found, strict=True))
 
 
 def _gwet_names(scale: Scale) -> dict[str, Weights]:
-    return {"ac1": "unweighted"} if scale.kind == "nominal" else {"ac1": "unweighted", "ac2": "quadratic"}
+    return (
+        {"ac1": "unweighted"}
+        if scale.kind == "nominal"
+        else {"ac1": "unweighted", "ac2": "quadratic"}
+    )
 
 
 def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
@@ -313,15 +375,23 @@ def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
     names: dict[str, Weights] = {"kappa": "unweighted"}
     if scale.kind != "nominal":
         names |= {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
-    figures: dict[str, Statistic] = {"agreement": partial(_mean_of, weights=np.eye(len(scale.values)))}
-    figures |= {name: partial(kappa_of, apart=disagreement(scale, weights)) for name, weights in names.items()}
+    figures: dict[str, Statistic] = {
+        "agreement": partial(_mean_of, weights=np.eye(len(scale.values)))
+    }
+    figures |= {
+        name: partial(kappa_of, apart=disagreement(scale, weights))
+        for name, weights in names.items()
+    }
     for name, weights in _gwet_names(scale).items():
         figures[name] = partial(_gwet_of_pair, near=1 - disagreement(scale, weights))
     figures["alpha"] = partial(_alpha_of_pair, scale=scale)
     if scale.kind != "nominal":
         apart = scale.numbers[None, :] - scale.numbers[:, None]
         figures |= {"spearman": _spearman, "kendall": _kendall}
-        figures |= {"mae": partial(_mean_of, weights=np.abs(apart)), "bias": partial(_mean_of, weights=apart)}
+        figures |= {
+            "mae": partial(_mean_of, weights=np.abs(apart)),
+            "bias": partial(_mean_of, weights=apart),
+        }
     return {name: on_table(figure, len(scale.values) ** 2) for name, figure in figures.items()}
 
 
@@ -331,16 +401,23 @@ def _mean_of(tables: Floats, weights: Floats) -> Floats:
 
 def _counts(codes: Codes, values: int) -> Floats:
     """Count how many raters gave each item each value; shape (items, values)."""
-    return np.asarray((codes[:, :, None] == np.arange(values)).sum(axis=1), dtype=np.float64).reshape(-1, values)
+    return np.asarray(
+        (codes[:, :, None] == np.arange(values)).sum(axis=1), dtype=np.float64
+    ).reshape(-1, values)
 
 
 def _gwet_features(counts: Floats, near: Floats) -> Floats:
-    """Return per item the shares of the values, whether it has a label, has two, and how far its pairs agree."""
+    """Return per item the shares of the values, whether it has a label, has two, and how far its
+    pairs agree.
+    """
     labels = counts.sum(axis=1)
     pairs = labels * (labels - 1)
     agreed = ratio((counts * (counts @ near - 1)).sum(axis=1), pairs)
     shares = ratio(counts, labels[:, None])
-    parts = [np.nan_to_num(shares), np.stack([labels > 0, pairs > 0, np.nan_to_num(agreed)], axis=1)]
+    parts = [
+        np.nan_to_num(shares),
+        np.stack([labels > 0, pairs > 0, np.nan_to_num(agreed)], axis=1),
+    ]
     return np.hstack(parts).astype(np.float64)
 
 
@@ -352,7 +429,9 @@ def _gwet(sums: Floats, near: Floats, start: int = 0) -> Floats:
 
 
 def _gwet_of_pair(tables: Floats, near: Floats) -> Floats:
-    shares = ratio(tables.sum(axis=-1) + tables.sum(axis=-2), 2 * tables.sum(axis=(-2, -1))[..., None])
+    shares = ratio(
+        tables.sum(axis=-1) + tables.sum(axis=-2), 2 * tables.sum(axis=(-2, -1))[..., None]
+    )
     return _corrected(_mean_of(tables, near), shares, near)
 
 
@@ -362,7 +441,10 @@ def _corrected(agreed: Floats, shares: Floats, near: Floats) -> Floats:
 
 
 def _coincidences(counts: Floats) -> Floats:
-    """Return per item the ordered pairs of labels, each worth 1 / (labels - 1); shape (items, values, values)."""
+    """Return per item the ordered pairs of labels, each worth 1 / (labels - 1).
+
+    Shape (items, values, values).
+    """
     labels = counts.sum(axis=1)
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
     return np.nan_to_num(ratio(pairs, (labels - 1)[:, None, None]))
@@ -372,7 +454,9 @@ def _alpha(coincidences: Floats, scale: Scale, metric: Metric) -> Floats:
     totals = coincidences.sum(axis=-1)
     apart = _distances(totals, scale.numbers, metric)
     seen = (coincidences * apart).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
-    return np.asarray(1 - ratio(seen, (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1))))
+    return np.asarray(
+        1 - ratio(seen, (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1)))
+    )
 
 
 def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
@@ -380,14 +464,21 @@ def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
 
 
 def _distances(totals: Floats, numbers: Floats, metric: Metric) -> Floats:
-    """Return Krippendorff's squared distances of two values; the ordinal ones depend on how often each was given."""
+    """Return Krippendorff's squared distances of two values.
+
+    The ordinal ones depend on how often each was given.
+    """
     if metric == "nominal":
         return 1 - np.eye(len(numbers))
     if metric == "ratio":
         if numbers.min() < 0:
             raise ValueError(f"distances by ratio need values from 0 up, got {numbers.min():g}")
-        return np.nan_to_num(ratio(np.abs(numbers[:, None] - numbers), numbers[:, None] + numbers)) ** 2
-    # The labels between two values, with half of those at either end, are the distance of their middle ranks.
+        return (
+            np.nan_to_num(ratio(np.abs(numbers[:, None] - numbers), numbers[:, None] + numbers))
+            ** 2
+        )
+    # The labels between two values, with half of those at either end, are the distance of their
+    # middle ranks.
     places = numbers if metric == "interval" else _middle_ranks(totals)
     return np.asarray(np.square(places[..., :, None] - places[..., None, :]))
 
@@ -402,11 +493,15 @@ def _spearman(tables: Floats) -> Floats:
     half = rows.sum(axis=-1)[..., None] / 2
     one, other = _middle_ranks(rows) - half, _middle_ranks(columns) - half
     together = (tables * one[..., :, None] * other[..., None, :]).sum(axis=(-2, -1))
-    return ratio(together, np.sqrt((rows * one**2).sum(axis=-1) * (columns * other**2).sum(axis=-1)))
+    return ratio(
+        together, np.sqrt((rows * one**2).sum(axis=-1) * (columns * other**2).sum(axis=-1))
+    )
 
 
 def _kendall(tables: Floats) -> Floats:
-    """Return tau-b: concordant less discordant pairs, over the geometric mean of the pairs untied on each side."""
+    """Return tau-b: concordant less discordant pairs, over the geometric mean of the pairs untied
+    on each side.
+    """
     count = tables.sum(axis=(-2, -1))
     above = np.flip(np.cumsum(np.flip(tables, -2), axis=-2), -2) - tables
     upto = np.cumsum(above, axis=-1)

@@ -1,8 +1,9 @@
-"""A judge among annotators: may it stand in for one of them, and how often do they agree when each is left out?
+"""A judge among annotators: may it stand in for one of them, and how often do they agree when each
+is left out?
 
-Labels are numbers, or the places of names on a scale; shape (items, annotators), NaN where an annotator gave none. A
-judge's verdict that could not be parsed is NaN, and its item is left out and not counted in `n`. What is not defined is
-None, never NaN.
+Labels are numbers, or the places of names on a scale; shape (items, annotators), NaN where an
+annotator gave none. A judge's verdict that could not be parsed is NaN, and its item is left out and
+not counted in `n`. What is not defined is None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,7 +14,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from alps.stats.bootstrap import DRAWS, Estimate, Floats, clustered_ratio, clustered_statistics, ratio
+from alps.stats.bootstrap import (
+    DRAWS,
+    Estimate,
+    Floats,
+    clustered_ratio,
+    clustered_statistics,
+    ratio,
+)
 from alps.stats.intervals import clustered_variance
 
 Score = Literal["accuracy", "rmse"]
@@ -28,10 +36,11 @@ _TIE = 1e-9
 class AgainstOne:
     """The judge against one annotator, both measured on the other annotators.
 
-    `judge_wins` and `annotator_wins` are the shares of the `n` items where the one is at least as close to the others
-    as the other is; ties count for both. `p` is that of the hypothesis that the annotator, less epsilon, is at least
-    as good, `adjusted` the same after Benjamini and Yekutieli. `power` is the probability that a judge exactly as good
-    as this annotator would have been found so. All but `n` are None where the annotator shares too few items.
+    `judge_wins` and `annotator_wins` are the shares of the `n` items where the one is at least as
+    close to the others as the other is; ties count for both. `p` is that of the hypothesis that the
+    annotator, less epsilon, is at least as good, `adjusted` the same after Benjamini and Yekutieli.
+    `power` is the probability that a judge exactly as good as this annotator would have been found
+    so. All but `n` are None where the annotator shares too few items.
     """
 
     n: int
@@ -46,10 +55,11 @@ class AgainstOne:
 class AlternativeAnnotator:
     """Outcome of the alternative-annotator test.
 
-    `omega` is the share of the tested annotators whom the judge can replace, `rho` the mean share of items where it is
-    at least as close to the others as they are. `status` is `passed` from an omega of .5 with at least 3 tested
-    annotators; `failed` where the test could have told, or the judge is significantly worse than half of them;
-    `underpowered` otherwise: too few items or annotators to say.
+    `omega` is the share of the tested annotators whom the judge can replace, `rho` the mean share
+    of items where it is at least as close to the others as they are. `status` is `passed` from an
+    omega of .5 with at least 3 tested annotators; `failed` where the test could have told, or the
+    judge is significantly worse than half of them; `underpowered` otherwise: too few items or
+    annotators to say.
     """
 
     epsilon: float
@@ -74,19 +84,21 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """Test whether a judge may replace an annotator picked at random.
 
-    Each annotator in turn is left out; an item counts where the judge, that annotator and at least one other labelled
-    it. With `clusters` the t statistic uses a variance between clusters and as many degrees of freedom, less one;
-    without, it is the ordinary one-sided t test.
+    Each annotator in turn is left out; an item counts where the judge, that annotator and at least
+    one other labelled it. With `clusters` the t statistic uses a variance between clusters and as
+    many degrees of freedom, less one; without, it is the ordinary one-sided t test.
 
-    Source: Calderon, Reichart and Dror, arXiv:2501.10970; Benjamini and Yekutieli, Annals of Statistics 29 (2001) 1165.
+    Source: Calderon, Reichart and Dror, arXiv:2501.10970; Benjamini and Yekutieli, Annals of
+        Statistics 29 (2001) 1165.
 
     Args:
         people: Shape (items, annotators).
         judge: Shape (items,).
         clusters: What each item belongs to.
-        epsilon: What being cheaper than a person is worth, in wins: about .2 against experts, .15 against trained
-            people, .1 against a crowd.
-        score: Closeness to the others: the share that gave the same label, or minus the root mean squared difference.
+        epsilon: What being cheaper than a person is worth, in wins: about .2 against experts, .15
+            against trained people, .1 against a crowd.
+        score: Closeness to the others: the share that gave the same label, or minus the root mean
+            squared difference.
         significance: False discovery rate over annotators, in (0, 1).
         minimum: Items below which an annotator is not tested.
         seed: Of the interval of rho.
@@ -122,10 +134,12 @@ def alternative_annotator(
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """How often each annotator, all of them, and the judge give the most frequent label of the others.
+    """How often each annotator, all of them, and the judge give the most frequent label of the
+    others.
 
-    The judge (None where there is none) is compared with the same groups of people, each lacking one of them, so that
-    `judge` and `everyone` are on one footing. Where several labels are most frequent each counts its share.
+    The judge (None where there is none) is compared with the same groups of people, each lacking
+    one of them, so that `judge` and `everyone` are on one footing. Where several labels are most
+    frequent each counts its share.
     """
 
     annotators: tuple[Estimate, ...]
@@ -140,8 +154,8 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Measure people, and a judge, against the most frequent label of all people but one.
 
-    Ties count by their expectation rather than at random. With a judge's own repeated draws as `people`, `everyone` is
-    one less the variance of that judge. `n` counts labels compared.
+    Ties count by their expectation rather than at random. With a judge's own repeated draws as
+    `people`, `everyone` is one less the variance of that judge. `n` counts labels compared.
 
     Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
 
@@ -160,7 +174,10 @@ def leave_one_out(
     compared = (rest.sum(axis=-1) > 0) & ~np.isnan(people)
     estimate = partial(_share, clusters=clusters)
     credit, counted = (given * rest).sum(axis=-1), compared.astype(np.float64)
-    alone = tuple(estimate(credit[:, one] * counted[:, one], counted[:, one]) for one in range(people.shape[1]))
+    alone = tuple(
+        estimate(credit[:, one] * counted[:, one], counted[:, one])
+        for one in range(people.shape[1])
+    )
     everyone = estimate((credit * counted).sum(axis=1), counted.sum(axis=1))
     if judge is None:
         return LeaveOneOut(alone, everyone, None)
@@ -170,7 +187,8 @@ def leave_one_out(
 
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
-    """Estimate how often two draws of one judge (or two people) agree on an item: the mean over items with two labels.
+    """Estimate how often two draws of one judge (or two people) agree on an item: the mean over
+    items with two labels.
 
     Args:
         labels: Shape (items, draws).
@@ -188,7 +206,9 @@ def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -
 
 @dataclass(frozen=True)
 class Alignment:
-    """Shares of items where the judge says what all annotators say, what some say, and what none says."""
+    """Shares of items where the judge says what all annotators say, what some say, and what none
+    says.
+    """
 
     full: Estimate
     partial: Estimate
@@ -200,9 +220,11 @@ def alignment(
     judge: Floats,
     clusters: Sequence[Hashable] | None = None,
 ) -> Alignment:
-    """Estimate on which share of the items a judge is fully, partially and not aligned with its annotators.
+    """Estimate on which share of the items a judge is fully, partially and not aligned with its
+    annotators.
 
-    Items with a verdict and at least two labels count: one annotator alone can't be aligned with partially.
+    Items with a verdict and at least two labels count: one annotator alone can't be aligned with
+    partially.
 
     Args:
         people: Shape (items, annotators).
@@ -221,10 +243,12 @@ def alignment(
 
 
 def fleiss(counts: Floats) -> float | None:
-    """Return Fleiss' kappa of items that were all labelled equally often; None where chance alone agrees always.
+    """Return Fleiss' kappa of items that were all labelled equally often.
 
-    For comparison with published figures, as part of the library: no report has it, since labels of real annotators
-    have gaps, which Krippendorff's alpha and Gwet's AC1 take.
+    None where chance alone agrees always.
+
+    For comparison with published figures, as part of the library: no report has it, since labels of
+    real annotators have gaps, which Krippendorff's alpha and Gwet's AC1 take.
 
     Source: Fleiss, Psychological Bulletin 76 (1971) 378.
 
@@ -252,7 +276,10 @@ def _check(people: Floats, judge: Floats | None) -> None:
 
 
 def _wins(people: Floats, judge: Floats, one: int, score: Score) -> tuple[Floats, Floats]:
-    """Return where the judge, and where the annotator, is at least as close to the others; NaN where not compared."""
+    """Return where the judge, and where the annotator, is at least as close to the others.
+
+    NaN where not compared.
+    """
     others = np.delete(people, one, axis=1)
     given = ~np.isnan(others)
     counts = given.sum(axis=1)
@@ -271,7 +298,9 @@ def _wins(people: Floats, judge: Floats, one: int, score: Score) -> tuple[Floats
 
 @dataclass(frozen=True)
 class _Test:
-    """One annotator's t test: p, that of the opposite hypothesis, the standard error and the degrees of freedom."""
+    """One annotator's t test: p, that of the opposite hypothesis, the standard error and the
+    degrees of freedom.
+    """
 
     p: float
     worse: float
@@ -284,7 +313,9 @@ class _Test:
             return float(self.freedom > 0 and epsilon > 0)
         from scipy.stats import nct, t
 
-        return float(nct.cdf(t.ppf(significance, self.freedom), self.freedom, -epsilon / self.error))
+        return float(
+            nct.cdf(t.ppf(significance, self.freedom), self.freedom, -epsilon / self.error)
+        )
 
 
 def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float) -> _Test:
@@ -301,7 +332,9 @@ def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float
     if variance == 0:  # every item says the same
         return _Test(float(mean >= epsilon), float(mean <= epsilon), 0.0, freedom)
     statistic = (mean - epsilon) / variance**0.5
-    return _Test(float(t.cdf(statistic, freedom)), float(t.sf(statistic, freedom)), variance**0.5, freedom)
+    return _Test(
+        float(t.cdf(statistic, freedom)), float(t.sf(statistic, freedom)), variance**0.5, freedom
+    )
 
 
 def _harmonic(count: int) -> float:
@@ -351,13 +384,21 @@ def _given(labels: Floats, values: Floats) -> Floats:
 
 
 def _modes(counts: Floats) -> Floats:
-    """Return an equal share to each of the most frequent values along the last axis; none where nothing was counted."""
-    top = ((counts == counts.max(axis=-1, keepdims=True, initial=0)) & (counts > 0)).astype(np.float64)
+    """Return an equal share to each of the most frequent values along the last axis.
+
+    None where nothing was counted.
+    """
+    top = ((counts == counts.max(axis=-1, keepdims=True, initial=0)) & (counts > 0)).astype(
+        np.float64
+    )
     return np.nan_to_num(ratio(top, top.sum(axis=-1, keepdims=True)))
 
 
 def _share(credit: Floats, counted: Floats, clusters: Sequence[Hashable] | None) -> Estimate:
-    """Estimate credit over what was counted, with `n` as the latter's number; items stand alone without clusters."""
+    """Estimate credit over what was counted, with `n` as the latter's number.
+
+    Items stand alone without clusters.
+    """
     groups = range(len(credit)) if clusters is None else clusters
     found = clustered_ratio(credit, counted, groups)
     return replace(found, n=int(counted.sum()))

@@ -1,7 +1,7 @@
 """Figures over records of which those of one session are not independent.
 
-Means and ratios have an interval of their own (`alps.stats.bounded`); other figures, such as kappa, have percentiles of
-a bootstrap that resamples clusters.
+Means and ratios have an interval of their own (`alps.stats.bounded`); other figures, such as kappa,
+have percentiles of a bootstrap that resamples clusters.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -27,8 +27,8 @@ _CHUNK, _ROUNDING = 2_000_000, 1e-9
 class Estimate:
     """A figure with its 95 % interval.
 
-    `value` is None where nothing was scored. `low` and `high` are None where there is no interval that holds what it
-    promises; `reason` then says why. `n` counts records.
+    `value` is None where nothing was scored. `low` and `high` are None where there is no interval
+    that holds what it promises; `reason` then says why. `n` counts records.
     """
 
     value: float | None
@@ -53,10 +53,11 @@ def clustered_ratio(
     difference: bool = False,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate sum(numerators) / sum(denominators) with an interval for records that come in clusters.
-
-    With denominators of one this is a mean. The interval is `bounded_interval`; without bounds, Student's between
+    """Estimate sum(numerators) / sum(denominators) with an interval for records that come in
     clusters.
+
+    With denominators of one this is a mean. The interval is `bounded_interval`; without bounds,
+    Student's between clusters.
 
     Args:
         numerators: Shape (records,).
@@ -100,7 +101,9 @@ def clustered_mean(
     Raises:
         ValueError: If the lengths differ.
     """
-    return clustered_ratio(values, np.ones(len(values)), clusters, bounds=bounds, difference=difference, level=level)
+    return clustered_ratio(
+        values, np.ones(len(values)), clusters, bounds=bounds, difference=difference, level=level
+    )
 
 
 def clustered_difference(
@@ -129,7 +132,9 @@ def clustered_difference(
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
-    """Tell whether every value lies in its bounds: that of somebody's own metric may not, after a paid run."""
+    """Tell whether every value lies in its bounds: that of somebody's own metric may not, after a
+    paid run.
+    """
     slack = _ROUNDING * (abs(bounds[0]) + abs(bounds[1])) * denominators
     lowest, highest = (bound * denominators for bound in bounds)
     return bool((numerators >= lowest - slack).all() and (numerators <= highest + slack).all())
@@ -145,7 +150,9 @@ def cluster_index(clusters: Clusters) -> NDArray[np.int64]:
 
 
 def cluster_sums(features: Floats, clusters: Sequence[Hashable]) -> Floats:
-    """Add up the rows of `features`, shape (records, features), within each cluster; shape (clusters, features).
+    """Add up the rows of `features`, shape (records, features), within each cluster.
+
+    Shape (clusters, features).
 
     Raises:
         ValueError: If there are not as many clusters named as rows.
@@ -168,11 +175,16 @@ def resampled_sums(sums: Floats, *, seed: int = 0, draws: int = DRAWS) -> Floats
         seed: Of the resampling.
         draws: Resamples, ≥ 1.
     """
-    return np.concatenate([times @ sums for times in resampled_times(len(sums), seed=seed, draws=draws)])
+    return np.concatenate(
+        [times @ sums for times in resampled_times(len(sums), seed=seed, draws=draws)]
+    )
 
 
 def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iterator[Floats]:
-    """Yield how often each resample of `resampled_sums` takes each cluster; shape (some draws, clusters)."""
+    """Yield how often each resample of `resampled_sums` takes each cluster.
+
+    Shape (some draws, clusters).
+    """
     generator = np.random.Generator(np.random.PCG64(seed))
     per_chunk = max(1, _CHUNK // clusters)
     for start in range(0, draws, per_chunk):
@@ -182,10 +194,11 @@ def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iter
 
 
 def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, float] | None:
-    """Return the percentile interval of resampled values, NaN where a resample leaves the figure undefined.
+    """Return the percentile interval of resampled values, NaN where a resample leaves the figure
+    undefined.
 
-    None where more resamples are undefined than the interval leaves outside: their values, whatever they were, could
-    then lie on either side of both bounds.
+    None where more resamples are undefined than the interval leaves outside: their values, whatever
+    they were, could then lie on either side of both bounds.
     """
     defined = drawn[~np.isnan(drawn)]
     if not len(defined) or 1 - len(defined) / len(drawn) > 1 - level:
@@ -196,14 +209,21 @@ def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, floa
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
-    """Divide element by element; NaN, the mark of an undefined figure among draws, where `below` isn't positive."""
+    """Divide element by element.
+
+    NaN, the mark of an undefined figure among draws, where `below` isn't positive.
+    """
     above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
-    quotient: Floats = np.divide(above, below, out=np.full(np.broadcast(above, below).shape, np.nan), where=below > 0)
+    quotient: Floats = np.divide(
+        above, below, out=np.full(np.broadcast(above, below).shape, np.nan), where=below > 0
+    )
     return quotient
 
 
 def on_table(statistic: Statistic, width: int) -> Statistic:
-    """Let a figure of square tables, shape (…, values, values), take the first `width` = values² of flat sums."""
+    """Let a figure of square tables, shape (…, values, values), take the first `width` = values² of
+    flat sums.
+    """
     size = round(width**0.5)
     return lambda sums: statistic(sums[..., :width].reshape(*sums.shape[:-1], size, size))
 
@@ -218,12 +238,14 @@ def clustered_statistics(
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> list[Estimate]:
-    """Estimate figures that are functions of sums over records, all from the same resampled clusters.
+    """Estimate figures that are functions of sums over records, all from the same resampled
+    clusters.
 
     Args:
         features: Shape (records, features): what is added up.
         clusters: What each record belongs to.
-        statistics: Each takes sums of shape (…, features) and returns figures of shape (…), NaN where undefined.
+        statistics: Each takes sums of shape (…, features) and returns figures of shape (…), NaN
+            where undefined.
         n: Records that count for `Estimate.n`; all by default.
         seed: Of the resampling.
         draws: Resamples, ≥ 1.
@@ -244,6 +266,9 @@ def clustered_statistics(
         if np.isnan(value):
             estimates.append(Estimate(None, None, None, count))
             continue
-        low, high = (drawn is not None and percentile_interval(statistic(drawn), level)) or (None, None)
+        low, high = (drawn is not None and percentile_interval(statistic(drawn), level)) or (
+            None,
+            None,
+        )
         estimates.append(Estimate(value, low, high, count))
     return estimates

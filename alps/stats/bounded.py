@@ -1,8 +1,9 @@
-"""Intervals of means and ratios of bounded values whose records come in clusters: the interval of every score.
+"""Intervals of means and ratios of bounded values whose records come in clusters: the interval of
+every score.
 
-A mean is taken for a rate of as many trials as it is worth, and gets the interval of such a rate. Percentiles of a
-bootstrap covered .50 to .77 of rates near 1 on 11 to 25 records, and had no width where all values agree.
-`bench/coverage.py` chose the method, and holds it to its bounds.
+A mean is taken for a rate of as many trials as it is worth, and gets the interval of such a rate.
+Percentiles of a bootstrap covered .50 to .77 of rates near 1 on 11 to 25 records, and had no width
+where all values agree. `bench/coverage.py` chose the method, and holds it to its bounds.
 """
 
 from dataclasses import dataclass
@@ -19,12 +20,14 @@ WITHIN = 0.3
 ASSUMED = 3.0
 """How many clusters that assumption is worth."""
 UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
-"""How many more records of the greatest possible variance are counted, of scores and of differences."""
+"""How many more records of the greatest possible variance are counted, of scores and of
+differences.
+"""
 CROWDED = 1.5
 """No interval where a cluster holds more records than this many times the number of clusters.
 
-Between few large clusters chance and correlation can't be told apart: what covers .90 under a correlation of .7 is more
-than 1.3 times as wide as the exact interval under none.
+Between few large clusters chance and correlation can't be told apart: what covers .90 under a
+correlation of .7 is more than 1.3 times as wide as the exact interval under none.
 """
 _ROUNDING = 1e-12
 
@@ -35,11 +38,12 @@ class Moments:
 
     Attributes:
         value: The ratio of the sums; a mean where all weights are one.
-        alone: The sum of the squared errors of records over the squared sum of weights: the variance of `value` if
-            records were independent.
+        alone: The sum of the squared errors of records over the squared sum of weights: the
+            variance of `value` if records were independent.
         together: The same over the sums of errors in clusters.
         clusters: How many have a weight.
-        records: How many records of equal weight weigh as much (Kish): the squared sum over the sum of squares.
+        records: How many records of equal weight weigh as much (Kish): the squared sum over the sum
+            of squares.
         groups: The same of clusters.
         magnitude: The mean size of the values; only of differences.
     """
@@ -94,21 +98,29 @@ def lacking(clusters: int, records: int, moments: Moments) -> str | None:
     return None
 
 
-def bounded_interval(moments: Moments, lowest: float, highest: float, *, level: float = 0.95) -> tuple[Any, Any]:
-    """Return the bounds of a mean or ratio of values in [lowest, highest], of shape and kind of the moments.
+def bounded_interval(
+    moments: Moments, lowest: float, highest: float, *, level: float = 0.95
+) -> tuple[Any, Any]:
+    """Return the bounds of a mean or ratio of values in [lowest, highest], of shape and kind of the
+    moments.
 
-    The interval is Agresti and Coull's at the number of independent trials that would vary as much, which is that of
-    records over the design effect, times a factor for the quantile of Student's t with one degree less than there are
-    clusters (Korn and Graubard). Two things that small samples hide are assumed rather than read from them:
+    The interval is Agresti and Coull's at the number of independent trials that would vary as much,
+    which is that of records over the design effect, times a factor for the quantile of Student's t
+    with one degree less than there are clusters (Korn and Graubard). Two things that small samples
+    hide are assumed rather than read from them:
 
-    - The design effect is averaged with that of a correlation `WITHIN`. The data's weighs as many clusters as can show
-      one: few, where almost all values are at one end.
-    - More records of the greatest possible variance are counted (`UNSEEN`), since a rare value may not have been seen.
+    - The design effect is averaged with that of a correlation `WITHIN`. The data's weighs as many
+      clusters as can show one: few, where almost all values are at one end.
+    - More records of the greatest possible variance are counted (`UNSEEN`), since a rare value may
+        not have been seen.
 
-    Where all values agree, other values are as frequent as failures may be that were never seen in as many trials.
+    Where all values agree, other values are as frequent as failures may be that were never seen in
+    as many trials.
 
-    Sources: Agresti and Coull, The American Statistician 52 (1998) 119; Korn and Graubard, Survey Methodology 24 (1998)
-    193; design effects and weights: Kish, «Survey Sampling» (1965) §8.2 and 11.7; the two of them compared in clusters:
+    Sources: Agresti and Coull, The American Statistician 52 (1998) 119; Korn and Graubard, Survey
+        Methodology 24 (1998)
+    193; design effects and weights: Kish, «Survey Sampling» (1965) §8.2 and 11.7; the two of them
+    compared in clusters:
     Franco, Little, Louis and Slud, Journal of Survey Statistics and Methodology 7 (2019) 334.
 
     Args:
@@ -124,9 +136,15 @@ def bounded_interval(moments: Moments, lowest: float, highest: float, *, level: 
     groups, records = np.asarray(moments.groups), np.asarray(moments.records)
     alone, together = (np.asarray(part) / span**2 for part in (moments.alone, moments.together))
     agree = alone * records <= _ROUNDING**2
-    away = place if moments.magnitude is None else np.minimum(np.asarray(moments.magnitude) / highest, 0.5)
+    away = (
+        place
+        if moments.magnitude is None
+        else np.minimum(np.asarray(moments.magnitude) / highest, 0.5)
+    )
     told = groups * 4 * away * (1 - away)
-    effect = _design_effect(np.where(agree, 1.0, alone), together, np.asarray(moments.clusters), told, records / groups)
+    effect = _design_effect(
+        np.where(agree, 1.0, alone), together, np.asarray(moments.clusters), told, records / groups
+    )
     greatest = place * (1 - place)
     more = UNSEEN if moments.magnitude is None else UNSEEN_DIFFERENCE
     variance = (alone * records + more * greatest / records) / (records + more)
@@ -142,7 +160,10 @@ def bounded_interval(moments: Moments, lowest: float, highest: float, *, level: 
 
 
 def student_interval(moments: Moments, *, level: float = 0.95) -> tuple[float, float] | None:
-    """Return Student's interval between clusters, for values without bounds; None where all of them agree."""
+    """Return Student's interval between clusters, for values without bounds.
+
+    None where all of them agree.
+    """
     from scipy.special import stdtrit
 
     clusters = float(moments.clusters)
@@ -154,9 +175,15 @@ def student_interval(moments: Moments, *, level: float = 0.95) -> tuple[float, f
     return value - half, value + half
 
 
-def _design_effect(alone: Floats, together: Floats, clusters: Floats, told: Floats, size: Floats) -> Floats:
-    """Return how many times as large a variance is for the clusters, at least 1; `told` clusters can show it."""
-    # Cluster by cluster and record by record the same degrees of freedom are lost, so that without clusters it is 1.
+def _design_effect(
+    alone: Floats, together: Floats, clusters: Floats, told: Floats, size: Floats
+) -> Floats:
+    """Return how many times as large a variance is for the clusters, at least 1.
+
+    `told` clusters can show it.
+    """
+    # Cluster by cluster and record by record the same degrees of freedom are lost, so that without
+    # clusters it is 1.
     seen = together / alone * np.where(size > 1, clusters / (clusters - 1), 1.0)
     effect: Floats = (told * seen + ASSUMED * (1 + (size - 1) * WITHIN)) / (told + ASSUMED)
     return np.maximum(1.0, effect)

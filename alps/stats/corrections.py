@@ -1,12 +1,16 @@
-"""Scores corrected for what a judge is known to get wrong, with intervals that hold all sources of noise.
+"""Scores corrected for what a judge is known to get wrong, with intervals that hold all sources of
+noise.
 
-Two ways, for two situations. Where people labelled a random sample of the population that the judge scored:
-prediction-powered inference (`ppi`). Where error rates are carried over from elsewhere: Rogan and Gladen's estimator
-(`rogan_gladen`), whose interval counts the noise of the score, of the sensitivity and of the specificity.
+Two ways, for two situations. Where people labelled a random sample of the population that the judge
+scored:
+prediction-powered inference (`ppi`). Where error rates are carried over from elsewhere: Rogan and
+Gladen's estimator (`rogan_gladen`), whose interval counts the noise of the score, of the
+sensitivity and of the specificity.
 
-Estimates and bounds may leave the range of possible values. They are then returned as they are and `Correction.outside`
-says so: a rate below 0 is evidence that an assumption fails, and clipping would hide it. Where the data can't support a
-correction the status is `not_correctable`, `reason` says why, and value and bounds are None, never NaN.
+Estimates and bounds may leave the range of possible values. They are then returned as they are and
+`Correction.outside` says so: a rate below 0 is evidence that an assumption fails, and clipping
+would hide it. Where the data can't support a correction the status is `not_correctable`, `reason`
+says why, and value and bounds are None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
@@ -25,7 +29,9 @@ YOUDEN = 0.1
 
 
 class Cells(NamedTuple):
-    """A confusion table whose items may count in part: where people disagree, an item is positive to their share."""
+    """A confusion table whose items may count in part: where people disagree, an item is positive
+    to their share.
+    """
 
     tp: float
     fn: float
@@ -42,8 +48,10 @@ class Cells(NamedTuple):
 class Correction:
     """A corrected score beside the raw one.
 
-    `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity + specificity - 1 of
-    `rogan_gladen`: how much better than chance the judge is. `design_effect` is by how much clusters widen the
+    `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity +
+    specificity - 1 of
+    `rogan_gladen`: how much better than chance the judge is. `design_effect` is by how much
+        clusters widen the
     variance; 1 where items stand alone.
     """
 
@@ -68,13 +76,19 @@ class Correction:
     def outside(self) -> bool:
         """Whether the value or a bound is impossible: outside `bounds`."""
         low, high = self.bounds
-        return any(figure is not None and not low <= figure <= high for figure in (self.value, self.low, self.high))
+        return any(
+            figure is not None and not low <= figure <= high
+            for figure in (self.value, self.low, self.high)
+        )
 
 
-def youden(counts: Confusion | Cells, *, design_effect: float = 1.0, level: float = 0.95) -> Estimate:
+def youden(
+    counts: Confusion | Cells, *, design_effect: float = 1.0, level: float = 0.95
+) -> Estimate:
     """Estimate sensitivity + specificity - 1; 0 is a judge that guesses.
 
-    The interval combines Wilson's two, squared distances added. None without both positive and negative items.
+    The interval combines Wilson's two, squared distances added. None without both positive and
+    negative items.
 
     Source: Newcombe, Statistics in Medicine 17 (1998) 873, method 10.
     """
@@ -84,7 +98,9 @@ def youden(counts: Confusion | Cells, *, design_effect: float = 1.0, level: floa
     sides = (hit.value, hit.low, hit.high, spared.value, spared.low, spared.high)
     if any(side is None for side in sides):
         return Estimate(None, None, None, n)
-    one, one_low, one_high, other, other_low, other_high = (side for side in sides if side is not None)
+    one, one_low, one_high, other, other_low, other_high = (
+        side for side in sides if side is not None
+    )
     value = one + other - 1
     low = value - sqrt((one - one_low) ** 2 + (other - other_low) ** 2)
     high = value + sqrt((one_high - one) ** 2 + (other_high - other) ** 2)
@@ -102,19 +118,21 @@ def rogan_gladen(
 ) -> Correction:
     """Correct a judge's rate by its error rates, measured on other items.
 
-    Assumes that sensitivity and specificity are the same on the items scored as on those labelled. The interval adds
-    pseudo-counts to all three proportions and shifts its centre for the bias of the ratio; it covers about as often as
-    it says from some ten items of the rarer class on. Not correctable where the judge is hardly better than chance:
+    Assumes that sensitivity and specificity are the same on the items scored as on those labelled.
+    The interval adds pseudo-counts to all three proportions and shifts its centre for the bias of
+    the ratio; it covers about as often as it says from some ten items of the rarer class on. Not
+    correctable where the judge is hardly better than chance:
     where youden is at most `minimum`, or its interval reaches 0.
 
-    Source: Rogan and Gladen, American Journal of Epidemiology 107 (1978) 71; interval: Lee et al., arXiv:2511.21140,
+    Source: Rogan and Gladen, American Journal of Epidemiology 107 (1978) 71; interval: Lee et al.,
+        arXiv:2511.21140,
     after Lang and Reiczigel, Preventive Veterinary Medicine 113 (2014) 13.
 
     Args:
         positives: Items that the judge accepted.
         total: Items that it judged.
-        counts: Its confusion table on labelled items; what could not be parsed must be counted in as it is in
-            `positives`, or left out of both.
+        counts: Its confusion table on labelled items; what could not be parsed must be counted in
+            as it is in `positives`, or left out of both.
         design_effect: By how much clusters widen the variance, ≥ 1; see `clustered_rogan_gladen`.
         minimum: Youden's index up to which no correction is made.
         level: Of the interval, in (0, 1).
@@ -129,14 +147,18 @@ def rogan_gladen(
     better = youden(counts, design_effect=design_effect, level=level)
     reason = _why_not(raw, counts, better, minimum)
     if reason or raw.value is None or better.value is None:
-        return Correction("rogan_gladen", raw, None, None, None, better.n, None, better, design_effect, reason)
+        return Correction(
+            "rogan_gladen", raw, None, None, None, better.n, None, better, design_effect, reason
+        )
     spared = counts.tn / (counts.tn + counts.fp)
     value = (raw.value + spared - 1) / better.value
     low, high = _two_sources(positives, total, counts, design_effect, level)
     return Correction("rogan_gladen", raw, value, low, high, better.n, None, better, design_effect)
 
 
-def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate, minimum: float) -> str | None:
+def _why_not(
+    raw: Estimate, counts: Confusion | Cells, better: Estimate, minimum: float
+) -> str | None:
     if raw.value is None:
         return "the judge scored no items"
     if better.value is None or better.low is None:
@@ -168,7 +190,9 @@ def _two_sources(
     better = hit + spared - 1
     value = (rate + spared - 1) / better
     centre = value + 2 * z * z * (value * hit_noise - (1 - value) * spared_noise)
-    half = z * sqrt(rate_noise + (1 - value) ** 2 * spared_noise + value**2 * hit_noise) / abs(better)
+    half = (
+        z * sqrt(rate_noise + (1 - value) ** 2 * spared_noise + value**2 * hit_noise) / abs(better)
+    )
     return centre - half, centre + half
 
 
@@ -184,14 +208,16 @@ def clustered_rogan_gladen(
 ) -> Correction:
     """Correct a judge's rate where items share a user, a question or a session.
 
-    As `rogan_gladen`, with all numbers of items divided by the design effect of the estimate itself, taken as at least
-    1; clusters of the same name among the items scored and those labelled are the same.
+    As `rogan_gladen`, with all numbers of items divided by the design effect of the estimate
+    itself, taken as at least 1; clusters of the same name among the items scored and those labelled
+    are the same.
 
     Args:
         verdicts: The judge's, on the items scored; shape (items,).
         clusters: What each of these belongs to.
-        people: Labels of the labelled items, 0 or 1, or between them where people disagree; shape (labelled,). Leaving
-            out what people dispute would measure the judge where it is easy, and bias the estimate.
+        people: Labels of the labelled items, 0 or 1, or between them where people disagree; shape
+            (labelled,). Leaving out what people dispute would measure the judge where it is easy,
+            and bias the estimate.
         judge: The judge's verdicts there.
         label_clusters: What each of these belongs to.
         minimum: Youden's index up to which no correction is made.
@@ -209,11 +235,17 @@ def clustered_rogan_gladen(
     effect = 1.0
     if len(said) and truth.any() and not (truth == 1).all():
         effect = _design_effect(said, truth, heard, [*clusters, *label_clusters])
-    return rogan_gladen(int(said.sum()), len(said), counts, design_effect=effect, minimum=minimum, level=level)
+    return rogan_gladen(
+        int(said.sum()), len(said), counts, design_effect=effect, minimum=minimum, level=level
+    )
 
 
-def _design_effect(said: Floats, truth: Floats, heard: Floats, clusters: Sequence[Hashable]) -> float:
-    """Return the clustered variance of Rogan and Gladen's estimate over that of items that stand alone, from 1 up."""
+def _design_effect(
+    said: Floats, truth: Floats, heard: Floats, clusters: Sequence[Hashable]
+) -> float:
+    """Return the clustered variance of Rogan and Gladen's estimate over that of items that stand
+    alone, from 1 up.
+    """
     no = 1 - truth
     rate, hit, false = (
         float(said.mean()),
@@ -223,33 +255,42 @@ def _design_effect(said: Floats, truth: Floats, heard: Floats, clusters: Sequenc
     if hit == false:
         return 1.0  # not correctable whatever the clusters
     value = (rate - false) / (hit - false)
-    noise = -value * truth * (heard - hit) / truth.sum() - (1 - value) * no * (heard - false) / no.sum()
+    noise = (
+        -value * truth * (heard - hit) / truth.sum() - (1 - value) * no * (heard - false) / no.sum()
+    )
     influence = np.concatenate([(said - rate) / len(said), noise]).astype(np.float64)
     together = clustered_variance(influence, clusters)
     alone = clustered_variance(influence, range(len(influence)))
     if not together or not alone:
-        return len(influence) / len(set(clusters))  # clusters that can't be seen are taken at their worst
+        return len(influence) / len(
+            set(clusters)
+        )  # clusters that can't be seen are taken at their worst
     return max(1.0, together / alone)
 
 
 def rogan_gladen_known(
     positives: int, total: int, sensitivity: float, specificity: float, *, level: float = 0.95
 ) -> Estimate:
-    """Correct a rate by error rates that are known without noise, with Wilson's interval carried over.
+    """Correct a rate by error rates that are known without noise, with Wilson's interval carried
+    over.
 
-    For comparison with published figures, as part of the library: no report has it, since error rates measured on
-    labels have noise, which `rogan_gladen` counts.
+    For comparison with published figures, as part of the library: no report has it, since error
+    rates measured on labels have noise, which `rogan_gladen` counts.
 
     Raises:
         ValueError: If sensitivity + specificity is 1: such a judge guesses.
     """
     better = sensitivity + specificity - 1
     if better == 0:
-        raise ValueError("sensitivity + specificity is 1: a judge that guesses can't be corrected for")
+        raise ValueError(
+            "sensitivity + specificity is 1: a judge that guesses can't be corrected for"
+        )
     raw = wilson(positives, total, level=level)
     if raw.value is None or raw.low is None or raw.high is None:
         return raw
-    value, low, high = ((figure + specificity - 1) / better for figure in (raw.value, raw.low, raw.high))
+    value, low, high = (
+        (figure + specificity - 1) / better for figure in (raw.value, raw.low, raw.high)
+    )
     return Estimate(value, min(low, high), max(low, high), total)
 
 
@@ -266,13 +307,16 @@ def ppi(
 ) -> Correction:
     """Estimate what people's mean label would be, from few labels and many verdicts of a judge.
 
-    Assumes that the labelled items are a random sample of the same population as the others. The judge may err in any
-    way: a useless one gets a weight near 0 and costs nothing. The weight that makes the variance smallest is estimated
-    and not clipped. With `clusters`, the variance is one between clusters, and quantiles are Student's.
+    Assumes that the labelled items are a random sample of the same population as the others. The
+    judge may err in any
+    way: a useless one gets a weight near 0 and costs nothing. The weight that makes the variance
+        smallest is estimated
+    and not clipped. With `clusters`, the variance is one between clusters, and quantiles are
+    Student's.
 
-    `interval="normal"` is the published one. `"score"`, for labels of 0 and 1 only, is Wilson's at the number of
-    labels that the estimate is worth; it covers better for rates near 0 or 1 and small samples, and falls back to the
-    normal one where the estimate is not between 0 and 1.
+    `interval="normal"` is the published one. `"score"`, for labels of 0 and 1 only, is Wilson's at
+    the number of labels that the estimate is worth; it covers better for rates near 0 or 1 and
+    small samples, and falls back to the normal one where the estimate is not between 0 and 1.
 
     Source: Angelopoulos, Duchi and Zrnic, «PPI++», arXiv:2311.01453.
 
@@ -282,13 +326,14 @@ def ppi(
         others: Its verdicts on items without a label; shape (others,), finite, may be empty.
         clusters: What the labelled items and the others belong to; same names are the same cluster.
         interval: See above.
-        weight: Of the verdicts, instead of the best; 0 ignores the judge, 1 trusts it as plain PPI does.
+        weight: Of the verdicts, instead of the best; 0 ignores the judge, 1 trusts it as plain PPI
+            does.
         bounds: Of possible values, for `Correction.outside`.
         level: Of the interval, in (0, 1).
 
     Raises:
-        ValueError: If lengths differ, a number is not finite, or a score interval is asked for of other numbers than
-            0 and 1.
+        ValueError: If lengths differ, a number is not finite, or a score interval is asked for of
+            other numbers than 0 and 1.
     """
     _check(people, judge, others, clusters, interval)
     n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
@@ -309,7 +354,9 @@ def ppi(
     influence = np.concatenate(parts)
     alone = _squares(influence, None)
     together = _squares(influence, groups)
-    low, high = _ppi_bounds(value, together, held, clustered=groups is not None, interval=interval, level=level)
+    low, high = _ppi_bounds(
+        value, together, held, clustered=groups is not None, interval=interval, level=level
+    )
     effect = together / alone if alone else 1.0
     return Correction("ppi", raw, value, low, high, n, best, None, effect, bounds=bounds)
 
@@ -319,7 +366,9 @@ def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
     return float(np.square(sums).sum())
 
 
-def _raw(said: Floats, groups: Sequence[Hashable] | None, interval: Interval, level: float) -> Estimate:
+def _raw(
+    said: Floats, groups: Sequence[Hashable] | None, interval: Interval, level: float
+) -> Estimate:
     """Estimate the judge's own mean, with the kind of interval that the corrected one has."""
     if not len(said):
         return Estimate(None, None, None, 0)
@@ -327,12 +376,16 @@ def _raw(said: Floats, groups: Sequence[Hashable] | None, interval: Interval, le
     if held < 2:
         return Estimate(mean, None, None, len(said))
     variance = _squares((said - mean) / len(said), groups)
-    low, high = _ppi_bounds(mean, variance, held, clustered=groups is not None, interval=interval, level=level)
+    low, high = _ppi_bounds(
+        mean, variance, held, clustered=groups is not None, interval=interval, level=level
+    )
     return Estimate(mean, low, high, len(said))
 
 
 def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
-    """Return the weight of least variance: the covariance over the pooled variance of verdicts, shrunk by n / N."""
+    """Return the weight of least variance: the covariance over the pooled variance of verdicts,
+    shrunk by n / N.
+    """
     if not len(others):
         return 0.0
     pooled = float(np.concatenate([judge, others]).var(ddof=1))
@@ -369,8 +422,12 @@ def _check(
     if len(people) != len(judge):
         raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts on them")
     if clusters is not None and (len(clusters[0]), len(clusters[1])) != (len(people), len(others)):
-        raise ValueError("lengths differ: name one cluster for each labelled item and each other one")
+        raise ValueError(
+            "lengths differ: name one cluster for each labelled item and each other one"
+        )
     if not all(np.isfinite(part).all() for part in (people, judge, others)):
-        raise ValueError("labels and verdicts must be finite: leave out, or decide, what was not given")
+        raise ValueError(
+            "labels and verdicts must be finite: leave out, or decide, what was not given"
+        )
     if interval == "score" and not np.isin(people, (0, 1)).all():
         raise ValueError("a score interval needs labels of 0 and 1: use interval='normal'")

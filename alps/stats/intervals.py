@@ -1,6 +1,8 @@
-"""Intervals of proportions, a binary judge's rates among them, and the bound under which it may be trusted selectively.
+"""Intervals of proportions, a binary judge's rates among them, and the bound under which it may be
+trusted selectively.
 
-A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1] by construction, not by clipping.
+A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1] by construction,
+not by clipping.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,7 +24,12 @@ from alps.stats.bootstrap import (
 )
 
 SMALL = 40
-_CELLS = ((True, True), (True, False), (False, True), (False, False))  # tp, fn, fp, tn: people, then the judge
+_CELLS = (
+    (True, True),
+    (True, False),
+    (False, True),
+    (False, False),
+)  # tp, fn, fp, tn: people, then the judge
 # What a record in each of these cells adds to an index; the index is the mean over all of them.
 _INDICES = {"pabak": (1, -1, -1, 1), "prevalence_index": (1, 0, 0, -1), "bias_index": (0, -1, 1, 0)}
 # Which cells of a confusion table a rate counts, over which.
@@ -51,10 +58,11 @@ def quantile(level: float) -> float:
 def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
     """Estimate a proportion with Wilson's score interval.
 
-    Counts need not be whole: an effective number of trials, as `effective_trials` gives it, makes the interval fit
-    clustered records. `n` is the number of trials, rounded.
+    Counts need not be whole: an effective number of trials, as `effective_trials` gives it, makes
+    the interval fit clustered records. `n` is the number of trials, rounded.
 
-    Source: Wilson, JASA 22 (1927) 209; recommended by Newcombe, Statistics in Medicine 17 (1998) 857.
+    Source: Wilson, JASA 22 (1927) 209; recommended by Newcombe, Statistics in Medicine 17 (1998)
+        857.
 
     Raises:
         ValueError: Unless 0 ≤ successes ≤ trials and `level` is in (0, 1).
@@ -65,7 +73,11 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
         return Estimate(None, None, None, 0)
     share = successes / trials
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z / (1 + z * z / trials) * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    half = (
+        z
+        / (1 + z * z / trials)
+        * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    )
     # The formula gives exactly 0 and 1 at the ends; floating point misses them by a hair.
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == trials else centre + half
@@ -73,7 +85,8 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
 
 
 def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
-    """Estimate a proportion with the exact interval, which covers at least `level` whatever the proportion.
+    """Estimate a proportion with the exact interval, which covers at least `level` whatever the
+    proportion.
 
     Source: Clopper and Pearson, Biometrika 26 (1934) 404.
 
@@ -91,13 +104,16 @@ def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Esti
 
 
 def proportion(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
-    """Estimate a proportion: exactly (Clopper and Pearson) under 40 trials, by Wilson's score interval from there."""
+    """Estimate a proportion: exactly (Clopper and Pearson) under 40 trials, by Wilson's score
+    interval from there.
+    """
     method = clopper_pearson if trials < SMALL else wilson
     return method(successes, trials, level=level)
 
 
 def upper_bound(successes: int, trials: int, *, confidence: float = 0.95) -> float | None:
-    """Return the exact one-sided upper bound of a proportion: what it is at most, with `confidence`.
+    """Return the exact one-sided upper bound of a proportion: what it is at most, with
+    `confidence`.
 
     None without trials.
 
@@ -110,17 +126,23 @@ def upper_bound(successes: int, trials: int, *, confidence: float = 0.95) -> flo
         return None
     from scipy.stats import binomtest
 
-    return float(binomtest(successes, trials, alternative="less").proportion_ci(confidence, method="exact").high)
+    return float(
+        binomtest(successes, trials, alternative="less")
+        .proportion_ci(confidence, method="exact")
+        .high
+    )
 
 
 def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float | None:
-    """Return the variance of a sum of influences whose records are independent between clusters only.
+    """Return the variance of a sum of influences whose records are independent between clusters
+    only.
 
-    With every record its own cluster and influences (x - mean) / n this is the usual s² / n. None with fewer than two
-    clusters.
+    With every record its own cluster and influences (x - mean) / n this is the usual s² / n. None
+    with fewer than two clusters.
 
     Args:
-        influence: Shape (records,): what each record adds to the error of the estimate; sums to about zero.
+        influence: Shape (records,): what each record adds to the error of the estimate; sums to
+            about zero.
         clusters: What each record belongs to.
     """
     sums = cluster_sums(influence[:, None], clusters)[:, 0]
@@ -132,8 +154,9 @@ def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float
 def effective_trials(successes: Floats, clusters: Sequence[Hashable]) -> float:
     """Return how many independent trials clustered zeros and ones are worth.
 
-    The number of records over the design effect, which is taken as at least 1. Where all records agree, the design
-    effect can't be seen: the number of clusters is returned, the most cautious reading.
+    The number of records over the design effect, which is taken as at least 1. Where all records
+    agree, the design effect can't be seen: the number of clusters is returned, the most cautious
+    reading.
 
     Source: Kish, «Survey Sampling» (1965) §8.2; use in score intervals: Dean and Pagano, Journal of
     Survey Statistics and Methodology 3 (2015) 484.
@@ -154,8 +177,11 @@ def effective_trials(successes: Floats, clusters: Sequence[Hashable]) -> float:
     return count / max(1.0, variance / alone)
 
 
-def clustered_wilson(successes: Floats, clusters: Sequence[Hashable], *, level: float = 0.95) -> Estimate:
-    """Estimate a proportion of clustered zeros and ones by Wilson's interval at the effective number of trials.
+def clustered_wilson(
+    successes: Floats, clusters: Sequence[Hashable], *, level: float = 0.95
+) -> Estimate:
+    """Estimate a proportion of clustered zeros and ones by Wilson's interval at the effective
+    number of trials.
 
     Unlike the bootstrap's, this interval has a width where all records agree. `n` counts records.
     """
@@ -167,10 +193,12 @@ def clustered_wilson(successes: Floats, clusters: Sequence[Hashable], *, level: 
 
 @dataclass(frozen=True)
 class Confusion:
-    """A binary judge's verdicts against people's labels; what could not be parsed is counted beside the four cells.
+    """A binary judge's verdicts against people's labels.
 
-    Rates leave the unparsed out; `unparsed_as_wrong` counts them in. Intervals are exact under 40 items and Wilson's
-    from there, over independent items.
+    What could not be parsed is counted beside the four cells.
+
+    Rates leave the unparsed out; `unparsed_as_wrong` counts them in. Intervals are exact under 40
+    items and Wilson's from there, over independent items.
     """
 
     tp: int
@@ -192,16 +220,23 @@ class Confusion:
 
     def unparsed_as_wrong(self) -> "Confusion":
         """Count what was not parsed as the judge saying the opposite of people."""
-        return Confusion(self.tp, self.fn + self.unparsed_positive, self.fp + self.unparsed_negative, self.tn)
+        return Confusion(
+            self.tp, self.fn + self.unparsed_positive, self.fp + self.unparsed_negative, self.tn
+        )
 
     def rates(self, *, level: float = 0.95) -> dict[str, Estimate]:
-        """Estimate `sensitivity`, `specificity`, `ppv`, `npv`, `accuracy`, and the base rates `people` and `judge`."""
+        """Estimate `sensitivity`, `specificity`, `ppv`, `npv`, `accuracy`, and the base rates
+        `people` and `judge`.
+        """
         cells = {"tp": self.tp, "fn": self.fn, "fp": self.fp, "tn": self.tn}
 
         def count(names: str) -> int:
             return sum(cells[name] for name in names.split())
 
-        return {name: proportion(count(above), count(below), level=level) for name, (above, below) in RATES.items()}
+        return {
+            name: proportion(count(above), count(below), level=level)
+            for name, (above, below) in RATES.items()
+        }
 
 
 def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Confusion:
@@ -216,7 +251,11 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
     """
     if len(people) != len(judge):
         raise ValueError(f"lengths differ: {len(people)}, {len(judge)}")
-    pairs = [(bool(label), verdict) for label, verdict in zip(people, judge, strict=True) if label is not None]
+    pairs = [
+        (bool(label), verdict)
+        for label, verdict in zip(people, judge, strict=True)
+        if label is not None
+    ]
     heard = [(label, bool(verdict)) for label, verdict in pairs if verdict is not None]
     silent = [label for label, verdict in pairs if verdict is None]
     return Confusion(
@@ -230,9 +269,15 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
 
 
 def clustered_rates(
-    people: Sequence[bool | None], judge: Sequence[bool | None], clusters: Sequence[Hashable], *, level: float = 0.95
+    people: Sequence[bool | None],
+    judge: Sequence[bool | None],
+    clusters: Sequence[Hashable],
+    *,
+    level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate the rates of `Confusion.rates` for items that come in clusters; the unparsed are left out.
+    """Estimate the rates of `Confusion.rates` for items that come in clusters.
+
+    The unparsed are left out.
 
     Raises:
         ValueError: If the lengths differ.
@@ -251,13 +296,19 @@ def _rate(part: Floats, clusters: Sequence[Hashable], level: float) -> Estimate:
 
 
 def clustered_indices(
-    people: Sequence[bool], judge: Sequence[bool], clusters: Sequence[Hashable], *, seed: int = 0, draws: int = DRAWS
+    people: Sequence[bool],
+    judge: Sequence[bool],
+    clusters: Sequence[Hashable],
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
 ) -> dict[str, Estimate]:
     """Estimate what kappa is to be read with, with intervals over resampled clusters.
 
-    `pabak` is the prevalence- and bias-adjusted kappa, twice the observed agreement less 1. `prevalence_index` is how
-    much likelier agreement is on yes than on no: far from 0, kappa is small by itself. `bias_index` is how much oftener
-    the judge says yes than people do. All lie from -1 to 1.
+    `pabak` is the prevalence- and bias-adjusted kappa, twice the observed agreement less 1.
+    `prevalence_index` is how much likelier agreement is on yes than on no: far from 0, kappa is
+    small by itself. `bias_index` is how much oftener the judge says yes than people do. All lie
+    from -1 to 1.
 
     Source: Byrt, Bishop and Carlin, Journal of Clinical Epidemiology 46 (1993) 423.
 
@@ -274,7 +325,8 @@ def clustered_indices(
 class Threshold:
     """How sure a judge must be for its verdicts to agree with people often enough.
 
-    `bound` is what the share of disagreements is at most among the `kept` of `n` items; `kept` / `n` is the coverage.
+    `bound` is what the share of disagreements is at most among the `kept` of `n` items; `kept` /
+    `n` is the coverage.
     """
 
     confidence: float
@@ -295,10 +347,11 @@ def selective_threshold(
 ) -> Threshold | None:
     """Find the lowest confidence from which a judge may be believed.
 
-    Candidates are walked down from 1 by `step`; the walk ends at the first whose bound exceeds `risk`, and the one
-    before it is returned: fixed-sequence testing, so the guarantee needs no correction for having looked at many.
-    Among exchangeable items a verdict at least that sure then disagrees at a rate of at most `risk`, with probability
-    1 - `failure`. None where even the strictest candidate with `minimum` items fails, or none has so many.
+    Candidates are walked down from 1 by `step`; the walk ends at the first whose bound exceeds
+    `risk`, and the one before it is returned: fixed-sequence testing, so the guarantee needs no
+    correction for having looked at many. Among exchangeable items a verdict at least that sure then
+    disagrees at a rate of at most `risk`, with probability 1 - `failure`. None where even the
+    strictest candidate with `minimum` items fails, or none has so many.
 
     Source: Jung, Brahman and Choi, arXiv:2407.18370, §2.
 
@@ -308,7 +361,8 @@ def selective_threshold(
         risk: Highest acceptable share of disagreements, in (0, 1).
         failure: Probability that the guarantee fails, in (0, 1).
         step: Between candidates.
-        minimum: Items that a candidate must keep to be looked at; at least as many as could pass without an error.
+        minimum: Items that a candidate must keep to be looked at; at least as many as could pass
+            without an error.
 
     Raises:
         ValueError: If the lengths differ, or `risk` or `failure` is not in (0, 1).
@@ -318,7 +372,8 @@ def selective_threshold(
     if not (0 < risk < 1 and 0 < failure < 1):
         raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
     found = None
-    # Fewer items could not pass even without a disagreement: starting there would end the walk before it began.
+    # Fewer items could not pass even without a disagreement: starting there would end the walk
+    # before it began.
     minimum = max(minimum, ceil(log(failure) / log(1 - risk) - 1e-9))
     steps = round(1 / step)
     for place in range(steps, -1, -1):
@@ -338,7 +393,10 @@ def selective_threshold(
 
 
 def _cell_features(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Floats:
-    """Return a one a record in the cell it falls into, nothing where either side is missing; shape (records, 4)."""
+    """Return a one a record in the cell it falls into, nothing where either side is missing.
+
+    Shape (records, 4).
+    """
     pairs = list(zip(people, judge, strict=True))
     return np.array([[float(pair == cell) for cell in _CELLS] for pair in pairs]).reshape(-1, 4)
 
@@ -351,7 +409,8 @@ def _mean_of(weights: Floats) -> Statistic:
 def _weights(above: str, below: str) -> tuple[Floats, Floats]:
     """Return which of the cells tp, fn, fp, tn count above, and which below."""
     top, base = (
-        np.array([float(cell in names.split()) for cell in ("tp", "fn", "fp", "tn")]) for names in (above, below)
+        np.array([float(cell in names.split()) for cell in ("tp", "fn", "fp", "tn")])
+        for names in (above, below)
     )
     return top, base
 

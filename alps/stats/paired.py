@@ -1,7 +1,8 @@
-"""Two systems, or many, on the same records: differences, tests, what could have been seen, and who ties with whom.
+"""Two systems, or many, on the same records: differences, tests, what could have been seen, and who
+ties with whom.
 
-Scores are paired by place: the same record at the same place on both sides, finite on both. What a sample can't say is
-None, never NaN.
+Scores are paired by place: the same record at the same place on both sides, finite on both. What a
+sample can't say is None, never NaN.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -22,7 +23,8 @@ _ROUNDING = 1e-12
 class McNemar:
     """Where two binary verdicts on the same records differ.
 
-    `p` is exact and two-sided; `chi2`, without continuity correction, is None where they never differ.
+    `p` is exact and two-sided; `chi2`, without continuity correction, is None where they never
+    differ.
     """
 
     first_only: int
@@ -32,11 +34,13 @@ class McNemar:
 
 
 def mcnemar(first_only: int, second_only: int) -> McNemar:
-    """Test whether two binary verdicts are equally often positive, from how often only the one, only the other is.
+    """Test whether two binary verdicts are equally often positive, from how often only the one,
+    only the other is.
 
     Records stand alone; for clustered ones use `paired_difference`.
 
-    Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant records at one half.
+    Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant records at one
+        half.
 
     Raises:
         ValueError: If a count is negative.
@@ -68,8 +72,8 @@ def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
 class Difference:
     """First less second: the mean difference with its interval, and a two-sided p.
 
-    `detectable` is the true difference that a sample of this size and spread finds significant in 80 % of cases. `p`
-    and `detectable` are None with fewer than two clusters.
+    `detectable` is the true difference that a sample of this size and spread finds significant in
+    80 % of cases. `p` and `detectable` are None with fewer than two clusters.
     """
 
     estimate: Estimate
@@ -87,8 +91,8 @@ def paired_difference(
 ) -> Difference:
     """Compare two systems on the same records.
 
-    `p` is that of a t test whose variance is one between clusters; where all clusters differ by exactly as much, that
-    of the sign test.
+    `p` is that of a t test whose variance is one between clusters; where all clusters differ by
+    exactly as much, that of the sign test.
 
     Args:
         first: Scores of the one; shape (records,), finite.
@@ -105,7 +109,9 @@ def paired_difference(
         raise ValueError(f"lengths differ: {len(first)}, {len(second)}, {len(groups)}")
     ahead = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     if not np.isfinite(ahead).all():
-        raise ValueError("scores must be finite: compare only records that both sides have a score for")
+        raise ValueError(
+            "scores must be finite: compare only records that both sides have a score for"
+        )
     estimate = clustered_difference(first, second, groups, bounds=bounds, level=level)
     detectable = detectable_difference(ahead, groups, significance=1 - level)
     return Difference(estimate, _p(ahead, groups), detectable)
@@ -121,7 +127,9 @@ def _p(ahead: Floats, groups: Sequence[Hashable]) -> float | None:
 
 
 def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
-    """Return the two-sided p of mean differences, each a t test; where all clusters differ alike, that of a sign test.
+    """Return the two-sided p of mean differences, each a t test.
+
+    Where all clusters differ alike, that of a sign test.
 
     1 where nothing differs, or fewer than two clusters were seen. All of one shape.
 
@@ -146,10 +154,12 @@ def detectable_difference(
     power: float = 0.8,
     significance: float = 0.05,
 ) -> float | None:
-    """Return the smallest true difference that a sample like this one would find in a share `power` of cases.
+    """Return the smallest true difference that a sample like this one would find in a share `power`
+    of cases.
 
-    The two-sided quantile plus that of the power, times the standard error between clusters. A difference observed to
-    be smaller says little about which system is better. None with fewer than two clusters.
+    The two-sided quantile plus that of the power, times the standard error between clusters. A
+    difference observed to be smaller says little about which system is better. None with fewer than
+    two clusters.
 
     Source: Bloom, Evaluation Review 19 (1995) 547.
 
@@ -163,7 +173,9 @@ def detectable_difference(
         ValueError: If `power` or `significance` is not in (0, 1).
     """
     if not (0 < power < 1 and 0 < significance < 1):
-        raise ValueError(f"power and significance must be in (0, 1), got {power} and {significance}")
+        raise ValueError(
+            f"power and significance must be in (0, 1), got {power} and {significance}"
+        )
     groups = range(len(differences)) if clusters is None else clusters
     count = len(set(groups))
     if count < 2:
@@ -173,14 +185,16 @@ def detectable_difference(
         return None
     from scipy.stats import t
 
-    return float((t.ppf(1 - significance / 2, count - 1) + t.ppf(power, count - 1)) * sqrt(variance))
+    return float(
+        (t.ppf(1 - significance / 2, count - 1) + t.ppf(power, count - 1)) * sqrt(variance)
+    )
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
     """Return p-values corrected for having tested several hypotheses, in their order.
 
-    The chance that any true hypothesis falls below the significance is at most that significance, whatever the
-    dependence between the tests.
+    The chance that any true hypothesis falls below the significance is at most that significance,
+    whatever the dependence between the tests.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979) 65.
 
@@ -193,7 +207,10 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_all(ps: Floats) -> Floats:
-    """Correct p-values in [0, 1] as `holm` does, of which there may be hundreds of thousands; shape (tests,)."""
+    """Correct p-values in [0, 1] as `holm` does, of which there may be hundreds of thousands.
+
+    Shape (tests,).
+    """
     order = np.argsort(ps, kind="stable")
     corrected = np.empty_like(ps)
     corrected[order] = np.maximum.accumulate(np.minimum(1.0, ps[order] * np.arange(len(ps), 0, -1)))
@@ -205,7 +222,8 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
 
     Letters go down the order of the systems: `a` is that of the first, and after `z` comes `aa`.
 
-    Source: Piepho, Journal of Computational and Graphical Statistics 13 (2004) 456, insert and absorb.
+    Source: Piepho, Journal of Computational and Graphical Statistics 13 (2004) 456, insert and
+        absorb.
 
     Args:
         count: Of the systems, in the order of their scores.
@@ -218,7 +236,8 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
     ordered = sorted(classes, key=sorted)
     names = _names(len(ordered))
     return tuple(
-        tuple(name for name, group in zip(names, ordered, strict=True) if system in group) for system in range(count)
+        tuple(name for name, group in zip(names, ordered, strict=True) if system in group)
+        for system in range(count)
     )
 
 

@@ -1,4 +1,6 @@
-"""What is evaluated: any litellm model, the embedded systems, the floors, and predictions that were made elsewhere."""
+"""What is evaluated: any litellm model, the embedded systems, the floors, and predictions that were
+made elsewhere.
+"""
 
 from alps.systems.base import System
 from alps.systems.embedded import Unheard

@@ -12,15 +12,19 @@ _DIGITS = 24
 
 
 def alias(key: str, kind: str, name: str) -> str:
-    """Return what stands for an id: a keyed hash of it, so the same in every run on the same data with the same seed.
+    """Return what stands for an id: a keyed hash of it, so the same in every run on the same data
+    with the same seed.
 
-    The key is a hash of the data: who can compute it has the data, and knows a record by its dialogue anyway.
+    The key is a hash of the data: who can compute it has the data, and knows a record by its
+    dialogue anyway.
     """
     return hmac.digest(key.encode(), f"{kind}\x00{name}".encode(), "sha256").hex()[:_DIGITS]
 
 
 class Anonymous:
-    """A system that is shown samples under aliases; its answers come back under the ids of the data.
+    """A system that is shown samples under aliases.
+
+    Its answers come back under the ids of the data.
 
     The track stands in the alias, too: the same record in two tracks is two records to a system.
     """
@@ -38,8 +42,13 @@ class Anonymous:
         """Ask the system about `sample`."""
         shown, names = self._disguised(sample)
         answer = await self._system.predict(shown)
-        kept = {name: getattr(answer, name) for name in ("prediction", "raw", "thought", "notes", "error")}
-        return answer.model_copy(update={**_named(kept, names), "benchmark_id": sample.benchmark_id})
+        kept = {
+            name: getattr(answer, name)
+            for name in ("prediction", "raw", "thought", "notes", "error")
+        }
+        return answer.model_copy(
+            update={**_named(kept, names), "benchmark_id": sample.benchmark_id}
+        )
 
     def _disguised(self, sample: Any) -> tuple[Any, dict[str, str]]:
         """Return the sample as the system is shown it, and the ids of the data by their aliases."""
@@ -51,7 +60,10 @@ class Anonymous:
             changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
         is_own = is_dataclass(sample) and not isinstance(sample, type)
         shown = replace(sample, **changes) if is_own else sample.model_copy(update=changes)
-        return shown, {record: sample.benchmark_id, **{other: name for name, other in aliases.items()}}
+        return shown, {
+            record: sample.benchmark_id,
+            **{other: name for name, other in aliases.items()},
+        }
 
 
 def _sessions_of(sample: Any) -> set[str]:
@@ -61,15 +73,24 @@ def _sessions_of(sample: Any) -> set[str]:
 
 
 def _memory_of(sample: Any) -> tuple[Memory, ...]:
-    """Return the memories that a sample of update gives; a task of the user's own may call other things so."""
+    """Return the memories that a sample of update gives.
+
+    A task of the user's own may call other things so.
+    """
     given = getattr(sample, "memory", ())
-    return given if isinstance(given, tuple) and all(isinstance(item, Memory) for item in given) else ()
+    return (
+        given
+        if isinstance(given, tuple) and all(isinstance(item, Memory) for item in given)
+        else ()
+    )
 
 
 def _elsewhere(memory: Memory, aliases: Mapping[str, str]) -> Memory:
     if memory.evidence is None or not memory.evidence.session_id:
         return memory
-    evidence = memory.evidence.model_copy(update={"session_id": aliases[memory.evidence.session_id]})
+    evidence = memory.evidence.model_copy(
+        update={"session_id": aliases[memory.evidence.session_id]}
+    )
     return memory.model_copy(update={"evidence": evidence})
 
 
@@ -81,4 +102,8 @@ def _named(node: Any, names: Mapping[str, str]) -> Any:
         return node
     if isinstance(node, dict):
         return {key: _named(value, names) for key, value in node.items()}
-    return type(node)(_named(value, names) for value in node) if isinstance(node, list | tuple) else node
+    return (
+        type(node)(_named(value, names) for value in node)
+        if isinstance(node, list | tuple)
+        else node
+    )

@@ -20,7 +20,10 @@ class System(Protocol):
     settings: Mapping[str, Any]
 
     async def predict(self, sample: Any) -> Prediction:
-        """Answer one sample. A failure to answer is a `Prediction` with its outcome, not an exception."""
+        """Answer one sample.
+
+        A failure to answer is a `Prediction` with its outcome, not an exception.
+        """
         ...
 
 

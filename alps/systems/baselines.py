@@ -1,4 +1,6 @@
-"""What `model=rules` does beyond extraction: plain answers without a model, above the floors and below the rest."""
+"""What `model=rules` does beyond extraction: plain answers without a model, above the floors and
+below the rest.
+"""
 
 from typing import Any
 
@@ -14,9 +16,15 @@ _SURE = 0.65
 
 
 def update(sample: UpdateSample) -> dict[str, Any]:
-    """Keep every old memory that no statement of the new dialogue restates differently; add the other statements."""
+    """Keep every old memory that no statement of the new dialogue restates differently.
+
+    Add the other statements.
+    """
     dialogue = ExtractionSample(
-        benchmark_id=sample.benchmark_id, session_id=sample.session_id, dialogue=sample.new_dialogue, gold=None
+        benchmark_id=sample.benchmark_id,
+        session_id=sample.session_id,
+        dialogue=sample.new_dialogue,
+        gold=None,
     )
     kept = {memory.memory_id: memory for memory in sample.memory}
     changed: list[UpdatedMemory] = []
@@ -24,7 +32,9 @@ def update(sample: UpdateSample) -> dict[str, Any]:
         found = Memory.model_validate(item)
         if found.confidence is None or found.confidence < _SURE:
             continue
-        near = max(kept.values(), key=lambda memory: similarity(memory.value, found.value), default=None)
+        near = max(
+            kept.values(), key=lambda memory: similarity(memory.value, found.value), default=None
+        )
         likeness = similarity(near.value, found.value) if near is not None else 0.0
         if near is None or likeness < _ON_THE_SAME_MATTER or near.label != found.label:
             changed.append(_with(found, f"m_new_{number}", "add", None))
@@ -42,7 +52,9 @@ def quote(sample: UtilizationSample) -> dict[str, Any]:
     if not said:
         return {"answer": f"Nothing that you told me before bears on this: {sample.query}"}
     best = said[BM25().rank(sample.query, said)[0]]
-    return {"answer": f"Keeping in mind what you told me ({best}), here is how I would go about it: {sample.query}"}
+    return {
+        "answer": f"Keeping in mind what you told me ({best}), here is how I would go about it: {sample.query}"
+    }
 
 
 def _with(memory: Memory, name: str, action: str, replaces: str | None) -> UpdatedMemory:

@@ -1,4 +1,6 @@
-"""What a program under test is given of the user's environment: what programs need to run, and no key."""
+"""What a program under test is given of the user's environment: what programs need to run, and no
+key.
+"""
 
 import os
 import re
@@ -15,13 +17,18 @@ _NEEDED = re.compile(
 
 
 def program_environment(passed: Sequence[str]) -> dict[str, str]:
-    """Return the environment of a program: what it needs, less what is secret, and what the user passes by name.
+    """Return the environment of a program: what it needs, less what is secret, and what the user
+    passes by name.
 
     Raises:
         UsageError: If one of the names is not set.
     """
     if missing := [name for name in passed if name not in os.environ]:
         raise UsageError(f"env={','.join(passed)}: {missing[0]} is not set in the environment")
-    needed = {name: text for name, text in os.environ.items() if _NEEDED.fullmatch(name) and not is_secret(name, text)}
+    needed = {
+        name: text
+        for name, text in os.environ.items()
+        if _NEEDED.fullmatch(name) and not is_secret(name, text)
+    }
     unbuffered = {"PYTHONUNBUFFERED": "1"}  # else what a Python program prints stays in its buffer
     return {**unbuffered, **needed, **{name: os.environ[name] for name in passed}}

@@ -45,14 +45,20 @@ def oracle(sample: ExtractionSample) -> dict[str, Any]:
 
 def no_op(sample: UpdateSample) -> dict[str, Any]:
     """Answer with the old memories, as they were."""
-    return {"memory_items": [{**memory.model_dump(), "action": None, "replaces": None} for memory in sample.memory]}
+    return {
+        "memory_items": [
+            {**memory.model_dump(), "action": None, "replaces": None} for memory in sample.memory
+        ]
+    }
 
 
 def positional(sample: UpdateSample) -> dict[str, Any]:
-    """Add the user's third and second turn from the end, and drop the old memory most like what they say.
+    """Add the user's third and second turn from the end, and drop the old memory most like what
+    they say.
 
-    In the AlpsBench authors' public records each update has one addition, told in one of these two turns in 609 of
-    638 records that quote it, and one modification: a rule that reads nothing finds them.
+    In the AlpsBench authors' public records each update has one addition, told in one of these two
+    turns in 609 of 638 records that quote it, and one modification: a rule that reads nothing finds
+    them.
     """
     turns = [turn.text for turn in sample.new_dialogue if turn.role == "user"]
     told = [" ".join(text.split())[:300] for text in turns[-3:-1]]
@@ -63,8 +69,14 @@ def positional(sample: UpdateSample) -> dict[str, Any]:
     dropped = max(likeness, key=lambda name: likeness[name], default=None)
     kept = [memory.model_dump() for memory in sample.memory if memory.memory_id != dropped]
     fields = Memory.model_validate(_fixed("x")["memory_items"][0]).model_dump()
-    added = [{**fields, "memory_id": f"m_new_{n}", "value": text} for n, text in enumerate(told, start=1) if text]
-    return {"memory_items": [{**item, "action": None, "replaces": None} for item in (*kept, *added)]}
+    added = [
+        {**fields, "memory_id": f"m_new_{n}", "value": text}
+        for n, text in enumerate(told, start=1)
+        if text
+    ]
+    return {
+        "memory_items": [{**item, "action": None, "replaces": None} for item in (*kept, *added)]
+    }
 
 
 def oracle_update(sample: UpdateSample) -> dict[str, Any]:
@@ -75,28 +87,41 @@ def oracle_update(sample: UpdateSample) -> dict[str, Any]:
     """
     if sample.gold is None:
         raise UsageError(_WITHHELD)
-    return {"memory_items": [{**memory.model_dump(), "action": None, "replaces": None} for memory in sample.gold]}
+    return {
+        "memory_items": [
+            {**memory.model_dump(), "action": None, "replaces": None} for memory in sample.gold
+        ]
+    }
 
 
 def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
-    """Rank the candidates by a hash of the query's id and their text: chance, the same in every run."""
+    """Rank the candidates by a hash of the query's id and their text: chance, the same in every
+    run.
+    """
 
     def order(text: str) -> str:
         return hashlib.sha256(f"{sample.benchmark_id}\x00{text}".encode()).hexdigest()
 
-    ranking = [candidate.id for candidate in sorted(sample.candidates, key=lambda c: order(c.value))]
+    ranking = [
+        candidate.id for candidate in sorted(sample.candidates, key=lambda c: order(c.value))
+    ]
     return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
 
 
 def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
-    """Choose the lowest id that occurs once: it finds everything in the published pools, whose ids give gold away."""
+    """Choose the lowest id that occurs once: it finds everything in the published pools, whose ids
+    give gold away.
+    """
     ids = [candidate.id for candidate in sample.candidates]
     chosen = lowest_unique(ids)
     return {"selected_memory_id": chosen, "answer": "", "reason": "", "ranking": [chosen]}
 
 
 def lowest_unique(ids: Sequence[str]) -> str:
-    """Return the lowest of `ids` that occurs once, by length and then by letters; the lowest of all if none does."""
+    """Return the lowest of `ids` that occurs once, by length and then by letters.
+
+    The lowest of all if none does.
+    """
     times = Counter(ids)
     unique = [name for name in ids if times[name] == 1]
     return min(unique or ids, key=lambda name: (len(name), name))
@@ -115,11 +140,15 @@ def oracle_retrieval(sample: RetrievalSample) -> dict[str, Any]:
 
 def generic(sample: UtilizationSample) -> dict[str, Any]:
     """Answer with one polite sentence that fits everything."""
-    return {"answer": "Thank you for your message, I am happy to help you with that in any way I can."}
+    return {
+        "answer": "Thank you for your message, I am happy to help you with that in any way I can."
+    }
 
 
 def refusal(sample: UtilizationSample) -> dict[str, Any]:
-    """Answer with one refusal, whatever was asked: by a lax rubric it breaks no constraint and believes no fiction."""
+    """Answer with one refusal, whatever was asked: by a lax rubric it breaks no constraint and
+    believes no fiction.
+    """
     return {"answer": "I'm sorry, but I can't help with that."}
 
 

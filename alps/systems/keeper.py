@@ -1,16 +1,20 @@
-"""The parent of a program under test: when it goes, everything that the program ever started goes with it.
+"""The parent of a program under test: when it goes, everything that the program ever started goes
+with it.
 
 It runs as a script of its own, between `alps` and the program, and imports nothing of the package:
 
     python -I -S keeper.py LIFELINE STATUS COMMAND [ARGUMENT...]
 
-LIFELINE is the reading end of a pipe whose other end only `alps` holds. It ends when `alps` does, however that happens:
-even SIGKILL leaves nobody behind. On Linux the keeper is a subreaper: a child of the program that makes itself a
-session of its own, and outlives its parent, becomes the keeper's child, and not init's. So "no children left" means
-that nothing is left. Elsewhere the process group of the program is all that can be found.
+LIFELINE is the reading end of a pipe whose other end only `alps` holds. It ends when `alps` does,
+however that happens:
+even SIGKILL leaves nobody behind. On Linux the keeper is a subreaper: a child of the program that
+makes itself a session of its own, and outlives its parent, becomes the keeper's child, and not
+init's. So "no children left" means that nothing is left. Elsewhere the process group of the program
+is all that can be found.
 
-On STATUS it writes the process id of the program, or why it could not be started: `-ERRNO`. SIGTERM is handed on to the
-program's group. It ends as the program did: with its exit code, or by its signal.
+On STATUS it writes the process id of the program, or why it could not be started: `-ERRNO`. SIGTERM
+is handed on to the program's group. It ends as the program did: with its exit code, or by its
+signal.
 """
 
 import errno
@@ -23,7 +27,14 @@ from contextlib import suppress
 
 _SUBREAPER, _PARENT_DEATH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _SWEEPING = 5.0  # seconds
-_OURS = (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
+_OURS = (
+    signal.SIGCHLD,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGTERM,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)
 """Signals that the keeper, or Python in it, takes in another way than a program expects."""
 
 
@@ -88,7 +99,10 @@ def _watch(program: int, lifeline: int, woken: int) -> int | None:
 
 
 def _reap(program: int) -> tuple[int | None, bool]:
-    """Reap who has ended; return the wait status of the program if it is one of them, and whether others are left."""
+    """Reap who has ended.
+
+    Return the wait status of the program if it is one of them, and whether others are left.
+    """
     ended = None
     while True:
         try:
@@ -109,7 +123,9 @@ def _sweep(program: int, ended: int | None) -> int | None:
             _kill(-program, signal.SIGKILL)
         family = _descendants()
         for child in family:
-            _kill(child, signal.SIGSTOP)  # first stopped: a fork bomb is then at rest when it is killed
+            _kill(
+                child, signal.SIGSTOP
+            )  # first stopped: a fork bomb is then at rest when it is killed
         for child in family:
             _kill(child, signal.SIGKILL)
         died, others = _reap(program)

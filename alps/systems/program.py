@@ -1,7 +1,9 @@
-"""A program as the system under test: one JSON line in, one JSON line out, one process for the whole run.
+"""A program as the system under test: one JSON line in, one JSON line out, one process for the
+whole run.
 
-Answers are joined by `benchmark_id`, in whatever order they come. A line that is no answer (garbage) may be log output
-or an answer that went wrong; only what follows tells. So it ends a row only when no answer can be expected any more:
+Answers are joined by `benchmark_id`, in whatever order they come. A line that is no answer
+(garbage) may be log output or an answer that went wrong; only what follows tells. So it ends a row
+only when no answer can be expected any more:
 when the row's time is up, or when the process, told that nothing more comes, has ended.
 """
 
@@ -38,8 +40,8 @@ _WITHOUT_ID = "an answer without benchmark_id, taken for the only row under way"
 class ProgramSystem:
     """Asks a program that reads rows from stdin and writes predictions to stdout.
 
-    A row on which the program dies twice, or that it does not answer within `timeout` seconds, is an empty answer; the
-    program is started anew for the others.
+    A row on which the program dies twice, or that it does not answer within `timeout` seconds, is
+    an empty answer; the program is started anew for the others.
 
     Args:
         command: The program and its arguments; no shell reads them.
@@ -83,7 +85,10 @@ class ProgramSystem:
         self._failure: Exception | None = None
 
     def on(self, task: Task) -> "OnTask":
-        """Return this very program as a system for another track; there is one process for all of them."""
+        """Return this very program as a system for another track.
+
+        There is one process for all of them.
+        """
         return OnTask(self, task)
 
     async def predict(self, sample: Any) -> Prediction:
@@ -149,7 +154,9 @@ class ProgramSystem:
         life = Life()
         try:
             hear = partial(self._hear, life)
-            life.process = await LineProcess.start(self._words, self._environment, hear=hear, ended=self._wake.set)
+            life.process = await LineProcess.start(
+                self._words, self._environment, hear=hear, ended=self._wake.set
+            )
         except OSError as error:
             raise UsageError(f"{self._key}: can't be started: {error.strerror or error}") from error
         patience = 0.0
@@ -164,7 +171,10 @@ class ProgramSystem:
             self._bury(life)
 
     async def _converse(self, life: Life) -> float:
-        """Send rows and watch the clock until the process is done with; return how long its end may take."""
+        """Send rows and watch the clock until the process is done with.
+
+        Return how long its end may take.
+        """
         while not (life.process.over or self._closing or (life.told_end and not life.asked)):
             self._send(life)
             moments = [since + self._timeout for _, since in life.on_clock()]
@@ -178,16 +188,25 @@ class ProgramSystem:
 
     async def _woken(self, moment: float | None) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if moment is None else max(0.0, moment - time.monotonic())):
+            async with asyncio.timeout(
+                None if moment is None else max(0.0, moment - time.monotonic())
+            ):
                 await self._wake.wait()
         self._wake.clear()
 
     def _send(self, life: Life) -> None:
-        """Send what may be sent. Two rows of one id are never under way together: their answers look the same."""
+        """Send what may be sent.
+
+        Two rows of one id are never under way together: their answers look the same.
+        """
         for row in list(self._waiting):
             if row.answer.done() or row.name in life.asked:
                 continue
-            if life.told_end or life.busy >= self._in_flight or (life.asked and (row.alone or life.lonely)):
+            if (
+                life.told_end
+                or life.busy >= self._in_flight
+                or (life.asked and (row.alone or life.lonely))
+            ):
                 return
             self._waiting.remove(row)
             life.send(row)
@@ -206,8 +225,9 @@ class ProgramSystem:
     def _silent_at(self, life: Life) -> list[float]:
         """Return when the process is to be told that nothing more comes, if it is.
 
-        That is, after some silence, when it wrote as many lines of garbage as it owes answers. It seems to have replied
-        to everything; should it still be at work, it loses nothing: it sees the end of its input when it is done.
+        That is, after some silence, when it wrote as many lines of garbage as it owes answers. It
+        seems to have replied to everything; should it still be at work, it loses nothing: it sees
+        the end of its input when it is done.
         """
         if self._chatty or life.told_end or not life.asked or life.unexplained != len(life.asked):
             return []
@@ -235,11 +255,14 @@ class ProgramSystem:
                 self._strays.append(_TO_ANOTHER)
             return given is not None and name in self._ended
         if given is None and isinstance(read, ValueError):
-            return False  # without an id, only what reads as an answer is one: log lines may be JSON, too
+            # without an id, only what reads as an answer is one: log lines may be JSON, too
+            return False
         self._answer(life, row, read, text, () if given is not None else (_WITHOUT_ID,))
         return True
 
-    def _answer(self, life: Life, row: Row, read: Read[Any] | ValueError, text: str, note: tuple[str, ...]) -> None:
+    def _answer(
+        self, life: Life, row: Row, read: Read[Any] | ValueError, text: str, note: tuple[str, ...]
+    ) -> None:
         life.answered(row)
         self._prove()
         raw = redact(masked(text, row.line.decode))
@@ -257,9 +280,13 @@ class ProgramSystem:
         error = f"{error}; {_NO_ANSWER}" if found == "unparsable" else error
         self._settle(row, outcome=found, raw="\n".join(row.garbage) or None, error=error)
 
-    def _settle(self, row: Row, *, outcome: Outcome, notes: tuple[str, ...] = (), **fields: Any) -> None:
+    def _settle(
+        self, row: Row, *, outcome: Outcome, notes: tuple[str, ...] = (), **fields: Any
+    ) -> None:
         self._ended.add(row.name)
-        ignored = f"output that is no answer was ignored: {_short(row.garbage)}" if row.garbage else None
+        ignored = (
+            f"output that is no answer was ignored: {_short(row.garbage)}" if row.garbage else None
+        )
         seen = (ignored,) if ignored and outcome in ("ok", "invalid") else ()
         prediction = Prediction(
             benchmark_id=row.name,
@@ -274,7 +301,9 @@ class ProgramSystem:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Hand out what was held back: the failures of a program that never answered may be its own."""
+        """Hand out what was held back: the failures of a program that never answered may be its
+        own.
+        """
         for row, prediction in self._held:
             if not row.answer.done():
                 row.answer.set_result(prediction)

@@ -34,8 +34,9 @@ Ended = tuple[Any, BaseException | None]
 class PythonSystem:
     """Asks an object of a class that the user wrote; it never sees the gold.
 
-    A plain `predict` runs in one worker thread, one sample after the other; of an async one `in_flight` calls are under
-    way at once. It returns a `Prediction`, the release's form of a prediction, or a list of memories.
+    A plain `predict` runs in one worker thread, one sample after the other; of an async one
+    `in_flight` calls are under way at once. It returns a `Prediction`, the release's form of a
+    prediction, or a list of memories.
 
     Args:
         path: `package.module:Class`; the working directory is searched, too.
@@ -51,12 +52,22 @@ class PythonSystem:
     _worker: "_Worker"
 
     def __init__(
-        self, path: str, *, task: Task, timeout: float, in_flight: int = 16, tracebacks: Path | None = None
+        self,
+        path: str,
+        *,
+        task: Task,
+        timeout: float,
+        in_flight: int = 16,
+        tracebacks: Path | None = None,
     ) -> None:
         self.name = f"python:{path}"
         key = f"model={self.name}"
         self._object = _instantiate(path, key)
-        self.settings: Mapping[str, Any] = {"class": path, "timeout": timeout, **_declared_settings(self._object, key)}
+        self.settings: Mapping[str, Any] = {
+            "class": path,
+            "timeout": timeout,
+            **_declared_settings(self._object, key),
+        }
         self._task, self._timeout = task, timeout
         self._tracebacks = Tracebacks(tracebacks)
         self._in_thread = not inspect.iscoroutinefunction(self._object.predict)
@@ -75,9 +86,12 @@ class PythonSystem:
         """Ask the object what `task` asks about `sample`."""
         shown = sample.model_copy(update={"gold": None})
         async with self._turns:
-            ended = await self._call(lambda: self._object.predict(shown), self._in_thread, self._timeout)
+            ended = await self._call(
+                lambda: self._object.predict(shown), self._in_thread, self._timeout
+            )
             if ended is None and self._in_thread:
-                self._worker.stop()  # nothing can stop a thread: this one ends when its call does, another goes on
+                # nothing can stop a thread: this one ends when its call does, another goes on
+                self._worker.stop()
                 self._worker = _Worker()
         if ended is None:
             return _failed(task, sample, "empty", f"no answer within {self._timeout:g} s")
@@ -88,7 +102,10 @@ class PythonSystem:
         return _understood(task, sample, result)
 
     async def aclose(self) -> None:
-        """Call the object's `aclose` or `close`, if it has one; what goes wrong there changes no result."""
+        """Call the object's `aclose` or `close`, if it has one.
+
+        What goes wrong there changes no result.
+        """
         close = getattr(self._object, "aclose", None) or getattr(self._object, "close", None)
         if callable(close):
             await self._call(close, not inspect.iscoroutinefunction(close), _CLOSING_TIME)
@@ -115,15 +132,21 @@ class PythonSystem:
 
 
 class _Worker:
-    """A daemon thread that makes one call after the other: a call that never ends does not keep the run from ending."""
+    """A daemon thread that makes one call after the other: a call that never ends does not keep the
+    run from ending.
+    """
 
     def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Call, asyncio.Future[Ended]] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Call, asyncio.Future[Ended]] | None] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
 
     def call(self, function: Call) -> Awaitable[Ended]:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="alps python system", daemon=True)
+            self._thread = threading.Thread(
+                target=self._work, name="alps python system", daemon=True
+            )
             self._thread.start()
         future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._calls.put((function, future))
@@ -149,7 +172,9 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
         return _failed(task, sample, "invalid", f"answered for '{said.benchmark_id}' instead")
     if said is not None and said.outcome != "ok":
         error_text = None if said.error is None else one_line(said.error)
-        return said.model_copy(update={"track": task.track, "prediction": None, "error": error_text})
+        return said.model_copy(
+            update={"track": task.track, "prediction": None, "error": error_text}
+        )
     raw = said.raw if said is not None else None
     try:
         plain = _plain(result if said is None else said.prediction)
@@ -164,13 +189,21 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
         return _failed(task, sample, kind, str(error), raw=raw)
     if said is None:
         said = Prediction(benchmark_id=sample.benchmark_id, track=task.track, outcome="ok")
-    fields = {"prediction": task.to_prediction(read.value), "raw": raw, "notes": (*said.notes, *read.notes)}
+    fields = {
+        "prediction": task.to_prediction(read.value),
+        "raw": raw,
+        "notes": (*said.notes, *read.notes),
+    }
     return said.model_copy(update={**fields, "track": task.track})
 
 
-def _failed(task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None) -> Prediction:
+def _failed(
+    task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None
+) -> Prediction:
     name, track = sample.benchmark_id, task.track
-    return Prediction(benchmark_id=name, track=track, outcome=outcome, error=one_line(error), raw=raw)
+    return Prediction(
+        benchmark_id=name, track=track, outcome=outcome, error=one_line(error), raw=raw
+    )
 
 
 def _deliver(future: asyncio.Future[Ended], ended: Ended) -> None:
@@ -205,13 +238,17 @@ def _instantiate(path: str, key: str) -> Any:
     made = getattr(module, class_name, None)
     if not callable(made):
         classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
-        raise UsageError(f"{key}: no class '{class_name}' in {module_name}{closest(class_name, classes)}")
+        raise UsageError(
+            f"{key}: no class '{class_name}' in {module_name}{closest(class_name, classes)}"
+        )
     instance, error = _end_of(made)
     if error is not None:
         raise UsageError(f"{key}: {class_name}() raised {described(error)}") from error
     if not callable(getattr(instance, "predict", None)):
         names = [name for name in dir(instance) if not name.startswith("_")]
-        foreign = type(instance).__module__ == "builtins"  # a function that returns a text, say: no typo of theirs
+        foreign = (
+            type(instance).__module__ == "builtins"
+        )  # a function that returns a text, say: no typo of theirs
         hint = f" (it gives a {type(instance).__name__})" if foreign else closest("predict", names)
         raise UsageError(f"{key}: {class_name} has no method 'predict'{hint}")
     return instance
@@ -228,7 +265,10 @@ def _import(name: str, key: str) -> ModuleType:
         if missing is not None and f"{name}.".startswith(f"{missing}."):
             parent = missing.rpartition(".")[0]
             where = getattr(sys.modules.get(parent), "__path__", []) if parent else [here]
-            known = [module.name for module in pkgutil.iter_modules(where, f"{parent}." if parent else "")]
+            known = [
+                module.name
+                for module in pkgutil.iter_modules(where, f"{parent}." if parent else "")
+            ]
             raise UsageError(f"{key}: no module '{missing}'{closest(missing, known)}") from error
         raise UsageError(f"{key}: importing {name} raised {described(error)}") from error
 

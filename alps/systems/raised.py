@@ -1,4 +1,6 @@
-"""Exceptions of the user's own code: one line for the record, and the whole traceback in the run folder."""
+"""Exceptions of the user's own code: one line for the record, and the whole traceback in the run
+folder.
+"""
 
 import traceback
 from contextlib import suppress
@@ -14,11 +16,12 @@ _ERROR_LENGTH = 2_000
 class Tracebacks:
     """Keeps what is raised in a file, with secrets masked.
 
-    Of exceptions of one type from one line only the first is kept, and 20 in all: a system that fails on every one of
-    a thousand records fails in the same place.
+    Of exceptions of one type from one line only the first is kept, and 20 in all: a system that
+    fails on every one of a thousand records fails in the same place.
 
     Args:
-        path: The file, which is begun at the first exception and continued when a run goes on; None for nowhere.
+        path: The file, which is begun at the first exception and continued when a run goes on; None
+            for nowhere.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -34,7 +37,10 @@ class Tracebacks:
             return
         self._seen.add(origin)
         text = redact(masked(f"{about}:\n{_formatted(error)[-_LONGEST:]}\n"))
-        with suppress(OSError), self._path.open("ab") as log:  # a full disk must not end the run here
+        with (
+            suppress(OSError),
+            self._path.open("ab") as log,
+        ):  # a full disk must not end the run here
             log.write(text.encode(errors="replace"))
 
 

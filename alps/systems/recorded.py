@@ -16,9 +16,10 @@ from alps.tasks import Task
 class RecordedPredictions:
     """Answers with the rows of a JSON Lines file, or of a run's folder, joined on `benchmark_id`.
 
-    A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), a record of the authors' own
-    (`{"benchmark_id", "model_output": …}`, as they read the output), or a row of a run's `predictions.jsonl`; rows that
-    name another track are left to it. A record of theirs without any `raw_output` is an empty answer, no empty list:
+    A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), a record
+    of the authors' own (`{"benchmark_id", "model_output": …}`, as they read the output), or a row
+    of a run's `predictions.jsonl`; rows that name another track are left to it. A record of theirs
+    without any `raw_output` is an empty answer, no empty list:
     the model said nothing. So is a record without a row: it was not predicted.
 
     Raises:
@@ -47,31 +48,48 @@ class RecordedPredictions:
 
     def _read(self, name: str, line: int, row: Row) -> Prediction:
         own = "outcome" in row  # a row of a run, not one that the release's tools exchange
-        given = {name: value for name, value in row.items() if name not in ("prediction", "track")} if own else {}
-        answer = row.get("prediction") if own else {k: v for k, v in row.items() if k != "benchmark_id"}
+        given = (
+            {name: value for name, value in row.items() if name not in ("prediction", "track")}
+            if own
+            else {}
+        )
+        answer = (
+            row.get("prediction") if own else {k: v for k, v in row.items() if k != "benchmark_id"}
+        )
         try:
             fields = {"outcome": "ok", "benchmark_id": name, **given, "track": self._task.track}
             prediction = Prediction.model_validate(fields)
             read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
         except EmptyAnswer as error:
-            return prediction.model_copy(update={"outcome": "empty", "prediction": None, "error": str(error)})
+            return prediction.model_copy(
+                update={"outcome": "empty", "prediction": None, "error": str(error)}
+            )
         except ValidationError as error:
             first = error.errors()[0]
             named = ".".join(str(part) for part in first["loc"])
             raise DataError(first["msg"], path=self._path, line=line, field=named) from error
         except ValueError as error:
-            raise DataError(str(error), path=self._path, line=line, field="prediction" if own else None) from error
+            raise DataError(
+                str(error), path=self._path, line=line, field="prediction" if own else None
+            ) from error
         if read is None:
             return prediction
-        update = {"prediction": self._task.to_prediction(read.value), "notes": (*prediction.notes, *read.notes)}
+        update = {
+            "prediction": self._task.to_prediction(read.value),
+            "notes": (*prediction.notes, *read.notes),
+        }
         return prediction.model_copy(update=update)
 
     def _failed(self, sample: Any, error: str) -> Prediction:
-        return Prediction(benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error)
+        return Prediction(
+            benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error
+        )
 
 
 def _answers_of(row: Row) -> list[Row]:
-    """Return the rows that a row stands for: itself, or what a record of the authors says the model answered."""
+    """Return the rows that a row stands for: itself, or what a record of the authors says the model
+    answered.
+    """
     output = row.get("model_output")
     if not isinstance(output, dict):
         return [row]
@@ -79,7 +97,10 @@ def _answers_of(row: Row) -> list[Row]:
     responses = output.get("responses")
     if isinstance(responses, list) and all(isinstance(said, dict) for said in responses):
         one = len(responses) == 1
-        named = ((name if one else str(said.get("query_id")), said.get("response") or "") for said in responses)
+        named = (
+            (name if one else str(said.get("query_id")), said.get("response") or "")
+            for said in responses
+        )
         return [{"benchmark_id": about, "answer": text} for about, text in named]
     silent = {"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}
     if "raw_output" in output and not output["raw_output"] and not output.get("memory_items"):
@@ -107,7 +128,11 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError("is UTF-16; save it as UTF-8", path=path)
     if data and not data.endswith(b"\n"):
-        raise DataError("the last line has no line end: is the file complete?", path=path, line=data.count(b"\n") + 1)
+        raise DataError(
+            "the last line has no line end: is the file complete?",
+            path=path,
+            line=data.count(b"\n") + 1,
+        )
     for line, (offset, length, row) in enumerate(scan(path), start=1):
         if row is None:
             raise DataError(_unreadable(data[offset : offset + length]), path=path, line=line)

@@ -20,7 +20,10 @@ FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
         "floor/content-free-fluent": floors.content_free_fluent,
     },
     "update": {"floor/no-op": floors.no_op, "floor/positional": floors.positional},
-    "retrieval": {"floor/random": floors.random_candidate, "floor/lowest-unique-id": floors.lowest_unique_id},
+    "retrieval": {
+        "floor/random": floors.random_candidate,
+        "floor/lowest-unique-id": floors.lowest_unique_id,
+    },
     "utilization": {
         "floor/generic": floors.generic,
         "floor/refusal": floors.refusal,
@@ -51,10 +54,16 @@ def embedded_systems(task: Task) -> dict[str, Callable[[Any], dict[str, Any]]]:
 
 
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
-    """Return the floors that stand beside every score of `task`; what they raise is kept in `folder`."""
+    """Return the floors that stand beside every score of `task`.
+
+    What they raise is kept in `folder`.
+    """
     floors = {name: f for name, f in embedded_systems(task).items() if name.startswith("floor/")}
     log = _tracebacks_in(folder)
-    return {name: Embedded(name, task.track, function, tracebacks=log) for name, function in floors.items()}
+    return {
+        name: Embedded(name, task.track, function, tracebacks=log)
+        for name, function in floors.items()
+    }
 
 
 def _tracebacks_in(folder: Path | None) -> Path | None:
@@ -69,12 +78,20 @@ def embedded_names(task: Task) -> tuple[str, ...]:
 
 def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    known = any(model in names for names in (*EMBEDDED.values(), RETRIEVERS, *(task.systems for task in tasks)))
+    known = any(
+        model in names
+        for names in (*EMBEDDED.values(), RETRIEVERS, *(task.systems for task in tasks))
+    )
     return known or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
 
 
 def resolve_system(
-    model: str, task: Task, *, timeout: float = 120.0, folder: Path | None = None, env: Sequence[str] = ()
+    model: str,
+    task: Task,
+    *,
+    timeout: float = 120.0,
+    folder: Path | None = None,
+    env: Sequence[str] = (),
 ) -> System:
     """Return the system that `model` names, unless it is an LLM.
 
@@ -89,7 +106,9 @@ def resolve_system(
         UsageError: If there is none by that name.
     """
     if model == RECORDED:
-        raise UsageError(f"model={model} names no file; write {RECORDED}FILE, such as {RECORDED}runs/mine")
+        raise UsageError(
+            f"model={model} names no file; write {RECORDED}FILE, such as {RECORDED}runs/mine"
+        )
     if model.startswith(RECORDED):
         return RecordedPredictions(Path(model.removeprefix(RECORDED)).expanduser(), task=task)
     if model.startswith(PROGRAM):
@@ -111,8 +130,12 @@ def resolve_system(
         others = [name for name, systems in EMBEDDED.items() if model in systems]
         if others := [*others, *(["retrieval"] if model in RETRIEVERS else [])]:
             only = f"it answers {', '.join(others)} alone"
-            raise UsageError(f"model={model}: no system of {task.name}, {only} (embedded there: {names})")
-        raise UsageError(f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})")
+            raise UsageError(
+                f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
+            )
+        raise UsageError(
+            f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})"
+        )
     if model in (functions := embedded_systems(task)):
         return Embedded(model, task.track, functions[model], tracebacks=_tracebacks_in(folder))
     return retriever(RULES_OF_RETRIEVAL if model == "rules" else model, task.track)
@@ -126,7 +149,9 @@ def resolve_systems(
     folder: Path | None = None,
     env: Sequence[str] = (),
 ) -> tuple[System, ...]:
-    """Return the system that `model` names, once for every track; a program or an object is the same for all of them.
+    """Return the system that `model` names, once for every track.
+
+    A program or an object is the same for all of them.
 
     Raises:
         UsageError: If there is none by that name for one of them.

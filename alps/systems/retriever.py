@@ -9,7 +9,9 @@ from alps.schema import Prediction, RetrievalSample
 from alps.systems.embedded import Embedded
 
 RETRIEVERS = {"bm25": ("bm25", "BM25"), "tfidf": ("tfidf", "TfIdf"), "minilm": ("minilm", "MiniLM")}
-"""Retrievers by name: the module beside this one, and the class in it, imported when it is asked for."""
+"""Retrievers by name: the module beside this one, and the class in it, imported when it is asked
+for.
+"""
 
 
 class Ranker(Protocol):
@@ -50,7 +52,9 @@ class Retriever(Embedded):
         return prediction
 
     def _rank(self, sample: RetrievalSample) -> dict[str, Any]:
-        order = self._ranker.rank(sample.query, [candidate.value for candidate in sample.candidates])
+        order = self._ranker.rank(
+            sample.query, [candidate.value for candidate in sample.candidates]
+        )
         ranking = [sample.candidates[place].id for place in order]
         return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
 

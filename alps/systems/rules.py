@@ -82,13 +82,17 @@ _FICTION = re.compile(
     r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: .+\n+[A-Z]\w{1,20}: ",
     re.IGNORECASE,
 )
-_ROLE_PLAY = re.compile(r"\brole-?\s?play|\bpretend (?:to be|you|i|we) |juego de rol|角色扮演|ролев", re.IGNORECASE)
+_ROLE_PLAY = re.compile(
+    r"\brole-?\s?play|\bpretend (?:to be|you|i|we) |juego de rol|角色扮演|ролев", re.IGNORECASE
+)
 _SAME_SUBJECT = re.compile(
     r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own|play|study|studied"
     r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
-_PERSONAL = re.compile(r"\b(?:i|you|your|it|this|that|these|those|them|she|he|her|him|they|above|me)\b", re.IGNORECASE)
+_PERSONAL = re.compile(
+    r"\b(?:i|you|your|it|this|that|these|those|them|she|he|her|him|they|above|me)\b", re.IGNORECASE
+)
 _SEVERAL = re.compile(r"\d|\w+s\b|children\b|(?:two|three|four) ", re.IGNORECASE)
 _VAGUE = re.compile(
     r"(?:(?:to )?\w+ )?(?:it|this|that|these|those|them|you|your|him)\b|(?:lo|el|la) que\b",
@@ -109,7 +113,9 @@ _PERSON = {
     "us": "them",
     "our": "their",
 }
-_FIRST_PERSON = re.compile(r"\b(?:i am|i'm|i was|i've|i|me|my|mine|myself|am|we|us|our)\b", re.IGNORECASE)
+_FIRST_PERSON = re.compile(
+    r"\b(?:i am|i'm|i was|i've|i|me|my|mine|myself|am|we|us|our)\b", re.IGNORECASE
+)
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W_]+(?:'\w+)?")
 _STOP_WORDS = """
     a about after all also an and any are as at be been but by can could do does don't for from get give good had has
@@ -125,7 +131,10 @@ _STOP = frozenset(_STOP_WORDS.split())
 def extract(sample: ExtractionSample) -> dict[str, Any]:
     """Answer an extraction sample with what its user says about themselves."""
     found = find_statements([(turn.role, turn.text) for turn in sample.dialogue])
-    items = [_as_memory(statement, sample.session_id, number) for number, statement in enumerate(found, start=1)]
+    items = [
+        _as_memory(statement, sample.session_id, number)
+        for number, statement in enumerate(found, start=1)
+    ]
     return {"memory_items": [item.model_dump() for item in items]}
 
 
@@ -137,7 +146,9 @@ def _as_memory(statement: Statement, session_id: str, number: int) -> Memory:
         label_suggestion=None,
         value=statement.value,
         reasoning=None,
-        evidence=Evidence(session_id=session_id, utterance_index=statement.turn, text=statement.quote),
+        evidence=Evidence(
+            session_id=session_id, utterance_index=statement.turn, text=statement.quote
+        ),
         confidence=statement.confidence,
         time_scope=None,
         emotion=None,
@@ -167,7 +178,9 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         sentences = list(_pieces(masked, _SENTENCE_END, 0, len(masked)))
         requests += [(index, text[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
         if not _FICTION.search(masked):
-            found += (s for i, j in sentences for s in _sentence_statements(index, text, masked, i, j))
+            found += (
+                s for i, j in sentences for s in _sentence_statements(index, text, masked, i, j)
+            )
             found += _own(index, text, masked)
             found += _fixed(index, text, masked)
     found += _curiosity(requests)
@@ -183,9 +196,15 @@ def _masked(text: str) -> str:
     return _FOREIGN.sub(lambda match: "\x00" * len(match[0]), text.replace("’", "'"))
 
 
-def _pieces(text: str, boundary: re.Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+def _pieces(
+    text: str, boundary: re.Pattern[str], start: int, end: int
+) -> Iterator[tuple[int, int]]:
     """Yield the trimmed, non-empty spans between the matches of a boundary."""
-    cuts = [start, *(cut for match in boundary.finditer(text, start, end) for cut in match.span()), end]
+    cuts = [
+        start,
+        *(cut for match in boundary.finditer(text, start, end) for cut in match.span()),
+        end,
+    ]
     for left, right in zip(cuts[::2], cuts[1::2], strict=True):
         piece = text[left:right]
         if body := piece.strip(" \t\r.,;:!*-•。，；：！"):
@@ -193,7 +212,9 @@ def _pieces(text: str, boundary: re.Pattern[str], start: int, end: int) -> Itera
             yield offset, offset + len(body)
 
 
-def _sentence_statements(index: int, text: str, masked: str, start: int, end: int) -> Iterator[Statement]:
+def _sentence_statements(
+    index: int, text: str, masked: str, start: int, end: int
+) -> Iterator[Statement]:
     for left, right in _pieces(masked, _CLAUSE_END, start, end):
         opening = _OPENING.match(masked, left, right)
         begin = opening.end() if opening else left
@@ -210,7 +231,9 @@ def _sentence_statements(index: int, text: str, masked: str, start: int, end: in
 
 
 def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
-    """Yield the people, animals and things that a turn calls the user's own: «my wife and two sons»."""
+    """Yield the people, animals and things that a turn calls the user's own: «my wife and two
+    sons».
+    """
     if "my " not in masked and "My " not in masked:
         return
     for match in (*OWN.finditer(masked), *NAMED_OWN.finditer(masked)):
@@ -227,13 +250,17 @@ def _fixed(index: int, text: str, masked: str) -> Iterator[Statement]:
         yield Statement(value, label, "direct", 0.65, index, text[match.start() : match.end()])
     for match in ANSWER_LANGUAGE.finditer(masked):
         value = f"Prefers answers in {match.lastgroup}"
-        yield Statement(value, INTERACTION, "direct", 0.65, index, text[match.start() : match.end()])
+        yield Statement(
+            value, INTERACTION, "direct", 0.65, index, text[match.start() : match.end()]
+        )
 
 
 def _member(label: str, clause: str) -> str:
     """Return the label of a group that the words of a clause choose."""
     topics = TOPICS.get(label, ())
-    return next((member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label)
+    return next(
+        (member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label
+    )
 
 
 def _statement(index: int, quote: str, clause: str) -> Statement | None:
@@ -241,7 +268,9 @@ def _statement(index: int, quote: str, clause: str) -> Statement | None:
         if not (match := pattern.match(clause)):
             continue
         if language != "en" and clause[-1] in "?？؟":
-            return None  # where the subject is left out, the words of a question look like a statement
+            return (
+                None  # where the subject is left out, the words of a question look like a statement
+            )
         rest = _TAIL.sub("", clause[match.end() :])
         if _VAGUE.match(rest) or not _content(rest):
             return None

@@ -32,7 +32,9 @@ _FAMILY = (
     r"(?:sons?|daughters?|kids?|child|children|childrens|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
     r"|grandpa|grand(?:mother|father|parents)|uncle|aunt|cousin|nephew|niece)(?:-in-law)?\b"
 )
-_KIN = rf"(?:{_PARTNERS}|{_FAMILY}|(?:best )?friends?\b|boss\b|coworkers?\b|colleagues?\b|roommate\b)"
+_KIN = (
+    rf"(?:{_PARTNERS}|{_FAMILY}|(?:best )?friends?\b|boss\b|coworkers?\b|colleagues?\b|roommate\b)"
+)
 _PETS, _CARS = (
     r"(?:dogs?|cats?|puppy|kitten|parrot|hamster|rabbit|horse)\b",
     r"(?:car|truck|motor(?:cycle|bike))\b",
@@ -47,9 +49,7 @@ _OFTEN = (
 )
 _I, _AM, _HAVE = rf"i {_OFTEN}", rf"i(?: a|')?m {_OFTEN}", rf"i(?: ha|')ve {_OFTEN}"
 # «I want to know», «I have a question» open a request and say nothing about the user.
-_NO_TASK = (
-    r"(?!(?:know|ask|see|hear|say|make sure|understand|get|have|be able|add|change|use|write|create|find|show)\b)"
-)
+_NO_TASK = r"(?!(?:know|ask|see|hear|say|make sure|understand|get|have|be able|add|change|use|write|create|find|show)\b)"
 _NO_THING = r"(?!(?:\w+ )?(?:question|problem|issue|task|list|text|doubt|look|code|table|file|few|lot|error|idea)s?\b)"
 _DO_NOT = r"(?:please )?(?:don'?t|do not|never) "
 # Verbs and adjectives that steer a conversation and say nothing lasting about who is speaking.
@@ -71,14 +71,19 @@ _TALKING = (
     r"|wrong|bored|tired|just|curious|testing|kidding|joking|supposed|assuming)\b)"
 )
 
-# Opening of a clause, label, confidence, lead: the value reads lead + what follows the opening (lookaheads keep a
-# word in it). The first match wins, so special rows stand above general ones.
+# Opening of a clause, label, confidence, lead: the value reads lead + what follows the opening
+# (lookaheads keep a word in it). The first match wins, so special rows stand above general ones.
 ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     (r"my (?:first |full )?name(?: is|'s) ", IDENTITY, 0.95, "Name is "),
     (rf"{_AM}(?=\d\d(?: ?years?| ?y/?o)?\b)", IDENTITY, 0.95, "Age "),
     (rf"{_AM}(?:originally )?from ", LOCATION, 0.95, "From "),
     (rf"(?:{_AM}living|{_I}(?:live|reside)) (?=in |on |with |near |at )", LOCATION, 0.95, "Lives "),
-    (rf"(?:{_I}|{_HAVE})(?=(?:was born|grew up|moved) (?:in|on|near|to|from) )", LOCATION, 0.95, ""),
+    (
+        rf"(?:{_I}|{_HAVE})(?=(?:was born|grew up|moved) (?:in|on|near|to|from) )",
+        LOCATION,
+        0.95,
+        "",
+    ),
     (rf"(?:{_AM}working|{_I}work) (?=as |at |for |in )", OCCUPATION, 0.95, "Works "),
     (rf"{_AM}(?:an? |the )(?=(?:[\w-]+ ){{0,3}}?{_JOBS})", OCCUPATION, 0.95, ""),
     (rf"{_AM}an? (?=(?:[\w-]+ ){{0,4}}?student\b)", EDUCATION, 0.95, ""),
@@ -104,28 +109,63 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     ),
     (rf"{_I}(?:prefer|enjoy) |i(?:'d| would) (?:rather|prefer) (?!if )", TASTE, 0.95, "Prefers "),
     (rf"(?:{_I}|{_HAVE})(?:loved?|adore|like) (?!how |what )", TASTE, 0.80, "Likes "),
-    (rf"{_AM}(?:an? )?(?:(?:big|huge) )?(?:fan of|fond of|into|passionate about) ", TASTE, 0.95, "Likes "),
+    (
+        rf"{_AM}(?:an? )?(?:(?:big|huge) )?(?:fan of|fond of|into|passionate about) ",
+        TASTE,
+        0.95,
+        "Likes ",
+    ),
     (r"my favou?rite (?=[\w ]{2,30} (?:is|are) )", TASTE, 0.95, "Favorite "),
     (rf"{_AM}(?:interested in|curious about) ", CURIOSITY, 0.80, "Curious about "),
     (rf"{_I}(?:fully )?(?:support|agree with) ", "Thoughts/Opinions/Positive", 0.80, "Supports "),
-    (rf"(?:{_I}(?:have|own)|i'?ve got) (?=(?:[\w'-]+ ){{0,4}}?(?:{_KIN}|{_THINGS}))", MINE, 0.95, "Has "),
+    (
+        rf"(?:{_I}(?:have|own)|i'?ve got) (?=(?:[\w'-]+ ){{0,4}}?(?:{_KIN}|{_THINGS}))",
+        MINE,
+        0.95,
+        "Has ",
+    ),
     (rf"{_I}(?=(?:bought|adopted|own|run) (?:an?|my|two) )", MINE, 0.80, ""),
     (rf"{_I}have an? {_NO_THING}", MINE, 0.65, "Has a "),
     (rf"(?:{_I}use|{_AM}using|{_HAVE}been using) ", MINE, 0.80, "Uses "),
-    (rf"my (?={_KIN} (?:is|has|was|works|lives|loves|likes|keeps|needs|wants|speaks|plays) )", MINE, 0.65, ""),
+    (
+        rf"my (?={_KIN} (?:is|has|was|works|lives|loves|likes|keeps|needs|wants|speaks|plays) )",
+        MINE,
+        0.65,
+        "",
+    ),
     (rf"my (?={_THINGS} (?:is|has|was|keeps|needs) )", MINE, 0.65, ""),
     (rf"(?:{_AM}planning|we(?:'re| are) planning|{_I}plan) (?=to |on )", GOAL, 0.95, "Plans "),
-    (rf"{_AM}(?:going to |gonna )(?!give|ask|send|show|tell|provide)", "Plans/Schedule", 0.65, "Plans to "),
-    (r"i(?:'ll| will) be (?=(?:on|in|at|away|starting|moving) )", "Plans/Schedule", 0.80, "Will be "),
+    (
+        rf"{_AM}(?:going to |gonna )(?!give|ask|send|show|tell|provide)",
+        "Plans/Schedule",
+        0.65,
+        "Plans to ",
+    ),
+    (
+        r"i(?:'ll| will) be (?=(?:on|in|at|away|starting|moving) )",
+        "Plans/Schedule",
+        0.80,
+        "Will be ",
+    ),
     (r"my (?:\w+ )?(?:dream|goal|ambition) is to ", "Thoughts/Goals/Long_Term", 0.95, "Wants to "),
-    (rf"{_AM}(?=(?:working on|building|developing|preparing|starting|looking for) )", GOAL, 0.80, ""),
+    (
+        rf"{_AM}(?=(?:working on|building|developing|preparing|starting|looking for) )",
+        GOAL,
+        0.80,
+        "",
+    ),
     (
         rf"(?:{_I}(?:want|wish|hope|aim|intend|aspire) to|i wanna|i(?:'d| would) (?:like|love) to|{_AM}(?:trying|hoping) to) {_NO_TASK}",
         GOAL,
         0.50,
         "Wants to ",
     ),
-    (rf"(?:{_I}|{_HAVE})(?=(?:used to|once|worked|studied|played|lost|quit|won|visited) )", PAST, 0.80, ""),
+    (
+        rf"(?:{_I}|{_HAVE})(?=(?:used to|once|worked|studied|played|lost|quit|won|visited) )",
+        PAST,
+        0.80,
+        "",
+    ),
     (
         rf"{_I}(?=(?:eat|drink|play|go to|commute|speak|teach|run|watch|read|collect|drive|cook|train) \w)",
         TASTE,
@@ -145,14 +185,24 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         0.95,
         "Do not remember ",
     ),
-    (rf"{_DO_NOT}(?:mention|bring up) ", "Constraints_and_Boundaries/Disliked_Topics", 0.80, "No talk of "),
+    (
+        rf"{_DO_NOT}(?:mention|bring up) ",
+        "Constraints_and_Boundaries/Disliked_Topics",
+        0.80,
+        "No talk of ",
+    ),
     (
         rf"{_DO_NOT}(?=(?:use|say|call me|add|repeat|explain) (?!it\b))",
         INTERACTION,
         0.65,
         "Prefers the assistant not to ",
     ),
-    (rf"(?:{_I}(?:need|want)|i(?:'d| would) like) (?!you\b|to\b|the following){_NO_THING}", GOAL, 0.50, "Wants "),
+    (
+        rf"(?:{_I}(?:need|want)|i(?:'d| would) like) (?!you\b|to\b|the following){_NO_THING}",
+        GOAL,
+        0.50,
+        "Wants ",
+    ),
     (rf"(?:{_AM}|we(?:'re| are) )(?=(?:[a-z]+ing|[a-z]+ed) \w){_TALKING}", GENERAL, 0.50, ""),
     (r"(?:i|we) (?:was|were|have been|had been) (?=[a-z]+(?:ing|ed|orn) \w)", PAST, 0.50, ""),
     (rf"{_HAVE}(?=[a-z]+(?:ed|t|n|d|k|e) \w){_TALK}", PAST, 0.50, ""),
@@ -161,14 +211,19 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     (rf"(?:{_I}|we )have (?=an? {_NO_THING}|\w+ \w){_TALK}", MINE, 0.50, "Has "),
     (rf"my (?=[\w' -]{{3,40}} (?:is|are|was|were) ){_NO_TALK}", GENERAL, 0.50, ""),
 )
-# What is the user's own, wherever a sentence names it; the value is «Has a» with the words themselves.
-_OF_ONE = rf"(?:(?:\d+|two|three|four|older|younger|little|big|late|ex) )?(?:{_KIN}|{_PETS}|{_CARS})"
+# What is the user's own, wherever a sentence names it; the value is «Has a» with the words
+# themselves.
+_OF_ONE = (
+    rf"(?:(?:\d+|two|three|four|older|younger|little|big|late|ex) )?(?:{_KIN}|{_PETS}|{_CARS})"
+)
 OWN = re.compile(
     rf"\bmy ({_OF_ONE}(?: and (?:my |\d+ |two |three |four )?{_OF_ONE})*)",
     re.IGNORECASE,
 )
 # «my Corolla», «my ThinkPad X1»: what is called by a name with a capital is a thing of the user's.
-NAMED_OWN = re.compile(r"\b[Mm]y ((?:[A-Z][a-z][\w-]*|[A-Z]{2,}\w* ?\d[\w-]*)(?: (?:[A-Z]\w*|\d[\w-]*)){0,3})")
+NAMED_OWN = re.compile(
+    r"\b[Mm]y ((?:[A-Z][a-z][\w-]*|[A-Z]{2,}\w* ?\d[\w-]*)(?: (?:[A-Z]\w*|\d[\w-]*)){0,3})"
+)
 
 # What makes a request of a subject: «can you tell me about», «what are some», «how do I».
 REQUEST = re.compile(
@@ -222,7 +277,12 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
         TASTE,
         0.80,
     ),
-    ("latin", r"(?:yo |eu |io )?(?:prefiero|prefiro|preferisco|odio|odeio|detesto|adoro) ", TASTE, 0.80),
+    (
+        "latin",
+        r"(?:yo |eu |io )?(?:prefiero|prefiro|preferisco|odio|odeio|detesto|adoro) ",
+        TASTE,
+        0.80,
+    ),
     (
         "es",
         r"mi (?=espos|marido|mujer|novi|hij|m?p?a[dm][ráe]|herman|abuel|amig|jefe)|uso |utilizo |tengo una? (?=perr|gat|coche|hij)",
@@ -242,7 +302,12 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
         0.80,
     ),
     ("fr", r"(?:j'habite|je vis (?:à|en|au|avec)|je viens d[eu']) ?", LOCATION, 0.95),
-    ("fr", r"je travaille (?:comme|dans|chez|à|pour|en) |j'étudie |je suis étudiant", OCCUPATION, 0.95),
+    (
+        "fr",
+        r"je travaille (?:comme|dans|chez|à|pour|en) |j'étudie |je suis étudiant",
+        OCCUPATION,
+        0.95,
+    ),
     (
         "latin",
         r"soy alérgic|padezco |sufro de |sou alérgic|sono allergic|je suis allergique|ich bin allergisch|ich leide ",
@@ -274,7 +339,12 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
         0.95,
     ),
     ("zh", r"我(?:(?=对.{1,12}过敏|怀孕)|得了|患有)", BODY, 0.95),
-    ("zh", r"我(?:很|非常|真的|有点|感到|觉得)+(?=难过|焦虑|抑郁|伤心|害怕|孤独|开心|紧张|担心)", MIND, 0.80),
+    (
+        "zh",
+        r"我(?:很|非常|真的|有点|感到|觉得)+(?=难过|焦虑|抑郁|伤心|害怕|孤独|开心|紧张|担心)",
+        MIND,
+        0.80,
+    ),
     (
         "zh",
         r"我(?:很|非常|最|特别|比较|更|也|真的|不)*(?:讨厌|受不了|喜欢|热爱|爱[吃看听])(?!你)",
@@ -299,7 +369,12 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ("xx", r"с этого момента |впредь |отныне |من الآن فصاعدا|מעכשיו |מהיום ", INTERACTION, 0.95),
     ("ru", r"я (?:живу|из|родил(?:ся|ась)) ", LOCATION, 0.95),
     ("ru", r"я (?:работаю|по профессии|учусь|студент|изучаю)", OCCUPATION, 0.95),
-    ("ru", r"у меня (?:аллергия|диабет|болит)|мне (?:очень )?(?:грустно|страшно|плохо)", BODY, 0.80),
+    (
+        "ru",
+        r"у меня (?:аллергия|диабет|болит)|мне (?:очень )?(?:грустно|страшно|плохо)",
+        BODY,
+        0.80,
+    ),
     (
         "ru",
         r"(?:я (?:очень )?(?:не )?(?:люблю|ненавижу|предпочитаю)|мне (?:очень )?(?:не )?нрав\w+) ",
@@ -324,7 +399,12 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ("he", r"אני (?:גרה?|מתגוררת?) ", LOCATION, 0.95),
     ("he", r"אני (?:עובדת?|לומדת?|סטודנט|סטודנטית) ", OCCUPATION, 0.95),
     ("he", r"אני (?:מאוד )?(?:לא )?(?:אוהבת?|שונאת?|מעדיפה?) ", TASTE, 0.80),
-    ("he", r"(?=(?:אשתי|בעלי|אמא שלי|אבא שלי|הבן שלי|הבת שלי) )|יש לי (?=כלב|חתול|רכב|דירה)", MINE, 0.80),
+    (
+        "he",
+        r"(?=(?:אשתי|בעלי|אמא שלי|אבא שלי|הבן שלי|הבת שלי) )|יש לי (?=כלב|חתול|רכב|דירה)",
+        MINE,
+        0.80,
+    ),
 )
 
 # The words of a clause that choose its label; the last row of a group is the default.
@@ -334,7 +414,10 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
             r"\b(?:eat|food|cook|drink|coffee|tea|meat|fruit|spicy|comer|comida|manger|essen)|[吃喝菜]|есть",
             "Preferences/Food",
         ),
-        (r"\b(?:music|songs?|sing|jazz|rock|música|musique|musik)\b|音乐|歌|музык", "Preferences/Music"),
+        (
+            r"\b(?:music|songs?|sing|jazz|rock|música|musique|musik)\b|音乐|歌|музык",
+            "Preferences/Music",
+        ),
         (
             r"\b(?:read|reading|books?|novels?|leer|libros?|lire|livres?|lese\w*)\b|书|小说|читать",
             "Preferences/Reading",
@@ -355,8 +438,14 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
             rf"\b(?:{_PETS}|perr|gat[oa]|cachorr|cane|chien|chat|hund|katze|соба|кош|кот)|[狗猫]|كلب|قط|כלב|חתול",
             "Possessions/Pet",
         ),
-        (rf"\b(?:{_CARS}|coche|carro|macchina|voiture|auto)\b|车|машин|سيارة|רכב", "Possessions/Car"),
-        (r"\b(?:house|apartment|garden|casa|maison|haus)\b|房|квартир|بيت|דירה", "Possessions/House"),
+        (
+            rf"\b(?:{_CARS}|coche|carro|macchina|voiture|auto)\b|车|машин|سيارة|רכב",
+            "Possessions/Car",
+        ),
+        (
+            r"\b(?:house|apartment|garden|casa|maison|haus)\b|房|квартир|بيت|דירה",
+            "Possessions/House",
+        ),
         (
             rf"\b(?:{_PARTNERS}|espos|marido|mujer|novi|namorad|moglie|marito|mari|femme|copine|frau|mann|жена|муж)"
             r"|[妻夫]|老[婆公]|[男女]朋友|زوج|אשתי|בעלי",

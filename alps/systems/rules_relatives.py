@@ -41,7 +41,10 @@ _RELATIVES: tuple[tuple[str, str, str], ...] = (
      r"(?:coche|carro|macchina|voiture)\b|машин|汽车|车|سيارتي"),
 )  # fmt: skip
 RELATIVES = re.compile(
-    _MY + "(?:" + "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES)) + ")",
+    _MY
+    + "(?:"
+    + "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES))
+    + ")",
     re.IGNORECASE,
 )
 RELATIVE_VALUES = {f"r{n}": (value, label) for n, (value, label, _) in enumerate(_RELATIVES)}

@@ -1,4 +1,6 @@
-"""Retrieve by the cosine of TF-IDF vectors of words and character n-grams, fitted to each query's own pool."""
+"""Retrieve by the cosine of TF-IDF vectors of words and character n-grams, fitted to each query's
+own pool.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,16 +11,22 @@ import numpy as np
 from alps.systems.tokens import TOKENS_VERSION, best_first, digest, terms
 
 NGRAMS = (3, 4, 5)
-"""Lengths of the character n-grams; they reach inflected and compound words that stemming leaves apart."""
+"""Lengths of the character n-grams; they reach inflected and compound words that stemming leaves
+apart.
+"""
 
 
 def features(text: str) -> list[str]:
     """Return the terms of `text`, their neighbouring pairs, and the character n-grams of each term."""
     words = terms(text)
-    found = [f"w {word}" for word in words] + [f"p {first} {second}" for first, second in pairwise(words)]
+    found = [f"w {word}" for word in words] + [
+        f"p {first} {second}" for first, second in pairwise(words)
+    ]
     for word in words:
         padded = f"^{word}$"
-        found += [f"c {padded[at : at + size]}" for size in NGRAMS for at in range(len(padded) - size + 1)]
+        found += [
+            f"c {padded[at : at + size]}" for size in NGRAMS for at in range(len(padded) - size + 1)
+        ]
     return found
 
 

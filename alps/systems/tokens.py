@@ -1,10 +1,11 @@
 """What the retrievers share: how a text is cut into terms, and how scores become an order.
 
-A term is a stemmed English-like word, a number, or, in scripts written without spaces, a pair of neighbouring
-characters. Stop words and stemming earn their place: on the 85 real pools of 100 distractors (`bench/retrieval.py`)
-BM25 with neither finds .07 of the golds at rank 1 and .38 in the first ten; with stop words alone .19 and .49; with
-stemming alone .09 and .45; with both .20 and .59. The queries are long questions addressed to an assistant, so that
-their "your" and "which" outweigh what they ask for.
+A term is a stemmed English-like word, a number, or, in scripts written without spaces, a pair of
+neighbouring characters. Stop words and stemming earn their place: on the 85 real pools of 100
+distractors (`bench/retrieval.py`) BM25 with neither finds .07 of the golds at rank 1 and .38 in the
+first ten; with stop words alone .19 and .49; with stemming alone .09 and .45; with both .20 and
+.59. The queries are long questions addressed to an assistant, so that their "your" and "which"
+outweigh what they ask for.
 """
 
 import re
@@ -20,11 +21,14 @@ from alps.text import fold
 TOKENS_VERSION = 1
 """Raised whenever the same text may give other terms; part of every retriever's settings."""
 
-# Thai, Lao, Burmese, Khmer, kana, Han and Hangul: words are not delimited, or carry their particles.
+# Thai, Lao, Burmese, Khmer, kana, Han and Hangul: words are not delimited, or carry their
+# particles.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
 # Vowel signs and points are parts of a word, though `\w` leaves them out.
 _MARKS = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
-_WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|\d+(?:[.,]\d+)+|(?:(?![{_UNSPACED}])(?:[^\W_]|[{_MARKS}]))+")
+_WORD = re.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)|\d+(?:[.,]\d+)+|(?:(?![{_UNSPACED}])(?:[^\W_]|[{_MARKS}]))+"
+)
 _ASCII_WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+")
 """What `_WORD` finds in lower-case ASCII, in a third of the time: most values are such."""
 _VOWEL = re.compile("[aeiouy]")
@@ -44,7 +48,9 @@ _U64 = np.uint64
 
 
 def stem(word: str) -> str:
-    """Return `word` without an English plural, -ing, -ed, or final e; words of other alphabets unchanged.
+    """Return `word` without an English plural, -ing, -ed, or final e.
+
+    Words of other alphabets unchanged.
 
     It is light on purpose: derived words ("organise", "organisation") stay apart.
     """
@@ -74,7 +80,9 @@ def terms(text: str) -> list[str]:
 
 
 def cut(text: str) -> list[str]:
-    """Return the words, numbers and pairs of characters of `text` that `term_of` makes terms of, in their order."""
+    """Return the words, numbers and pairs of characters of `text` that `term_of` makes terms of, in
+    their order.
+    """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     found: list[str] = []
@@ -97,22 +105,30 @@ def term_of(word: str) -> str:
 
 def digest(text: str) -> int:
     """Return a 64-bit number that depends on nothing but `text`."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return int.from_bytes(
+        blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
+    )
 
 
 def best_first(
-    scores: NDArray[np.float64], query: str, digests: Sequence[int] | NDArray[np.uint64], *, decimals: int = 9
+    scores: NDArray[np.float64],
+    query: str,
+    digests: Sequence[int] | NDArray[np.uint64],
+    *,
+    decimals: int = 9,
 ) -> list[int]:
     """Return all positions by falling score.
 
-    Scores equal to `decimals` places are ordered by what value and query say, shuffled: neither the position in the
-    pool nor the length or the alphabet decides. Values that are identical keep the order in which they were given.
+    Scores equal to `decimals` places are ordered by what value and query say, shuffled: neither the
+    position in the pool nor the length or the alphabet decides. Values that are identical keep the
+    order in which they were given.
 
     Args:
         scores: One finite score per value.
         query: The query.
         digests: `digest` of each value.
-        decimals: Places that count; fewer where the arithmetic depends on what else was computed at once.
+        decimals: Places that count; fewer where the arithmetic depends on what else was computed at
+            once.
     """
     mixed = np.asarray(digests, dtype=_U64) ^ _U64(digest(query))
     # The finaliser of MurmurHash3: a value first for one query must not be first for the next.

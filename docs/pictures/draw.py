@@ -1,8 +1,9 @@
 """Draw the pictures of the README: python docs/pictures/draw.py [FOLDER], or make pictures.
 
-`run.svg` is a run as a terminal of 80 columns shows it: the command is started in one, and what it writes is kept.
-`leaderboard-light.png` and `leaderboard-dark.png` are Chromium's view of a page of the site, built from the submissions
-that are in the repository. FOLDER is where they are put, this folder if it is not given.
+`run.svg` is a run as a terminal of 80 columns shows it: the command is started in one, and what it
+writes is kept. `leaderboard-light.png` and `leaderboard-dark.png` are Chromium's view of a page of
+the site, built from the submissions that are in the repository. FOLDER is where they are put, this
+folder if it is not given.
 """
 
 import fcntl
@@ -57,11 +58,19 @@ PICTURE = """<svg viewBox="0 0 {width} {height}" role="img" aria-label="A run in
 </svg>
 """
 PAGE, VIEW = "retrieval.html", {"width": 1200, "height": 1075}
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+)
 
 
 def seen(words: list[str], folder: Path) -> str:
-    """Run the command in `folder`, in a terminal of its own; return what is left on the screen, with its colours.
+    """Run the command in `folder`, in a terminal of its own.
+
+    Return what is left on the screen, with its colours.
 
     Raises:
         SystemExit: If the command fails.
@@ -70,7 +79,13 @@ def seen(words: list[str], folder: Path) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     kept = {"TERM": "xterm-256color", "ALPS_CACHE": "off", "COLUMNS": str(COLUMNS)}
     process = subprocess.Popen(
-        words, cwd=folder, env={**os.environ, **kept}, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+        words,
+        cwd=folder,
+        env={**os.environ, **kept},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        close_fds=True,
     )
     os.close(theirs)
     written = b""
@@ -105,10 +120,16 @@ def leaderboard(folder: Path, out: Path) -> None:
     """Build the site into `folder`; write one of its pages, light and dark, into `out`."""
     from playwright.sync_api import sync_playwright
 
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if found is None:
-        sys.exit("chromium is not installed: the pictures of the leaderboard are its views; install it.")
-    subprocess.run([sys.executable, "-m", "alps", "leaderboard", "build", "out=site"], cwd=folder, check=True)
+        sys.exit(
+            "chromium is not installed: the pictures of the leaderboard are its views; install it."
+        )
+    subprocess.run(
+        [sys.executable, "-m", "alps", "leaderboard", "build", "out=site"], cwd=folder, check=True
+    )
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=list(QUIET))
         for scheme in ("light", "dark"):

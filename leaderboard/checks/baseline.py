@@ -21,13 +21,17 @@ _RENAME = "submit it under the name of your system, as alps submit knows it"
 
 
 def is_baseline(card: Submission) -> bool:
-    """Tell whether a card says that its system is a floor or the oracle, which boards show apart and never rank."""
+    """Tell whether a card says that its system is a floor or the oracle, which boards show apart
+    and never rank.
+    """
     return card.system.kind == "floor" or card.system.model.startswith(_FLOOR)
 
 
 def is_embedded(model: str) -> bool:
     """Tell whether a system goes by the name of one of the package's own."""
-    return any(model in names for names in (*EMBEDDED.values(), RETRIEVERS)) or model.startswith(_FLOOR)
+    return any(model in names for names in (*EMBEDDED.values(), RETRIEVERS)) or model.startswith(
+        _FLOOR
+    )
 
 
 def check_baseline_name(card: Submission, findings: Findings) -> None:
@@ -38,11 +42,13 @@ def check_baseline_name(card: Submission, findings: Findings) -> None:
         findings.serious("baseline", "name", what, _RENAME)
 
 
-def check_baseline(name: str, card: Submission, truth: Truth | None, rows: Rows, findings: Findings) -> None:
+def check_baseline(
+    name: str, card: Submission, truth: Truth | None, rows: Rows, findings: Findings
+) -> None:
     """Hold the answers of a system that goes by one of our names against those that it gives here.
 
-    Boards show floors apart, and take from them what a score is worth: answers that are not theirs are refused. Of
-    other systems of ours, as `rules`, a difference is a warning.
+    Boards show floors apart, and take from them what a score is worth: answers that are not theirs
+    are refused. Of other systems of ours, as `rules`, a difference is a warning.
 
     Args:
         name: The track.
@@ -64,7 +70,9 @@ def check_baseline(name: str, card: Submission, truth: Truth | None, rows: Rows,
         if is_baseline(card):
             add("baseline", f"{name}: system.model", shown(str(error), 160), _RENAME)
         else:
-            findings.unchecked.append(f"{name}: whether {shown(model)} answers so; it can't run here")
+            findings.unchecked.append(
+                f"{name}: whether {shown(model)} answers so; it can't run here"
+            )
         return
     if other := list(_differing(system, truth, rows)):
         what = f"{len(other):,} answers are not those of {shown(model)} in this version: {some_of(map(named, other))}"
@@ -80,7 +88,9 @@ def _differing(system: System, truth: Truth, rows: Rows) -> Iterator[Key]:
         if keys := by_record.get(sample.benchmark_id):
             own = run_loop(system.predict(sample))
             given = ((key, rows[key]) for key in keys)
-            yield from (key for key, row in given if (row["outcome"], row.get("prediction")) != _said(own))
+            yield from (
+                key for key, row in given if (row["outcome"], row.get("prediction")) != _said(own)
+            )
 
 
 def _said(own: Prediction) -> tuple[str, object]:

@@ -35,7 +35,9 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
         for field, fault in faults_of(error):
             findings.serious("schema", field, fault, "pack the runs again with alps submit")
         return None
-    findings.checked["schema"] = f"{CARD}: format {card.format}; runs: {len(card.runs)}, tracks: {len(card.tracks)}"
+    findings.checked["schema"] = (
+        f"{CARD}: format {card.format}; runs: {len(card.runs)}, tracks: {len(card.tracks)}"
+    )
     _check_sum(row, findings)
     _check_names(folder, card, findings)
     _check_leaks(row, findings)
@@ -59,13 +61,17 @@ def check_review(
     if not path.is_symlink() and not path.exists():
         return None
     if in_change and not reviewed:
-        findings.serious("review", REVIEW, "only maintainers write it", "remove it (maintainers: reviewed=yes)")
+        findings.serious(
+            "review", REVIEW, "only maintainers write it", "remove it (maintainers: reviewed=yes)"
+        )
         return None
     try:
         review = Review.model_validate(parse(read_bytes(path, LARGEST_CARD)))
     except ValidationError as error:
         for field, fault in faults_of(error):
-            findings.serious("review", f"{REVIEW}: {field}", fault, "write it again with alps rescore")
+            findings.serious(
+                "review", f"{REVIEW}: {field}", fault, "write it again with alps rescore"
+            )
     except ValueError as error:
         findings.serious("review", REVIEW, str(error), "write it again with alps rescore")
     else:
@@ -75,7 +81,11 @@ def check_review(
             findings.serious("review", REVIEW, what, "write it again with alps rescore")
         if reviewed:
             return review
-        findings.note("review", REVIEW, f"a maintainer's word, not heeded here: {review.status} on {review.date}")
+        findings.note(
+            "review",
+            REVIEW,
+            f"a maintainer's word, not heeded here: {review.status} on {review.date}",
+        )
     return None
 
 
@@ -85,9 +95,16 @@ def check_refuted(card: Submission | None, review: Review | None, findings: Find
         return
     found = contradictions(card, review)
     for one in found:
-        findings.serious("refuted", REVIEW, str(one), "a maintainer has to look at its verdicts; it is not ranked")
+        findings.serious(
+            "refuted",
+            REVIEW,
+            str(one),
+            "a maintainer has to look at its verdicts; it is not ranked",
+        )
     if review.status == REFUTED and not found:
-        findings.serious("refuted", REVIEW, f"a maintainer refuted it on {review.date}", "it is not ranked")
+        findings.serious(
+            "refuted", REVIEW, f"a maintainer refuted it on {review.date}", "it is not ranked"
+        )
 
 
 def _check_sum(row: Mapping[str, Any], findings: Findings) -> None:
@@ -98,18 +115,36 @@ def _check_sum(row: Mapping[str, Any], findings: Findings) -> None:
 
 def _check_names(folder: Path, card: Submission, findings: Findings) -> None:
     if folder.resolve().name != card.slug:
-        findings.serious("slug", "slug", f"{card.slug}, but the folder is {shown(folder.resolve().name)}", "rename it")
+        findings.serious(
+            "slug",
+            "slug",
+            f"{card.slug}, but the folder is {shown(folder.resolve().name)}",
+            "rename it",
+        )
     if card.submitted > date.today().isoformat():
         findings.warn("date", "submitted", f"{card.submitted} is in the future")
     if card.alps != __version__:
-        findings.warn("version", "alps", f"made with alps {shown(card.alps)}; this is {__version__}", "run it again")
-    for field, text in (("name", card.name), ("org", card.org or ""), ("system.model", card.system.model)):
+        findings.warn(
+            "version",
+            "alps",
+            f"made with alps {shown(card.alps)}; this is {__version__}",
+            "run it again",
+        )
+    for field, text in (
+        ("name", card.name),
+        ("org", card.org or ""),
+        ("system.model", card.system.model),
+    ):
         if word := mixed_scripts(text):
-            findings.warn("look_alike", field, f"{shown(word)} mixes letters of alphabets that look alike")
+            findings.warn(
+                "look_alike", field, f"{shown(word)} mixes letters of alphabets that look alike"
+            )
     kinds = kinds_of(card.system.model)
     if card.system.kind not in kinds:
         what = f"{card.system.kind}, but {shown(card.system.model)} is of kind {' or '.join(kinds)}"
-        findings.serious("kind_of_system", "system.kind", what, "pack the runs again with alps submit")
+        findings.serious(
+            "kind_of_system", "system.kind", what, "pack the runs again with alps submit"
+        )
 
 
 def _check_leaks(row: Mapping[str, Any], findings: Findings) -> None:
@@ -125,12 +160,20 @@ def _check_leaks(row: Mapping[str, Any], findings: Findings) -> None:
 
 
 def leaks_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a card, as plain JSON, that hold what must not be published, with what it is."""
+    """Yield the fields of a card, as plain JSON, that hold what must not be published, with what it
+    is.
+    """
     of_people = [(text, where) for text, where in texts_of(row) if where in WORDS_OF_PEOPLE]
-    others = [(text, where) for text, where in texts_of(row) if where not in (*WORDS_OF_PEOPLE, "url")]
+    others = [
+        (text, where) for text, where in texts_of(row) if where not in (*WORDS_OF_PEOPLE, "url")
+    ]
     for texts, hosts in ((of_people, False), (others, True)):
-        if leak_in("\n".join(text for text, _ in texts), hosts=hosts):  # one by one only where there is any
-            yield from ((where, leak) for text, where in texts if (leak := leak_in(text, hosts=hosts)))
+        if leak_in(
+            "\n".join(text for text, _ in texts), hosts=hosts
+        ):  # one by one only where there is any
+            yield from (
+                (where, leak) for text, where in texts if (leak := leak_in(text, hosts=hosts))
+            )
 
 
 def _check_runs(card: Submission, findings: Findings) -> None:
@@ -138,14 +181,24 @@ def _check_runs(card: Submission, findings: Findings) -> None:
     for name, track in card.tracks.items():
         if track.run >= len(card.runs):
             findings.serious(
-                "run", f"tracks.{name}.run", f"{track.run}, but there are {len(card.runs)} runs", "pack again"
+                "run",
+                f"tracks.{name}.run",
+                f"{track.run}, but there are {len(card.runs)} runs",
+                "pack again",
             )
     if idle := [place for place in range(len(card.runs)) if place not in used]:
-        findings.serious("run", f"runs.{idle[0]}", "no track is of this run", "pack again with alps submit")
+        findings.serious(
+            "run", f"runs.{idle[0]}", "no track is of this run", "pack again with alps submit"
+        )
     for place, run in enumerate(card.runs):
         if run.settings.get("limit") is not None:
             findings.serious(
-                "limit", f"runs.{place}.settings.limit", "only a part of the split was run", "run all of it"
+                "limit",
+                f"runs.{place}.settings.limit",
+                "only a part of the split was run",
+                "run all of it",
             )
         if run.data.name == "samples" and not run.data.public:
-            findings.serious("public", f"runs.{place}.data.public", "the samples are public", "pack again")
+            findings.serious(
+                "public", f"runs.{place}.data.public", "the samples are public", "pack again"
+            )

@@ -1,4 +1,6 @@
-"""What else a change to the repository touches: a submission adds its own folder, and nothing beside it."""
+"""What else a change to the repository touches: a submission adds its own folder, and nothing
+beside it.
+"""
 
 import os
 import re
@@ -19,7 +21,15 @@ _GIT = (
     *("git", "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"),
     *("-c", "protocol.allow=never", "-c", "core.quotePath=false"),
 )
-_DIFF = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+_DIFF = (
+    "diff",
+    "--name-only",
+    "-z",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--ignore-submodules=none",
+)
 _MEND = "leave everything outside your submission's folder as it was"
 
 
@@ -32,24 +42,28 @@ def check_changes(
     reviewed: bool,
     continues: str | None = None,
 ) -> bool:
-    """Check that nothing outside `folder` changed, and no review went; return whether anything in it may have changed.
+    """Check that nothing outside `folder` changed, and no review went.
 
-    A submission that is in the base already is somebody's: nothing in a checkout tells who sends the change, so that a
-    maintainer has to.
+    Return whether anything in it may have changed.
+
+    A submission that is in the base already is somebody's: nothing in a checkout tells who sends
+    the change, so that a maintainer has to.
 
     Without `base` and `changed` there is no change to speak of.
 
     Args:
         folder: The submission.
         findings: Takes what is found.
-        base: What the change is held against: a git reference, or another copy of the folder that the submissions are
-            in.
+        base: What the change is held against: a git reference, or another copy of the folder that
+            the submissions are in.
         changed: Instead of that, the files that changed, as paths in the repository.
         reviewed: Whether a review may change.
         continues: The submission whose submitter sends the change, as a maintainer knows.
     """
     if base is None and changed is None:
-        findings.unchecked.append("changes outside the folder: give base=REF, base=DIR or changed=FILE")
+        findings.unchecked.append(
+            "changes outside the folder: give base=REF, base=DIR or changed=FILE"
+        )
         return False
     slug = folder.resolve().name
     own, names, there = (SUBMISSIONS / slug).as_posix(), changed, False
@@ -70,7 +84,9 @@ def check_changes(
             there = bool(_git(root, "ls-tree", "-z", "--name-only", base, "--", own))
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             mend = "fetch the base, with its history"
-            findings.serious("changes", "the change", f"can't be seen: {shown(str(error), 160)}", mend)
+            findings.serious(
+                "changes", "the change", f"can't be seen: {shown(str(error), 160)}", mend
+            )
             return True
     listed = list(names or ())
     inside = [name for name in listed if name.startswith(f"{own}/")]
@@ -85,7 +101,9 @@ def check_changes(
     taken_away = f"{own}/{REVIEW}" in inside and not os.path.lexists(folder / REVIEW)
     if taken_away and not reviewed:
         findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")
-    findings.checked["changes"] = f"{len(listed):,} changed files, held against {shown(base or 'the list given')}"
+    findings.checked["changes"] = (
+        f"{len(listed):,} changed files, held against {shown(base or 'the list given')}"
+    )
     return bool(inside)
 
 
@@ -108,7 +126,12 @@ def _of_git(root: Path, base: str) -> list[str]:
 def _git(folder: Path, *words: str) -> str:
     """Run git without a shell, hooks, helpers or the network."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
-    own = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    own = {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "LC_ALL": "C",
+    }
     done = subprocess.run(
         [*_GIT, *words],
         cwd=folder,
@@ -119,7 +142,9 @@ def _git(folder: Path, *words: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise ValueError(f"git says {done.stderr.decode(errors='replace').strip()[-120:] or 'nothing'}")
+        raise ValueError(
+            f"git says {done.stderr.decode(errors='replace').strip()[-120:] or 'nothing'}"
+        )
     return done.stdout.decode(errors="replace")
 
 

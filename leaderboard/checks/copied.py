@@ -1,8 +1,10 @@
-"""Answers that know the gold: words of it that the dialogue has not stand in them more often than in real ones.
+"""Answers that know the gold: words of it that the dialogue has not stand in them more often than
+in real ones.
 
-A system that reads a dialogue writes down what is in it, in its own words or in those of the dialogue. Words that only
-the gold has can be met by chance, and the figures below say how often seven real models meet them. Whatever else is
-written around a copied value, or however its words are moved, they stay.
+A system that reads a dialogue writes down what is in it, in its own words or in those of the
+dialogue. Words that only the gold has can be met by chance, and the figures below say how often
+seven real models meet them. Whatever else is written around a copied value, or however its words
+are moved, they stay.
 """
 
 import unicodedata
@@ -23,23 +25,30 @@ from alps.text import fold
 COPIED = 0.9
 """A larger share of answers that are the gold's very words is far beyond what models do."""
 NEAR, NEARLY_COPIED = 0.8, 0.6
-"""A similarity from which a text is the gold in nearly its words, and a share of such texts beyond what models do.
+"""A similarity from which a text is the gold in nearly its words, and a share of such texts beyond
+what models do.
 
-Of 301 values that a model really predicted, 13 were that near, and of those of the embedded rules 3 of 26.
+Of 301 values that a model really predicted, 13 were that near, and of those of the embedded rules 3
+of 26.
 """
 REAL_NEAR = 0.05
 """The share of the model, rounded up, by which odds are told."""
 CLOSE, REAL_CLOSE, MOST_CLOSE = 0.6, 0.22, 0.35
-"""A record is close to the gold where so much of the weight of its own words is in the answer; how often that is so.
+"""A record is close to the gold where so much of the weight of its own words is in the answer; how
+often that is so.
 
-`REAL_CLOSE` is the most of seven real models, on 426 to 498 records of AlpsBench (.216; the others .010 to .199).
-`MOST_CLOSE` leaves room for better models. Gold itself is close in all records, and with 30 % of its words left out in
-.71 to .86 of them.
+`REAL_CLOSE` is the most of seven real models, on 426 to 498 records of AlpsBench (.216; the others
+.010 to .199). `MOST_CLOSE` leaves room for better models. Gold itself is close in all records, and
+with 30 % of its words left out in .71 to .86 of them.
 """
 REAL_HELD, MOST_HELD = 0.05, 0.2
-"""The same for gold values that stand word for word in an answer, and not in the dialogue: at most 76 of 1,755."""
+"""The same for gold values that stand word for word in an answer, and not in the dialogue: at most
+76 of 1,755.
+"""
 ODDS = 1e-3
-"""Odds of as many by chance, at the rate of the real model with the most, below which a person is told."""
+"""Odds of as many by chance, at the rate of the real model with the most, below which a person is
+told.
+"""
 FEWEST, MOST_GUESSED = 10, 50
 """Fewer values than these say nothing about shares; up to so many choices may well all be right."""
 _LEAST_WEIGHT = 2.0
@@ -65,7 +74,11 @@ class Compared:
 
 
 def check_copied(
-    where: str, track: str, task: str, pairs: Sequence[tuple[Any, Mapping[str, Any]]], findings: Findings
+    where: str,
+    track: str,
+    task: str,
+    pairs: Sequence[tuple[Any, Mapping[str, Any]]],
+    findings: Findings,
 ) -> None:
     """Flag answers that know more of the gold than a dialogue tells.
 
@@ -77,7 +90,9 @@ def check_copied(
         findings: Takes what is found.
     """
     if task == "retrieval":
-        what = _chosen(track, [answer["selected_memory_id"] == sample.gold for sample, answer in pairs])
+        what = _chosen(
+            track, [answer["selected_memory_id"] == sample.gold for sample, answer in pairs]
+        )
     else:
         compared = [_compared(task, sample, answer) for sample, answer in pairs]
         what = _copied(task, compared) or _held(compared) or _close(compared)
@@ -86,7 +101,9 @@ def check_copied(
 
 
 def visible(text: str) -> str:
-    """Return a text without what nobody sees: format characters, fillers, variation selectors and overlays."""
+    """Return a text without what nobody sees: format characters, fillers, variation selectors and
+    overlays.
+    """
     return text if text.isascii() else "".join(filter(_is_visible, text))
 
 
@@ -99,28 +116,39 @@ def _compared(task: str, sample: Any, answer: Mapping[str, Any]) -> Compared:
     """Return the gold that was to be found, what was answered, and what the system could read."""
     if task == "utilization":
         told = [turn.text for turn in sample.gold.dialogue]
-        known = "\n".join([*told, *(turn.text for turn in sample.dialogue), sample.query, *sample.memories])
-        return Compared((visible(sample.gold.memory),), (visible(answer["answer"]),), visible(known))
-    turns = sample.dialogue if task == "extraction" else (*sample.old_dialogue, *sample.new_dialogue)
+        known = "\n".join(
+            [*told, *(turn.text for turn in sample.dialogue), sample.query, *sample.memories]
+        )
+        return Compared(
+            (visible(sample.gold.memory),), (visible(answer["answer"]),), visible(known)
+        )
+    turns = (
+        sample.dialogue if task == "extraction" else (*sample.old_dialogue, *sample.new_dialogue)
+    )
     given = [memory.value for memory in sample.memory] if task == "update" else []
     kept = set(map(fold, given))
     values = [visible(item["value"]) for item in answer["memory_items"]]
     return Compared(
-        tuple(visible(shown_value(memory.value)) for memory in sample.gold if fold(memory.value) not in kept),
+        tuple(
+            visible(shown_value(memory.value))
+            for memory in sample.gold
+            if fold(memory.value) not in kept
+        ),
         tuple(value for value in values if fold(value) not in kept),
         visible("\n".join([*(turn.text for turn in turns), *given])),
     )
 
 
 def _chosen(track: str, right: Sequence[bool]) -> str:
-    """Say that more choices are right than any model that the paper reports gets; nothing where they are not."""
+    """Say that more choices are right than any model that the paper reports gets.
+
+    Nothing where they are not.
+    """
     best, total = _best_reported(track), len(right)
     if total < MOST_GUESSED or sum(right) <= best * total:
         return ""
     odds = _odds(float(binom.sf(sum(right) - 1, total, best)))
-    return (
-        f"{sum(right):,} of {total:,} choices are the gold; the best model that the paper reports has {best:.3f} {odds}"
-    )
+    return f"{sum(right):,} of {total:,} choices are the gold; the best model that the paper reports has {best:.3f} {odds}"
 
 
 @cache
@@ -144,7 +172,9 @@ def _copied(task: str, compared: Iterable[Compared]) -> str:
 
 
 def _likeness(one: Compared) -> list[float]:
-    """Return, for each thing that an answer says, how much it is like the gold: `_SAME` for its very words."""
+    """Return, for each thing that an answer says, how much it is like the gold: `_SAME` for its
+    very words.
+    """
     exact = set(map(fold, one.golds))
     best = [_SAME if fold(value) in exact else 0.0 for value in one.values]
     for _, place, strength in similar_pairs(one.golds, one.values, NEAR):
@@ -178,7 +208,8 @@ def _close(compared: Iterable[Compared]) -> str:
 
 
 def own_share(one: Compared) -> float | None:
-    """Return the share of the words that only the gold has which stand in an answer, by weight, in [0, 1].
+    """Return the share of the words that only the gold has which stand in an answer, by weight, in
+    [0, 1].
 
     None where the gold has hardly any words of its own.
     """
@@ -195,7 +226,9 @@ def own_share(one: Compared) -> float | None:
 
 
 def _chance(count: int, total: int, rate: float) -> float:
-    """Return the chance of so many or more out of `total`, each at the rate of the real model that has the most."""
+    """Return the chance of so many or more out of `total`, each at the rate of the real model that
+    has the most.
+    """
     return float(binom.sf(count - 1, total, rate)) if total else 1.0
 
 
@@ -203,4 +236,8 @@ def _odds(chance: float) -> str:
     """Write a chance as odds."""
     if chance <= 0:
         return "(odds below 1 in 10^300)"
-    return f"(odds 1 in {1 / chance:,.0f})" if chance > 1e-6 else f"(odds 1 in 10^{-log10(chance):.0f})"
+    return (
+        f"(odds 1 in {1 / chance:,.0f})"
+        if chance > 1e-6
+        else f"(odds 1 in 10^{-log10(chance):.0f})"
+    )

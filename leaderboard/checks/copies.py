@@ -14,14 +14,20 @@ _MOST_BESIDE = 1_000
 
 
 def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
-    """Flag every track whose answers are those of another submission in the same folder, equal or nearly."""
+    """Flag every track whose answers are those of another submission in the same folder, equal or
+    nearly.
+    """
     others = list(_beside(folder))
     for name in card.tracks:
         rivals = [entry for entry in others if _is_rival(entry, card, name)]
         if not rivals or (mine := _answers(Entry(folder, card, None), name)) is None:
             continue
         theirs = ((entry.card.slug, _answers(entry, name)) for entry in rivals)
-        same = [slug for slug, answers in theirs if answers is not None and likeness(mine, answers) >= ALIKE]
+        same = [
+            slug
+            for slug, answers in theirs
+            if answers is not None and likeness(mine, answers) >= ALIKE
+        ]
         if same:
             what = f"the answers of {some_of(map(shown, same))}, in the same words or nearly"
             findings.warn("copy", f"{name}/predictions.jsonl", what, _MEND)
@@ -43,7 +49,10 @@ def _beside(folder: Path) -> Iterator[Entry]:
 
 
 def _is_rival(entry: Entry, card: Submission, name: str) -> bool:
-    return name in entry.card.tracks and entry.card.tracks[name].data_sha256 == card.tracks[name].data_sha256
+    return (
+        name in entry.card.tracks
+        and entry.card.tracks[name].data_sha256 == card.tracks[name].data_sha256
+    )
 
 
 def _answers(entry: Entry, name: str) -> Answers | None:

@@ -1,4 +1,6 @@
-"""The files of the tracks: those that the card names, with the bytes, the rows and the hash that it gives."""
+"""The files of the tracks: those that the card names, with the bytes, the rows and the hash that it
+gives.
+"""
 
 import hashlib
 from pathlib import Path
@@ -17,16 +19,24 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
             where, path = f"{name}/{stage}.jsonl", folder / name / f"{stage}.jsonl"
             there = path.is_symlink() or path.exists()
             if stage in named and not there:
-                findings.serious("missing_file", where, "the card names it, but it is not there", "pack again")
+                findings.serious(
+                    "missing_file", where, "the card names it, but it is not there", "pack again"
+                )
             elif stage not in named and there:
-                findings.serious("stray", where, "the card does not name it", "remove it, or pack again")
+                findings.serious(
+                    "stray", where, "the card does not name it", "remove it, or pack again"
+                )
             elif stage in named:
                 seen += 1
                 _check_file(path, where, named[stage], findings)
     for path in folder.iterdir():
         if path.name.startswith("task") and path.name not in card.tracks and path.is_dir():
-            findings.serious("stray", path.name, "the card has no such track", "remove it, or pack again")
-    findings.checked["hashes"] = f"{seen} files of {len(card.tracks)} tracks: sha256, bytes and rows"
+            findings.serious(
+                "stray", path.name, "the card has no such track", "remove it, or pack again"
+            )
+    findings.checked["hashes"] = (
+        f"{seen} files of {len(card.tracks)} tracks: sha256, bytes and rows"
+    )
 
 
 def file_card(path: Path) -> File:
@@ -54,7 +64,9 @@ def _check_file(path: Path, where: str, printed: File, findings: Findings) -> No
         said, is_ = getattr(printed, name), getattr(found, name)
         if said != is_:
             what = f"printed {_short(said)}, found {_short(is_)}: the file or the card was changed after packing"
-            findings.serious("hash", f"{where}: {name}", what, "pack the runs again with alps submit")
+            findings.serious(
+                "hash", f"{where}: {name}", what, "pack the runs again with alps submit"
+            )
 
 
 def _short(value: object) -> str:

@@ -1,4 +1,6 @@
-"""The folder of a submission: the files that belong there and nothing else, each a plain file within its size."""
+"""The folder of a submission: the files that belong there and nothing else, each a plain file
+within its size.
+"""
 
 import os
 import re
@@ -29,11 +31,18 @@ def check_folder(folder: Path, findings: Findings) -> None:
     try:
         found = folder.lstat()
     except OSError as error:
-        findings.serious("folder", shown(folder.name), error.strerror or "can't be read", "name a submission's folder")
+        findings.serious(
+            "folder",
+            shown(folder.name),
+            error.strerror or "can't be read",
+            "name a submission's folder",
+        )
         return
     if not stat.S_ISDIR(found.st_mode):
         what = f"{_kind(found.st_mode)}, not a folder"
-        findings.serious("folder", shown(folder.name), what, "a submission is a plain folder: unpack it first")
+        findings.serious(
+            "folder", shown(folder.name), what, "a submission is a plain folder: unpack it first"
+        )
         return
     files = size = 0
     for path, where in _walk(folder, findings):
@@ -50,7 +59,12 @@ def _walk(folder: Path, findings: Findings) -> Iterator[tuple[os.DirEntry[str], 
     for entry in _entries(folder):
         where = _named(entry.name)
         if not _NAME.match(entry.name):
-            findings.serious("name", where, "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot", _ONLY)
+            findings.serious(
+                "name",
+                where,
+                "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot",
+                _ONLY,
+            )
         elif _TRACK.match(entry.name):
             yield from _walk_track(entry, findings)
         elif entry.name in (CARD, REVIEW):
@@ -59,14 +73,23 @@ def _walk(folder: Path, findings: Findings) -> Iterator[tuple[os.DirEntry[str], 
             findings.serious("stray", where, "does not belong to a submission", _ONLY)
 
 
-def _walk_track(track: os.DirEntry[str], findings: Findings) -> Iterator[tuple[os.DirEntry[str], str]]:
+def _walk_track(
+    track: os.DirEntry[str], findings: Findings
+) -> Iterator[tuple[os.DirEntry[str], str]]:
     if not stat.S_ISDIR(mode := track.stat(follow_symlinks=False).st_mode):
-        findings.serious("kind", track.name, f"{_kind(mode)} where a folder should be", "make it a plain folder")
+        findings.serious(
+            "kind", track.name, f"{_kind(mode)} where a folder should be", "make it a plain folder"
+        )
         return
     for entry in _entries(Path(track.path)):
         where = f"{track.name}/{_named(entry.name)}"
         if not _NAME.match(entry.name):
-            findings.serious("name", where, "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot", _ONLY)
+            findings.serious(
+                "name",
+                where,
+                "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot",
+                _ONLY,
+            )
         elif entry.name not in [f"{stage}.jsonl" for stage in STAGES]:
             findings.serious("stray", where, "does not belong to a submission", _ONLY)
         else:
@@ -88,13 +111,22 @@ def _check_file(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
     """Return the size of a file that may be read; else 0."""
     found = entry.stat(follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
-        findings.serious("kind", where, f"{_kind(found.st_mode)}, not a plain file", "put the file itself there")
+        findings.serious(
+            "kind", where, f"{_kind(found.st_mode)}, not a plain file", "put the file itself there"
+        )
         return 0
     if found.st_nlink > 1:
-        findings.serious("kind", where, "a hard link: the file has another name, too", "put a copy there")
+        findings.serious(
+            "kind", where, "a hard link: the file has another name, too", "put a copy there"
+        )
     most = LARGEST_CARD if entry.name in (CARD, REVIEW) else LARGEST_FILE
     if found.st_size > most:
-        findings.serious("size", where, f"{found.st_size:,} bytes; at most {most:,}", "leave out raw texts and calls")
+        findings.serious(
+            "size",
+            where,
+            f"{found.st_size:,} bytes; at most {most:,}",
+            "leave out raw texts and calls",
+        )
     return found.st_size
 
 

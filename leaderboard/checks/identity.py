@@ -1,4 +1,6 @@
-"""What a track says it is about: the data, the conditions, and the judge, whose fingerprint must fit its parts."""
+"""What a track says it is about: the data, the conditions, and the judge, whose fingerprint must
+fit its parts.
+"""
 
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
@@ -20,11 +22,15 @@ def check_judges(card: Submission, findings: Findings) -> None:
             what = f"printed {shown(str(run.judge.get('id')), 20)}, but its parts give {fingerprint_id(parts)}"
             findings.serious("fingerprint", f"runs.{place}.judge.id", what, _AGAIN)
         if not isinstance(parts.get("rubrics", {}), dict):
-            findings.serious("fingerprint", f"runs.{place}.judge.rubrics", "not the hashes of rubrics", _AGAIN)
+            findings.serious(
+                "fingerprint", f"runs.{place}.judge.rubrics", "not the hashes of rubrics", _AGAIN
+            )
 
 
 def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: Findings) -> None:
-    """Hold what a track's card says of its task and its judge against what follows from the rest of the card."""
+    """Hold what a track's card says of its task and its judge against what follows from the rest of
+    the card.
+    """
     judge = judge_of(track, run)
     kind = str(run.judge.get("judge"))
     parts = {part: value for part, value in run.judge.items() if part != "id"}
@@ -46,7 +52,11 @@ def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: 
         what = f"{shown(track.judge)}, but its fingerprint is of {shown(kind)}"
         findings.serious("identity", f"tracks.{name}.judge", what, _AGAIN)
     told = run.settings.get("judge")
-    if isinstance(told, str) and told != kind and not (kind == "recorded" and told.startswith("recorded:")):
+    if (
+        isinstance(told, str)
+        and told != kind
+        and not (kind == "recorded" and told.startswith("recorded:"))
+    ):
         what = f"{shown(told)}, but its fingerprint is of {shown(kind)}"
         findings.serious("identity", f"runs.{track.run}.settings.judge", what, _AGAIN)
 
@@ -57,7 +67,10 @@ def check_prompt(name: str, run: RunCard, task: Task, findings: Findings) -> Non
     if said != task.prompt_sha256:
         how = "is not named" if said is None else "has another wording than ours"
         findings.warn(
-            "prompt", f"{name}: prompts", f"{task.prompt.id} {how}", "run it with the prompts of this version"
+            "prompt",
+            f"{name}: prompts",
+            f"{task.prompt.id} {how}",
+            "run it with the prompts of this version",
         )
 
 

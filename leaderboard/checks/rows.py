@@ -1,4 +1,6 @@
-"""The rows of a track: each of the form its file asks for, about a record of the split, about each record once."""
+"""The rows of a track: each of the form its file asks for, about a record of the split, about each
+record once.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -35,7 +37,10 @@ class TrackRows:
 
 
 def read_track(folder: Path, name: str, track: Track, findings: Findings) -> TrackRows:
-    """Read all files of a track; a row that has not the form of its file is a finding, and left out."""
+    """Read all files of a track.
+
+    A row that has not the form of its file is a finding, and left out.
+    """
     found = {
         stage: _read_stage(folder / name / f"{stage}.jsonl", name, stage, track, findings)
         for stage in track.files.present()
@@ -56,29 +61,46 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
             findings.serious("extra_ids", where, what, "submit a run of this split alone")
 
 
-def check_verdicts(task: Task, track: Track, run: RunCard, rows: TrackRows, findings: Findings) -> None:
-    """Check that the verdicts are of the judge on the card, on answers that were heard, and in the task's form."""
+def check_verdicts(
+    task: Task, track: Track, run: RunCard, rows: TrackRows, findings: Findings
+) -> None:
+    """Check that the verdicts are of the judge on the card, on answers that were heard, and in the
+    task's form.
+    """
     judge, where = judge_of(track, run), f"{task.track}/verdicts.jsonl"
     allowed = fingerprints(judge, task)
-    if isinstance(judge, LexicalJudge):  # what it says is made anew, and a fingerprint not its own was refused already
+    if isinstance(
+        judge, LexicalJudge
+    ):  # what it says is made anew, and a fingerprint not its own was refused already
         allowed.add(track.judge_fingerprint)
     verdicts = rows.verdicts or {}
     heard = {key for key, row in rows.predictions.items() if row["outcome"] == "ok"}
     if stray := [named(key) for key in verdicts if key not in heard]:
-        findings.serious("extra_ids", where, f"{len(stray):,} verdicts on no answer: {some_of(stray)}", _AGAIN)
+        findings.serious(
+            "extra_ids", where, f"{len(stray):,} verdicts on no answer: {some_of(stray)}", _AGAIN
+        )
     if strangers := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
         what = f"{len(strangers):,} verdicts of another judge than the card's: {some_of(strangers)}"
         findings.serious("judge", where, what, _AGAIN)
     paired = task.name in ("extraction", "update") and "scoring" not in track.conditions
     for key, row in verdicts.items():
-        fault = "no pairs in it" if paired and row["outcome"] == "ok" and row.get("pairs") is None else None
-        fault = fault or next(filter(None, map(_fault_of_marks, (row, row.get("used") or {}))), None)
+        fault = (
+            "no pairs in it"
+            if paired and row["outcome"] == "ok" and row.get("pairs") is None
+            else None
+        )
+        fault = fault or next(
+            filter(None, map(_fault_of_marks, (row, row.get("used") or {}))), None
+        )
         if fault:
             findings.serious("verdict", f"{where}: {named(key)}", fault, _AGAIN)
 
 
 def check_answers(name: str, truth: Truth, rows: TrackRows, findings: Findings) -> TrackRows:
-    """Hold answers and verdicts against their records; return the rows without those that can't be of them."""
+    """Hold answers and verdicts against their records.
+
+    Return the rows without those that can't be of them.
+    """
     samples = {sample.benchmark_id: sample for sample in truth.samples}
     predictions, verdicts = dict(rows.predictions), dict(rows.verdicts or {})
     for key, row in rows.predictions.items():
@@ -100,7 +122,9 @@ def check_answers(name: str, truth: Truth, rows: TrackRows, findings: Findings) 
     return TrackRows(predictions, verdicts if rows.verdicts is not None else None, rows.scores)
 
 
-def _read_stage(path: Path, name: str, stage: str, track: Track, findings: Findings) -> dict[Key, Mapping[str, Any]]:
+def _read_stage(
+    path: Path, name: str, stage: str, track: Track, findings: Findings
+) -> dict[Key, Mapping[str, Any]]:
     found: dict[Key, Mapping[str, Any]] = {}
     twice: dict[str, None] = {}
     where = f"{name}/{path.name}"
@@ -145,7 +169,9 @@ def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
         ValidationError: If it has not the form of the task.
     """
     if (row["outcome"] == "ok") != (row.get("prediction") is not None):
-        return f"outcome {row['outcome']}, {'but' if row.get('prediction') else 'and no'} prediction"
+        return (
+            f"outcome {row['outcome']}, {'but' if row.get('prediction') else 'and no'} prediction"
+        )
     if row["outcome"] != "ok":
         return ""
     items = row["prediction"].get("memory_items")
@@ -153,7 +179,11 @@ def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
         return f"{len(items):,} memories; at most {MOST_ITEMS:,} are an answer"
     ANSWERS[track.task].model_validate(row["prediction"])
     size = sum(len(text) for text in _texts(row["prediction"]))
-    return f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer" if size > LONGEST_ANSWER else ""
+    return (
+        f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer"
+        if size > LONGEST_ANSWER
+        else ""
+    )
 
 
 def _texts(node: Any) -> Iterable[str]:
@@ -183,17 +213,28 @@ def _too_much(truth: Truth, sample: Any, answer: Mapping[str, Any]) -> str:
         return ""
     gold = sum(len(memory.value) for memory in sample.gold)
     compared = gold * sum(len(item["value"]) for item in answer["memory_items"])
-    return f"{compared:,} comparisons of characters; at most {MOST_COMPARED:,}" if compared > MOST_COMPARED else ""
+    return (
+        f"{compared:,} comparisons of characters; at most {MOST_COMPARED:,}"
+        if compared > MOST_COMPARED
+        else ""
+    )
 
 
-def _out_of_range(truth: Truth, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None) -> str:
-    """Say what of a verdict is about a memory that is not there, or stands twice, before anything is paired by it."""
+def _out_of_range(
+    truth: Truth, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None
+) -> str:
+    """Say what of a verdict is about a memory that is not there, or stands twice, before anything
+    is paired by it.
+    """
     pairs, support = (verdict or {}).get("pairs"), (verdict or {}).get("support")
     if not (pairs or support) or sample.gold is None:
         return ""
     prediction = Prediction.model_validate(row)
     if truth.task.name == "update":
-        gold, predicted = len(compare(sample.memory, sample.gold).rows), len(predicted_lists(prediction)[0])
+        gold, predicted = (
+            len(compare(sample.memory, sample.gold).rows),
+            len(predicted_lists(prediction)[0]),
+        )
     else:
         gold, predicted = len(sample.gold), len(predicted_memories(prediction))
     seen = set()

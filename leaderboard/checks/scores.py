@@ -1,4 +1,6 @@
-"""Every printed number of a track against the one that comes out again from its predictions and verdicts."""
+"""Every printed number of a track against the one that comes out again from its predictions and
+verdicts.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +15,15 @@ from alps.schema import UNHEARD
 
 TOLERANCE = 1e-6
 SUMMARISED = (
-    *("task", "n", "scored", "unscored", "failed_predictions", "failed_judgements", "judge_fingerprint"),
+    *(
+        "task",
+        "n",
+        "scored",
+        "unscored",
+        "failed_predictions",
+        "failed_judgements",
+        "judge_fingerprint",
+    ),
     *("scores", "counts", "floors"),
 )
 """The parts of a track's card that are recomputed under the same names."""
@@ -24,8 +34,13 @@ _ABSENT = object()
 Difference = tuple[str, Any, Any]
 
 
-def compare_summary(name: str, printed: Mapping[str, Any], found: Recomputed, findings: Findings) -> int:
-    """Compare a track's card, as it stands in the file, with what was recomputed; return how many values were."""
+def compare_summary(
+    name: str, printed: Mapping[str, Any], found: Recomputed, findings: Findings
+) -> int:
+    """Compare a track's card, as it stands in the file, with what was recomputed.
+
+    Return how many values were.
+    """
     again = {part: found.summary[part] for part in SUMMARISED}
     again["floors"] = {floor: _without(row, "above") for floor, row in again["floors"].items()}
     said = {part: printed[part] for part in SUMMARISED}
@@ -36,15 +51,25 @@ def compare_summary(name: str, printed: Mapping[str, Any], found: Recomputed, fi
     return sum(1 for _ in _leaves(said))
 
 
-def compare_unjudged(name: str, printed: Mapping[str, Any], found: Recomputed, findings: Findings) -> None:
-    """Compare what of a track's card needs no judge: counts, floors, and the metrics that none has a part in."""
+def compare_unjudged(
+    name: str, printed: Mapping[str, Any], found: Recomputed, findings: Findings
+) -> None:
+    """Compare what of a track's card needs no judge: counts, floors, and the metrics that none has
+    a part in.
+    """
     parts = ("n", "scored", "unscored", "failed_predictions", "failed_judgements")
     scores, again = printed["scores"], found.summary["scores"]
     metrics = [metric for metric in scores if metric in NO_JUDGE]
-    said = {part: printed[part] for part in parts} | {"scores": {metric: scores[metric] for metric in metrics}}
-    known = {part: found.summary[part] for part in parts} | {"scores": {m: again.get(m) for m in metrics}}
+    said = {part: printed[part] for part in parts} | {
+        "scores": {metric: scores[metric] for metric in metrics}
+    }
+    known = {part: found.summary[part] for part in parts} | {
+        "scores": {m: again.get(m) for m in metrics}
+    }
     said["floors"] = printed["floors"]
-    known["floors"] = {floor: _without(row, "above") for floor, row in found.summary["floors"].items()}
+    known["floors"] = {
+        floor: _without(row, "above") for floor, row in found.summary["floors"].items()
+    }
     for where, one, other in differences(said, known):
         _tell(f"tracks.{name}.{where}", one, other, findings)
 
@@ -52,34 +77,56 @@ def compare_unjudged(name: str, printed: Mapping[str, Any], found: Recomputed, f
 def check_silence(name: str, track: Track, findings: Findings) -> None:
     """Refuse a track with too many answers that were not heard or not judged.
 
-    Withheld gold is no such reason, nor is a judge that can tell none of its figures: it stands on no board.
+    Withheld gold is no such reason, nor is a judge that can tell none of its figures: it stands on
+    no board.
     """
     silent = track.unscored - track.failed_judgements.get(NO_GOLD, 0)
     if track.scores and all(score.unscored for score in track.scores.values()):
         silent = sum(track.failed_predictions.get(kind, 0) for kind in UNHEARD)
     if silent > MOST_UNSCORED * track.n:
-        failed = [(kind, count) for kind, count in track.failed_predictions.items() if kind in UNHEARD]
-        failed += [(f"judge {kind}", count) for kind, count in track.failed_judgements.items() if kind != NO_GOLD]
+        failed = [
+            (kind, count) for kind, count in track.failed_predictions.items() if kind in UNHEARD
+        ]
+        failed += [
+            (f"judge {kind}", count)
+            for kind, count in track.failed_judgements.items()
+            if kind != NO_GOLD
+        ]
         kinds = ", ".join(f"{shown(kind, 20)} {count:,}" for kind, count in failed)
         most = f"at most {100 * MOST_UNSCORED:.0f} % may lack one"
         what = f"{silent:,} of {track.n:,} answers have no score ({kinds}); {most}"
-        findings.serious("silence", f"tracks.{name}.unscored", what, "the same alps run again asks for them")
+        findings.serious(
+            "silence", f"tracks.{name}.unscored", what, "the same alps run again asks for them"
+        )
 
 
-def compare_means(name: str, printed: Mapping[str, Any], again: Mapping[str, Any], findings: Findings) -> int:
+def compare_means(
+    name: str, printed: Mapping[str, Any], again: Mapping[str, Any], findings: Findings
+) -> int:
     """Compare what follows from the scores of single answers; return how many values were compared."""
     parts = [part for part in again if part != "scores"]
     said: dict[str, Any] = {part: printed[part] for part in parts}
-    there = {metric: row for metric, row in printed["scores"].items() if row.get("unscored") is None}
-    said["scores"] = {metric: {part: row[part] for part in ("value", "n")} for metric, row in there.items()}
-    known = {**{part: again[part] for part in parts}, "scores": {m: again["scores"].get(m) for m in there}}
+    there = {
+        metric: row for metric, row in printed["scores"].items() if row.get("unscored") is None
+    }
+    said["scores"] = {
+        metric: {part: row[part] for part in ("value", "n")} for metric, row in there.items()
+    }
+    known = {
+        **{part: again[part] for part in parts},
+        "scores": {m: again["scores"].get(m) for m in there},
+    }
     for where, one, other in differences(said, known):
         _tell(f"tracks.{name}.{where}", one, other, findings)
     return sum(1 for _ in _leaves(said))
 
 
-def compare_rows(name: str, printed: Rows, again: Rows, findings: Findings, *, judged: bool = True) -> None:
-    """Compare the scores of single answers; one finding names the first that differs, and counts the others.
+def compare_rows(
+    name: str, printed: Rows, again: Rows, findings: Findings, *, judged: bool = True
+) -> None:
+    """Compare the scores of single answers.
+
+    One finding names the first that differs, and counts the others.
 
     Without `judged`, of answers that were judged only what needs no judge is compared.
     """
@@ -92,7 +139,9 @@ def compare_rows(name: str, printed: Rows, again: Rows, findings: Findings, *, j
         (record, repeat), (where, one, other) = min(wrong)
         again_there = f"#{repeat + 1}" if repeat else ""
         what = f"{where} printed {_figure(one)}, recomputed {_figure(other)}; {len(wrong):,} rows differ in all"
-        findings.serious("row_score", f"{name}/scores.jsonl: {shown(record, 40)}{again_there}", what, _MEND)
+        findings.serious(
+            "row_score", f"{name}/scores.jsonl: {shown(record, 40)}{again_there}", what, _MEND
+        )
 
 
 def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) -> None:
@@ -106,11 +155,15 @@ def compare_verdicts(name: str, printed: Rows, again: Rows, findings: Findings) 
     )
     if wrong:
         what = f"{len(wrong):,} verdicts are not what the embedded judge says, the first on {shown(wrong[0][0], 40)}"
-        findings.serious("verdict", f"{name}/verdicts.jsonl", what, "submit the verdicts as the run has them")
+        findings.serious(
+            "verdict", f"{name}/verdicts.jsonl", what, "submit the verdicts as the run has them"
+        )
 
 
 def differences(said: Any, again: Any, where: str = "") -> Iterator[Difference]:
-    """Yield `(where, printed, recomputed)` of all that differs in two trees of plain JSON, numbers by `TOLERANCE`."""
+    """Yield `(where, printed, recomputed)` of all that differs in two trees of plain JSON, numbers
+    by `TOLERANCE`.
+    """
     if isinstance(said, Mapping) and isinstance(again, Mapping):
         for key in [*said, *(key for key in again if key not in said)]:
             path = f"{where}.{key}" if where else str(key)
@@ -122,13 +175,17 @@ def differences(said: Any, again: Any, where: str = "") -> Iterator[Difference]:
         yield where, said, again
 
 
-def _compare_corrected(name: str, scores: Mapping[str, Any], found: Recomputed, findings: Findings) -> None:
+def _compare_corrected(
+    name: str, scores: Mapping[str, Any], found: Recomputed, findings: Findings
+) -> None:
     for metric, row in scores.items():
         corrected, where = row.get("corrected"), f"tracks.{name}.scores.{metric}.corrected"
         if corrected is None:
             continue
         again = found.corrected.get(metric)
-        if again is None or set(again["calibration"].values()) != set(corrected["calibration"].values()):
+        if again is None or set(again["calibration"].values()) != set(
+            corrected["calibration"].values()
+        ):
             findings.warn("corrected", where, "not recomputed: its calibration is not known here")
             continue
         rows = (_comparable(corrected), _comparable(again))
@@ -145,7 +202,9 @@ def _row_of(row: Mapping[str, Any], judged: bool) -> dict[str, Any]:
 
 
 def _tell(where: str, printed: Any, again: Any, findings: Findings) -> None:
-    findings.serious("score", where, f"printed {_figure(printed)}, recomputed {_figure(again)}", _MEND)
+    findings.serious(
+        "score", where, f"printed {_figure(printed)}, recomputed {_figure(again)}", _MEND
+    )
 
 
 def _figure(value: Any) -> str:
@@ -171,7 +230,9 @@ def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _comparable(corrected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a corrected score without what can differ: what a file is called, and where the judge was reached."""
+    """Return a corrected score without what can differ: what a file is called, and where the judge
+    was reached.
+    """
     row = _without(corrected, "calibration")
     return row | {"notes": [note for note in row.get("notes", ()) if note != OTHER_ENDPOINT]}
 
@@ -179,5 +240,9 @@ def _comparable(corrected: Mapping[str, Any]) -> dict[str, Any]:
 def _heart(part: Any) -> Any:
     """Return what counts of a verdict's part: reasons and raw texts may be left out."""
     if isinstance(part, Mapping):
-        return {name: _heart(value) for name, value in part.items() if name not in ("reason", "raw", "error")}
+        return {
+            name: _heart(value)
+            for name, value in part.items()
+            if name not in ("reason", "raw", "error")
+        }
     return [_heart(item) for item in part] if isinstance(part, list) else part

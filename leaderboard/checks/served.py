@@ -1,4 +1,6 @@
-"""What answered the calls of a submission, as its providers said: a model that changed is another system, or judge."""
+"""What answered the calls of a submission, as its providers said: a model that changed is another
+system, or judge.
+"""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -13,15 +15,25 @@ _MOST_NAMES = 4
 
 
 def check_served(card: Submission, findings: Findings) -> None:
-    """Warn where the answers, or the verdicts of one judge, are of more than one model or build of it."""
+    """Warn where the answers, or the verdicts of one judge, are of more than one model or build of
+    it.
+    """
     for purpose, role in _ROLES.items():
         for asked in sorted({_asked(run, purpose) for run in card.runs}):
-            runs = [(place, run) for place, run in enumerate(card.runs) if _asked(run, purpose) == asked]
-            where = f"runs.{runs[0][0]}.served.{purpose}" if len(runs) == 1 else f"runs.served.{purpose}"
+            runs = [
+                (place, run) for place, run in enumerate(card.runs) if _asked(run, purpose) == asked
+            ]
+            where = (
+                f"runs.{runs[0][0]}.served.{purpose}"
+                if len(runs) == 1
+                else f"runs.served.{purpose}"
+            )
             for kind, names in _names([run for _, run in runs], purpose):
                 if len(names) > 1:
                     what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: {_listed(names)}"
-                    findings.warn("served", where, what, "ask for a snapshot by its name, and run it again")
+                    findings.warn(
+                        "served", where, what, "ask for a snapshot by its name, and run it again"
+                    )
 
 
 def _asked(run: RunCard, purpose: Purpose) -> str:

@@ -19,10 +19,12 @@ CONSTANT = 0.5
 FEWEST = 10
 """Fewer answers than these say nothing about shares."""
 LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
-"""Characters of an answer, with evidence and reasons, that are too many for one, whatever the others have.
+"""Characters of an answer, with evidence and reasons, that are too many for one, whatever the
+others have.
 
-The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization), of 4,578 and 289
-answers. A bound that followed the usual length let everything pass where all answers were endless.
+The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization),
+of 4,578 and 289 answers. A bound that followed the usual length let everything pass where all
+answers were endless.
 """
 
 INJECTIONS = (
@@ -45,13 +47,21 @@ INJECTIONS = (
     r"(?:تجاهل|انس).{0,30}(?:التعليمات|الأوامر|القواعد)",
 )
 """How answers talk to their judge, in the languages of the dialogues."""
-_INJECTION = re.compile("|".join(f"(?:{pattern})" for pattern in INJECTIONS), re.IGNORECASE | re.DOTALL)
+_INJECTION = re.compile(
+    "|".join(f"(?:{pattern})" for pattern in INJECTIONS), re.IGNORECASE | re.DOTALL
+)
 _HIDDEN = re.compile("[\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
-_MARKUP = re.compile(r"<\s*(?:script|iframe|img|svg|object|embed|style|link|meta|base)\b|javascript\s*:", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"<\s*(?:script|iframe|img|svg|object|embed|style|link|meta|base)\b|javascript\s*:",
+    re.IGNORECASE,
+)
 
 
-def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, findings: Findings) -> None:
-    """Flag answers that look copied, constant, far too long or meant for the judge, and what should stay at home.
+def check_suspicion(
+    name: str, task: str, truth: Truth | None, rows: TrackRows, findings: Findings
+) -> None:
+    """Flag answers that look copied, constant, far too long or meant for the judge, and what should
+    stay at home.
 
     Args:
         name: The track.
@@ -60,11 +70,18 @@ def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, 
         rows: The rows of the track.
         findings: Takes what is found.
     """
-    answers = {key: row["prediction"] for key, row in rows.predictions.items() if row["outcome"] == "ok"}
+    answers = {
+        key: row["prediction"] for key, row in rows.predictions.items() if row["outcome"] == "ok"
+    }
     where = f"{name}/predictions.jsonl"
     if truth is not None:
-        samples = {sample.benchmark_id: sample for sample in truth.samples if sample.gold is not None}
-        of_record = {key[0]: answer for key, answer in sorted(answers.items(), key=lambda item: item[0], reverse=True)}
+        samples = {
+            sample.benchmark_id: sample for sample in truth.samples if sample.gold is not None
+        }
+        of_record = {
+            key[0]: answer
+            for key, answer in sorted(answers.items(), key=lambda item: item[0], reverse=True)
+        }
         pairs = [(samples[name], answer) for name, answer in of_record.items() if name in samples]
         check_copied(where, name, task, pairs, findings)
     if task == "retrieval":
@@ -74,7 +91,9 @@ def check_suspicion(name: str, task: str, truth: Truth | None, rows: TrackRows, 
     _check_lengths(where, task, {record: len(said) for record, said in texts.items()}, findings)
     _check_texts(where, texts, findings)
     for stage, found in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
-        leaks = {named(key): leak for key, row in found.items() if (leak := leak_in_answer(_text(row)))}
+        leaks = {
+            named(key): leak for key, row in found.items() if (leak := leak_in_answer(_text(row)))
+        }
         if leaks:
             record, leak = next(iter(leaks.items()))
             what = f"{len(leaks):,} rows hold {leak}, the first is {record}"
@@ -86,14 +105,22 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
-    """Flag systems that rank where they are sure, and leave the other answers out of what is a mean over rankings."""
-    ranked = [bool((row.get("counts") or {}).get("ranked")) for row in scores.values() if row["stage"] == "score"]
+    """Flag systems that rank where they are sure, and leave the other answers out of what is a mean
+    over rankings.
+    """
+    ranked = [
+        bool((row.get("counts") or {}).get("ranked"))
+        for row in scores.values()
+        if row["stage"] == "score"
+    ]
     if any(ranked) and not all(ranked):
         what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, recall@10 and MRR are of those"
         findings.warn("ranked", where, what, "rank all answers or none")
 
 
-def _check_constant(where: str, task: str, answers: list[Mapping[str, Any]], findings: Findings) -> None:
+def _check_constant(
+    where: str, task: str, answers: list[Mapping[str, Any]], findings: Findings
+) -> None:
     if len(answers) < FEWEST:
         return
     said = Counter(_gist(task, answer) for answer in answers)
@@ -108,7 +135,9 @@ def _gist(task: str, answer: Mapping[str, Any]) -> str:
         return str(answer["selected_memory_id"])
     if task == "utilization":
         return re.sub(r"\d+", "0", fold(answer["answer"]))
-    return "; ".join(sorted(re.sub(r"\d+", "0", fold(item["value"])) for item in answer["memory_items"]))
+    return "; ".join(
+        sorted(re.sub(r"\d+", "0", fold(item["value"])) for item in answer["memory_items"])
+    )
 
 
 def _check_lengths(where: str, task: str, lengths: Mapping[str, int], findings: Findings) -> None:
@@ -126,7 +155,11 @@ def _check_texts(where: str, texts: Mapping[str, str], findings: Findings) -> No
         found = {name: hit[0] for name, said in texts.items() if (hit := pattern.search(said))}
         if found:
             words = shown(next(iter(found.values())))
-            findings.warn(code, where, f"{len(found):,} answers {what}: {some_of(found)}; the first says «{words}»")
+            findings.warn(
+                code,
+                where,
+                f"{len(found):,} answers {what}: {some_of(found)}; the first says «{words}»",
+            )
     if markup := [name for name, said in texts.items() if _MARKUP.search(said)]:
         what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
         findings.note("markup", where, what)

@@ -15,24 +15,32 @@ from alps.tasks.registry import ALL, TASKS
 
 
 def check_tasks(card: Submission, findings: Findings) -> None:
-    """Refuse a run of a task that has no board, such as one of the submitter's own: its code is not run here."""
+    """Refuse a run of a task that has no board, such as one of the submitter's own: its code is not
+    run here.
+    """
     for place, run in enumerate(card.runs):
         told = run.settings.get("task", ALL)
         names = told.split(",") if isinstance(told, str) else [str(told)]
         if unknown := [name for name in names if name not in (*TASKS, ALL)]:
             what = f"{shown(unknown[0])} has no board; its code is not imported"
-            findings.serious("task", f"runs.{place}.settings.task", what, f"submit runs of {', '.join(TASKS)}")
+            findings.serious(
+                "task", f"runs.{place}.settings.task", what, f"submit runs of {', '.join(TASKS)}"
+            )
 
 
-def check_name(folder: Path, card: Submission, findings: Findings, *, continues: str | None, own_review: bool) -> None:
-    """Refuse a name that reads as that of another system beside it, unless a maintainer joined the two.
+def check_name(
+    folder: Path, card: Submission, findings: Findings, *, continues: str | None, own_review: bool
+) -> None:
+    """Refuse a name that reads as that of another system beside it, unless a maintainer joined the
+    two.
 
     Args:
         folder: The submission, in the folder with all others.
         card: Its card.
         findings: Takes what is found.
         continues: The submission of the same submitter, as the maintainer who asks knows.
-        own_review: Whether the review of this one is a maintainer's: that of a change is the submitter's word.
+        own_review: Whether the review of this one is a maintainer's: that of a change is the
+            submitter's word.
     """
     from alps.leaderboard.confusables import alike  # its table takes a tenth of a second to read
 
@@ -66,7 +74,10 @@ def _named(submissions: Path) -> Iterator[tuple[str, str]]:
 
 
 def _continued(folder: Path) -> str | None:
-    """Return the submission that the review of another one says it continues; None where none says so."""
+    """Return the submission that the review of another one says it continues.
+
+    None where none says so.
+    """
     try:
         return Review.model_validate(parse(read_bytes(folder / REVIEW, LARGEST_CARD))).continues
     except (OSError, ValueError, ValidationError):

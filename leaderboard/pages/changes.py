@@ -1,4 +1,6 @@
-"""What came when, and on what data: submissions by day, data versions, and how the site is to be read."""
+"""What came when, and on what data: submissions by day, data versions, and how the site is to be
+read.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ class DataVersion:
 
 def write_changes(renderer: Renderer) -> None:
     """Write the changelog with the data versions, and the page on how to read the site."""
-    systems = sorted(renderer.content.systems, key=lambda one: (one.card.submitted, one.slug), reverse=True)
+    systems = sorted(
+        renderer.content.systems, key=lambda one: (one.card.submitted, one.slug), reverse=True
+    )
     days: dict[str, list[System]] = {}
     for system in systems:
         days.setdefault(system.card.submitted, []).append(system)
@@ -37,10 +41,14 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
         for track, place in system.tracks.items():
             data = system.run(track)["data"]
             name = f"{data['name'].value} {data['split'].value}"
-            held.setdefault((track, place["data_sha256"].value), []).append((name, bool(data["public"].value)))
+            held.setdefault((track, place["data_sha256"].value), []).append(
+                (name, bool(data["public"].value))
+            )
     for track in tasks():
         for (own, sha256), rows in sorted(held.items()):
             if own == track:
                 name, public = rows[0]
                 known = known_track(track, sha256) is not None
-                yield DataVersion(track, track_title(tasks()[track]), name, sha256, public, known, len(rows))
+                yield DataVersion(
+                    track, track_title(tasks()[track]), name, sha256, public, known, len(rows)
+                )

@@ -1,4 +1,6 @@
-"""What every page is made with: the templates, the names of tracks and pages, and boards as pages show them."""
+"""What every page is made with: the templates, the names of tracks and pages, and boards as pages
+show them.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +84,9 @@ class BoardView:
     @property
     def systems(self) -> Markup:
         """How many systems stand on it, in words."""
-        return Markup("{} {}").format(self.count, "system" if len(self.board.standings) == 1 else "systems")
+        return Markup("{} {}").format(
+            self.count, "system" if len(self.board.standings) == 1 else "systems"
+        )
 
     @property
     def hidden(self) -> bool:
@@ -140,10 +144,20 @@ class BoardView:
 
 
 def view(
-    board: Board, *, root: str = "", most: int | None = None, brief: bool = False, first: bool = True
+    board: Board,
+    *,
+    root: str = "",
+    most: int | None = None,
+    brief: bool = False,
+    first: bool = True,
 ) -> BoardView:
-    """Return a board as a page shows it; only the first of a track shows what the paper reports. See `board_table`."""
-    return BoardView(board, board_table(board, root=root, most=most, brief=brief, reported=first), root)
+    """Return a board as a page shows it; only the first of a track shows what the paper reports.
+
+    See `board_table`.
+    """
+    return BoardView(
+        board, board_table(board, root=root, most=most, brief=brief, reported=first), root
+    )
 
 
 def judge_id(system: System, track: str) -> str:
@@ -210,7 +224,9 @@ class Renderer:
     def write(self, name: str, template: str, /, **values: Any) -> None:
         """Render a template into the file `name`; links in it begin with `root`."""
         root = "../" * name.count("/")
-        self.put(name, self._environment.get_template(template).render(root=root, here=name, **values))
+        self.put(
+            name, self._environment.get_template(template).render(root=root, here=name, **values)
+        )
         self.pages += 1
 
     def put(self, name: str, text: str) -> None:

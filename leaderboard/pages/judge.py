@@ -1,4 +1,6 @@
-"""The page of a judge: its fingerprint and parts, how far it is calibrated, and the boards that hang on it."""
+"""The page of a judge: its fingerprint and parts, how far it is calibrated, and the boards that
+hang on it.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -70,7 +72,9 @@ def judges_of(content: Content) -> Iterator[Judge]:
         for track in system.tracks:
             held.setdefault(judge_id(system, track), []).append((system, track))
     found = [_judge(content, name, rows) for name, rows in held.items()]
-    yield from sorted(found, key=lambda judge: (not judge.comparable, -len(judge.systems), judge.id))
+    yield from sorted(
+        found, key=lambda judge: (not judge.comparable, -len(judge.systems), judge.id)
+    )
 
 
 def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge:
@@ -87,7 +91,11 @@ def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge
         id=name,
         name=str(place["judge"].value),
         comparable=bool(place["comparable"].value) and all(board.judge_known for board in boards),
-        parts=[(key, _said(part.value)) for key, part in system.run(track)["judge"].items() if key != "id"],
+        parts=[
+            (key, _said(part.value))
+            for key, part in system.run(track)["judge"].items()
+            if key != "id"
+        ],
         systems=list({one.slug: one for one, _ in rows}.values()),
         boards=boards,
         calibrations=list(_calibrations(system.run(track)["judge"].value)),
@@ -100,10 +108,16 @@ def _said(value: object) -> str:
 
 
 def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
-    """Yield the package's own calibrations of a judge: those whose parts are all the same as its own."""
+    """Yield the package's own calibrations of a judge: those whose parts are all the same as its
+    own.
+    """
     for path in sorted({*CALIBRATIONS.glob("*.json"), *CALIBRATIONS.glob("*/calibration.json")}):
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
         root = Place(name, "", from_json(path.read_bytes()))
         bound = root["judge_fingerprint"].value
-        if isinstance(bound, dict) and bound and all(parts.get(key) == part for key, part in bound.items()):
+        if (
+            isinstance(bound, dict)
+            and bound
+            and all(parts.get(key) == part for key, part in bound.items())
+        ):
             yield root

@@ -1,4 +1,6 @@
-"""What a system did with memories against what should have been done, as a table whose cells are shaded."""
+"""What a system did with memories against what should have been done, as a table whose cells are
+shaded.
+"""
 
 from dataclasses import dataclass
 
@@ -36,7 +38,10 @@ def matrix_of(counts: Place) -> Matrix:
     rows = []
     for gold in golds:
         total = sum(held[gold, predicted].value or 0 for predicted in PREDICTED)
-        cells = [_cell(held[gold, predicted], total, gold == predicted != "none") for predicted in columns]
+        cells = [
+            _cell(held[gold, predicted], total, gold == predicted != "none")
+            for predicted in columns
+        ]
         rows.append(({"none": "not in gold"}.get(gold, gold), cells))
     return Matrix([{"none": "not found"}.get(name, name) for name in columns], rows)
 

@@ -1,4 +1,7 @@
-"""The first page: every track's leading board in short, a tab for each task; nothing is averaged over tasks."""
+"""The first page: every track's leading board in short, a tab for each task.
+
+Nothing is averaged over tasks.
+"""
 
 from alps.leaderboard.pages.common import TASKS, Renderer, page_of, track_title, view
 

@@ -1,6 +1,8 @@
-"""Record by record, where the data are the package's own: the dialogue, the gold, and what every system made of it.
+"""Record by record, where the data are the package's own: the dialogue, the gold, and what every
+system made of it.
 
-Of other data only figures are shown, on the boards. The answers of one track at a time are held in memory.
+Of other data only figures are shown, on the boards. The answers of one track at a time are held in
+memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,9 @@ EXCERPT = 140
 
 
 def write_records(renderer: Renderer) -> None:
-    """Write a page for every record of the package's own data that anybody submitted an answer to, and their list."""
+    """Write a page for every record of the package's own data that anybody submitted an answer to,
+    and their list.
+    """
     lists = []
     for folder, group in _groups().items():
         entries = _write_group(renderer, folder, group)
@@ -37,7 +41,9 @@ def write_records(renderer: Renderer) -> None:
 
 
 def _groups() -> dict[str, list[Task]]:
-    """Return the tracks whose records share a page: retrieval asks the same queries of pools of every size."""
+    """Return the tracks whose records share a page: retrieval asks the same queries of pools of
+    every size.
+    """
     found: dict[str, list[Task]] = {}
     for task in tasks().values():
         found.setdefault("task3" if task.pool_size else task.track, []).append(task)
@@ -67,7 +73,11 @@ def _write_group(renderer: Renderer, folder: str, group: Sequence[Task]) -> list
     entries = []
     for n, name in enumerate(names):
         sample, pieces = samples[name], answers.pop(name)
-        opened = [piece.replace("<details", "<details open", 1) for piece in pieces] if len(pieces) <= FEW else pieces
+        opened = (
+            [piece.replace("<details", "<details open", 1) for piece in pieces]
+            if len(pieces) <= FEW
+            else pieces
+        )
         renderer.write(
             f"records/{folder}/{file_of(name)}",
             "record.html",
@@ -91,29 +101,50 @@ def file_of(name: str) -> str:
 
 
 def _systems(content: Content, task: Task) -> Sequence[System]:
-    """Return the systems that answered the package's own data of a track, in the order of its boards."""
+    """Return the systems that answered the package's own data of a track, in the order of its
+    boards.
+    """
     ordered: dict[str, System] = {}
     for board in content.by_track.get(task.track, ()):
         rows = (*board.standings, *board.floor_systems)
         ordered |= {row.system.slug: row.system for row in rows if row.system.slug not in ordered}
-    rest = {one.slug: one for one in content.systems if task.track in one.tracks and one.slug not in ordered}
+    rest = {
+        one.slug: one
+        for one in content.systems
+        if task.track in one.tracks and one.slug not in ordered
+    }
     found = [*ordered.values(), *rest.values()]
-    return [one for one in found if known_track(task.track, str(one.tracks[task.track]["data_sha256"].value))]
+    return [
+        one
+        for one in found
+        if known_track(task.track, str(one.tracks[task.track]["data_sha256"].value))
+    ]
 
 
 def _gold(task: Task, sample: Any) -> list[tuple[str, str, str]]:
     """Return what should have come: a mark, the words, and a remark."""
     if task.name in ("extraction", "update"):
         return [
-            (f"g{n}", shown_value(memory.value), memory.label) for n, memory in enumerate(sample.gold or (), start=1)
+            (f"g{n}", shown_value(memory.value), memory.label)
+            for n, memory in enumerate(sample.gold or (), start=1)
         ]
     if task.name == "retrieval":
-        return [("gold", candidate.value, "") for candidate in sample.candidates if candidate.id == sample.gold]
-    return [("memory", sample.gold.memory, f"rubric {sample.gold.rubric}")] if sample.gold is not None else []
+        return [
+            ("gold", candidate.value, "")
+            for candidate in sample.candidates
+            if candidate.id == sample.gold
+        ]
+    return (
+        [("memory", sample.gold.memory, f"rubric {sample.gold.rubric}")]
+        if sample.gold is not None
+        else []
+    )
 
 
 def _excerpt(sample: Any) -> str:
     turns = getattr(sample, "dialogue", ()) or getattr(sample, "new_dialogue", ())
-    words = str(getattr(sample, "query", "")) or next((turn.text for turn in turns if turn.role == "user"), "")
+    words = str(getattr(sample, "query", "")) or next(
+        (turn.text for turn in turns if turn.role == "user"), ""
+    )
     flat = " ".join(words.split())
     return flat if len(flat) <= EXCERPT else f"{flat[:EXCERPT].rsplit(' ', 1)[0]} …"

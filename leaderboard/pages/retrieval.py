@@ -8,7 +8,15 @@ from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.figures import COLOURED, Line, letter_of, recall_curve
 from alps.leaderboard.origin import NOTHING, Place, figure
 from alps.leaderboard.pages.common import Renderer, page_of
-from alps.leaderboard.tables import TableRow, facts_of, foreign, pair, proven, system_name, with_count
+from alps.leaderboard.tables import (
+    TableRow,
+    facts_of,
+    foreign,
+    pair,
+    proven,
+    system_name,
+    with_count,
+)
 
 METRIC = "recall_at_1"
 Standings = Mapping[int, Standing]
@@ -19,13 +27,21 @@ Lines = Mapping[str, Mapping[int, Place]]
 
 def write_retrieval(renderer: Renderer) -> None:
     """Write the page of the curve; the boards of the sizes stand on pages of their own."""
-    boards = [renderer.content.by_track[one.track][0] for one in renderer.content.tracks_of("retrieval")]
+    boards = [
+        renderer.content.by_track[one.track][0] for one in renderer.content.tracks_of("retrieval")
+    ]
     systems = _systems(boards)
     drawn = _drawn(systems)
     others = sorted(_others(boards))
     marks = _marks([slug for slug, scores in drawn.items() if len(scores) > 1])
-    lines = [Line(_name(boards, slug), "system", marks.get(slug, ""), sorted(s.items())) for slug, s in drawn.items()]
-    lines += [Line(name, style, "", sorted(_scores(boards, style, name).items())) for style, name in others]
+    lines = [
+        Line(_name(boards, slug), "system", marks.get(slug, ""), sorted(s.items()))
+        for slug, s in drawn.items()
+    ]
+    lines += [
+        Line(name, style, "", sorted(_scores(boards, style, name).items()))
+        for style, name in others
+    ]
     sizes = [_size(board) for board in boards]
     renderer.write(
         "retrieval.html",
@@ -36,10 +52,14 @@ def write_retrieval(renderer: Renderer) -> None:
         grey=len(drawn) > len(marks),
         styles={style for style, _ in others},
         rows=[_row(standings, sizes) for standings in systems.values()],
-        unproven=any(not row.recomputed for standings in systems.values() for row in standings.values()),
+        unproven=any(
+            not row.recomputed for standings in systems.values() for row in standings.values()
+        ),
         others={
             kind: [
-                _other_row(name, kind, _scores(boards, kind, name), sizes) for style, name in others if style == kind
+                _other_row(name, kind, _scores(boards, kind, name), sizes)
+                for style, name in others
+                if style == kind
             ]
             for kind in ("floor", "reported")
         },
@@ -84,7 +104,12 @@ def _marks(slugs: Sequence[str]) -> dict[str, str]:
 
 
 def _name(boards: Sequence[Board], slug: str) -> str:
-    return next(row.system.card.name for board in boards for row in board.standings if row.system.slug == slug)
+    return next(
+        row.system.card.name
+        for board in boards
+        for row in board.standings
+        if row.system.slug == slug
+    )
 
 
 def _row(standings: Standings, sizes: Sequence[int]) -> TableRow:
@@ -110,15 +135,27 @@ def _scores(boards: Sequence[Board], style: str, name: str) -> dict[int, Place]:
     for board in boards:
         metric = METRIC
         if style == "reported":
-            places = [row.scores[metric] for row in board.reported if row.name == name and metric in row.scores]
+            places = [
+                row.scores[metric]
+                for row in board.reported
+                if row.name == name and metric in row.scores
+            ]
             found |= {_size(board): Place(p.file, p.pointer, {"value": p.value}) for p in places}
         else:
-            found |= {_size(board): r.score(metric) for r in board.floor_systems if r.system.card.name == name}
-            found |= {_size(board): floor.scores[metric] for floor in board.floors if floor.name == name}
+            found |= {
+                _size(board): r.score(metric)
+                for r in board.floor_systems
+                if r.system.card.name == name
+            }
+            found |= {
+                _size(board): floor.scores[metric] for floor in board.floors if floor.name == name
+            }
     return found
 
 
-def _other_row(name: str, style: str, scores: Mapping[int, Place], sizes: Sequence[int]) -> TableRow:
+def _other_row(
+    name: str, style: str, scores: Mapping[int, Place], sizes: Sequence[int]
+) -> TableRow:
     cells: list[Markup] = []
     for size in sizes:
         score = scores.get(size)

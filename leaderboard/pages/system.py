@@ -1,4 +1,6 @@
-"""The page of a system: its card, what it cost, what failed, every score of every track, and its earlier versions."""
+"""The page of a system: its card, what it cost, what failed, every score of every track, and its
+earlier versions.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -64,7 +66,9 @@ def write_systems(renderer: Renderer) -> None:
     renderer.write("systems.html", "systems.html", systems=content.systems)
     ordered = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug))
     reviews = {system.slug: system.entry.review for system in ordered}
-    joined = histories({slug: review.continues if review else None for slug, review in reviews.items()})
+    joined = histories(
+        {slug: review.continues if review else None for slug, review in reviews.items()}
+    )
     for system in content.systems:
         others = [other for other in ordered if other.slug in joined[system.slug]]
         renderer.write(
@@ -107,7 +111,11 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         records=f"records/{'task3' if task.pool_size else name}/" if known is not None else "",
         has_corrected=any(score["corrected"] for _, score in place["scores"].items()),
         has_again=bool(again),
-        recomputed=all(system.recomputed(name, metric) for metric, score in place["scores"].items() if score["value"]),
+        recomputed=all(
+            system.recomputed(name, metric)
+            for metric, score in place["scores"].items()
+            if score["value"]
+        ),
     )
 
 
@@ -126,12 +134,22 @@ def _scales(
     metrics += [Metric(name, name) for name in held if name not in known]
     for ends in dict.fromkeys((metric.lowest, metric.highest) for metric in metrics):
         of_scale = [metric for metric in metrics if (metric.lowest, metric.highest) == ends]
-        yield scale(*ends), [_row(metric, place["scores"][metric.name], boards, again, slug) for metric in of_scale]
+        yield (
+            scale(*ends),
+            [
+                _row(metric, place["scores"][metric.name], boards, again, slug)
+                for metric in of_scale
+            ],
+        )
 
 
 def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: str) -> ScoreRow:
     board = next((board for board in boards if board.metric.name == metric.name), None)
-    standing = next((s for s in board.standings if s.system.slug == slug), None) if board is not None else None
+    standing = (
+        next((s for s in board.standings if s.system.slug == slug), None)
+        if board is not None
+        else None
+    )
     rank = NOTHING
     if board is not None and standing is not None and standing.rank is not None:
         rank = computed(standing.rank.best, "rank", board.id, slug, said=str(standing.rank))

@@ -27,7 +27,11 @@ def write_tasks(renderer: Renderer) -> None:
 
 
 def _write_boards(renderer: Renderer, task: str, name: str) -> None:
-    boards = [board for one in renderer.content.tracks_of(task) for board in renderer.content.by_track[one.track]]
+    boards = [
+        board
+        for one in renderer.content.tracks_of(task)
+        for board in renderer.content.by_track[one.track]
+    ]
     views = [view(board, first=board is boards[0]) for board in boards]
     renderer.write(
         name,
@@ -44,7 +48,13 @@ def _write_track(renderer: Renderer, one: Task) -> None:
     boards = renderer.content.by_track[one.track]
     views = [view(board, first=board is boards[0]) for board in boards]
     renderer.write(
-        page_of(one), "task.html", task=one.name, title=track_title(one), views=views, plane=None, matrices=[]
+        page_of(one),
+        "task.html",
+        task=one.name,
+        title=track_title(one),
+        views=views,
+        plane=None,
+        matrices=[],
     )
 
 
@@ -63,7 +73,9 @@ def _plane(board: Board) -> dict[str, object] | None:
         if precision["value"] and recall["value"]:
             points.append(Point(floor.name, "floor", "", precision, recall))
     drawn = plane(points, name="Precision against recall of the systems on the board above")
-    return {"drawing": drawn, "legend": legend, "rest": len(points) > len(legend)} if drawn else None
+    return (
+        {"drawing": drawn, "legend": legend, "rest": len(points) > len(legend)} if drawn else None
+    )
 
 
 def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
@@ -80,7 +92,14 @@ def _write_utilization(renderer: Renderer) -> None:
         _write_track(renderer, one)
         board = renderer.content.by_track[one.track][0]
         panel = view(board, most=PANEL_ROWS, brief=True)
-        panels.append({"title": track_title(one), "page": page_of(one), "view": panel, "sections": list(_drawn(panel))})
+        panels.append(
+            {
+                "title": track_title(one),
+                "page": page_of(one),
+                "view": panel,
+                "sections": list(_drawn(panel)),
+            }
+        )
     renderer.write("utilization.html", "utilization.html", panels=panels)
 
 
