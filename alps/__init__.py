@@ -5,10 +5,55 @@ repository, reached through committed links. A checkout without links (git's def
 finds them through the repository root.
 """
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alps.api import Record, Run, Score, aevaluate, calibrate, compare, evaluate, open_run
+    from alps.errors import AlpsError
+    from alps.judges.base import Judge
+    from alps.systems import System
+    from alps.tasks import Metric, Task
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AlpsError",
+    "Judge",
+    "Metric",
+    "Record",
+    "Run",
+    "Score",
+    "System",
+    "Task",
+    "__version__",
+    "aevaluate",
+    "calibrate",
+    "compare",
+    "evaluate",
+    "open_run",
+]
+
+_DEFINED_IN = {
+    "AlpsError": "alps.errors",
+    "Judge": "alps.judges.base",
+    "Metric": "alps.tasks",
+    "System": "alps.systems",
+    "Task": "alps.tasks",
+}
 
 _package = Path(__file__).resolve().parent
 if not (_package / "tasks").is_dir() and (_package.parent / "pyproject.toml").is_file():
     __path__.append(str(_package.parent))
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: a command imports this package, and no more."""
+    if name not in __all__:
+        raise AttributeError(f"module 'alps' has no attribute '{name}'")
+    return getattr(import_module(_DEFINED_IN.get(name, "alps.api")), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

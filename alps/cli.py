@@ -55,13 +55,11 @@ def run(settings: tuple[str, ...]) -> None:
       alps run task=extraction model=openai/gpt-4.1-mini judge=openai/gpt-4.1
       alps run task=extraction model=openai/mine api_base=http://localhost:8000/v1
     """
-    from alps.run.heeded import check_run
     from alps.run.start import dry_run
     from alps.run.start import run as carry_out
     from alps.settings import RunSettings, parse_words
 
     parsed = parse_words(settings, RunSettings)
-    check_run(parsed)
     if parsed.dry_run:
         from alps.report.tables import show_estimate
 
@@ -82,13 +80,11 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
     from alps.report.runs import find_run
-    from alps.run.heeded import check_judge
     from alps.run.start import score_again
     from alps.settings import JudgeSettings, parse_words
 
     settings = allow_typed(settings)
     parsed = parse_words(settings, JudgeSettings)
-    check_judge(parsed)
     given = {key: getattr(parsed, key) for key in sorted(parsed.model_fields_set)}
     _show(score_again(find_run(run_folder), given))
 
@@ -330,11 +326,9 @@ def calibrate(settings: tuple[str, ...]) -> None:
     from alps.report.calibration import print_account, print_calibration
     from alps.report.calibration_page import write_calibration_page
     from alps.run.calibrate import calibrate_judge
-    from alps.run.heeded import check_judge
     from alps.settings import CalibrateSettings, parse_words
 
     parsed = parse_words(settings, CalibrateSettings)
-    check_judge(parsed)
     done = calibrate_judge(parsed)
     console = _console()
     print_calibration(done.reports, judge=done.judge, console=console)

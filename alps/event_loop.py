@@ -1,11 +1,19 @@
-"""The event loop of a command: a signal cancels what runs in it, and breaks nothing off midway."""
+"""Event loops: one that a signal cancels, and one apart from a loop that is running already."""
 
+import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_cancel: list[Callable[[], object]] = []
+_cancels: dict[int, Callable[[], object]] = {}
+"""How to cancel what a thread runs, by the number of the thread."""
+_working: set[int] = set()
+"""Threads of `run_apart` and `run_beside` whose work has not ended."""
+_stopped: set[int] = set()
+"""Those of them that were stopped, maybe before their loop began."""
+_changing = threading.Lock()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -20,33 +28,109 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """
     import asyncio  # here: most commands need none
 
-    ended: list[bool] = []
+    mine = threading.get_ident()
+    cancelled: list[bool] = []
 
-    async def watched() -> T:
-        task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
+    async def cancellable() -> T:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
         def cancel() -> None:
-            ended.append(True)
+            cancelled.append(True)
             if task is not None:
                 loop.call_soon_threadsafe(task.cancel)
 
-        _cancel.append(cancel)
+        _cancels[mine] = cancel
+        if mine in _stopped:
+            cancel()
         try:
             return await main
         finally:
-            _cancel.pop()
+            del _cancels[mine]
 
     try:
-        return asyncio.run(watched())
+        return asyncio.run(cancellable())
     except asyncio.CancelledError:
-        if not ended:
+        if not cancelled:
             raise
         raise KeyboardInterrupt from None
 
 
-def cancel_loop() -> bool:
-    """Cancel what `run_loop` runs, from the handler of a signal; tell whether it runs anything."""
-    for cancel in _cancel[-1:]:
+def cancel_loop(thread: int | None = None) -> bool:
+    """Cancel what `run_loop` runs in a thread, this one unless told otherwise.
+
+    The handler of a signal may call it. Returns whether anything was running.
+    """
+    cancel = _cancels.get(threading.get_ident() if thread is None else thread)
+    if cancel is not None:
         cancel()
-    return bool(_cancel)
+    return cancel is not None
+
+
+def run_apart(work: Callable[[], T]) -> T:
+    """Call `work` in a thread of its own, and wait for it: this thread's loop is running already.
+
+    Where the wait is interrupted, as by the stop button of a notebook, `work` is ended.
+    """
+    future, thread = _started(work)
+    try:
+        return future.result()
+    except BaseException:
+        _stop(thread)
+        raise
+    finally:
+        thread.join()
+
+
+async def run_beside(work: Callable[[], T]) -> T:
+    """Call `work` in a thread of its own, and await it; to cancel this ends `work`."""
+    import asyncio
+
+    future, thread = _started(work)
+    try:
+        return await asyncio.wrap_future(future)
+    except BaseException:
+        _stop(thread)
+        raise
+    finally:
+        await asyncio.to_thread(thread.join)
+
+
+def _started(work: Callable[[], T]) -> tuple[Future[T], threading.Thread]:
+    future: Future[T] = Future()
+
+    def run() -> None:
+        mine = threading.get_ident()
+        with _changing:
+            _working.add(mine)
+        try:
+            result = work()
+        except BaseException as error:  # whatever it is, whoever waits gets it
+            _settle(future, error=error)
+        else:
+            _settle(future, result=result)
+        finally:
+            with _changing:  # the number of a thread is given to another one after its end
+                _working.discard(mine)
+                _stopped.discard(mine)
+
+    thread = threading.Thread(target=run, name="alps")
+    thread.start()
+    return future, thread
+
+
+def _settle(future: Future[T], *, result: Any = None, error: BaseException | None = None) -> None:
+    if future.cancelled():  # by who awaited it
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+def _stop(thread: threading.Thread) -> None:
+    with _changing:
+        working = thread.ident in _working
+        if working and thread.ident is not None:
+            _stopped.add(thread.ident)
+    if working:
+        cancel_loop(thread.ident)

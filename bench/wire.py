@@ -26,8 +26,8 @@ from words import read_words
 
 from alps.judges.matching import Item
 from alps.llm.ledger import Ledger
-from alps.run.effective import effective_judge
 from alps.run.services import closing, open_judge
+from alps.run.session import effective_judge
 from alps.settings import AskSettings, parse_words
 
 KEY = "sk-canary-of-the-wire-table"

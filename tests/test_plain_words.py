@@ -19,7 +19,7 @@ from alps.report.calibration_page import write_calibration_page
 from alps.report.tables import show_estimate
 from alps.run.board import Board
 from alps.run.estimate import Stage
-from alps.run.heeded import check_judge, check_run
+from alps.run.session import refuse_without_effect
 from alps.settings import CalibrateSettings, JudgeSettings, RunSettings, parse_words
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
@@ -170,7 +170,7 @@ def test_what_a_gate_is_unless_given_stands_in_its_help():
 )
 def test_a_setting_that_nobody_heeds_is_refused(words, told):
     with pytest.raises(UsageError) as caught:
-        check_run(parse_words(words, RunSettings))
+        refuse_without_effect(parse_words(words, RunSettings))
     assert told in str(caught.value)
 
 
@@ -199,11 +199,11 @@ def test_a_setting_that_nobody_heeds_is_refused_by_every_command(
     "words", [(*LLM, "temperature=0.3"), (*RULES, "judge=openai/x", "judge_repeats=3"), RULES]
 )
 def test_a_setting_that_is_heeded_is_taken(words):
-    check_run(parse_words(words, RunSettings))
+    refuse_without_effect(parse_words(words, RunSettings))
 
 
 def test_a_run_is_judged_again_without_what_its_model_heeded():
-    check_judge(parse_words(["judge=lexical"], JudgeSettings))
+    refuse_without_effect(parse_words(["judge=lexical"], JudgeSettings))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_a_dry_run_counts_the_prompt_that_would_be_sent(monkeypatch, tmp_path):
     [
         pytest.param(
             ("task=update", f"model={MODEL}", "prompt=recall"),
-            "prompt=recall: only extraction heeds it",
+            "prompt=recall: only extraction uses it",
             id="another task",
         ),
         pytest.param(

@@ -95,10 +95,10 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("task=extraction", "model=rules", "window=100"), "window=100: only utilization heeds it"),
+        (("task=extraction", "model=rules", "window=100"), "window=100: only utilization uses it"),
         (
             ("task=extraction", "model=rules", "distractors=300"),
-            "distractors=300: only retrieval heeds it",
+            "distractors=300: only retrieval uses it",
         ),
         (
             ("task=retrieval", "model=bm25", "condition=gold_memory"),
@@ -106,9 +106,9 @@ def test_predictions_of_a_run_of_all_tasks_get_the_same_scores(everything):
         ),
         (
             ("task=update,retrieval", "model=rules", "ability=ei"),
-            "ability=ei: only utilization heeds it",
+            "ability=ei: only utilization uses it",
         ),
-        (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction heeds it"),
+        (("task=update", "model=rules", "extras=judge"), "extras=judge: only extraction uses it"),
         (
             ("task=extraction", "model=rules", "extras=judge", *V1),
             "extras=judge: scoring=authors-v1 asks no judge",

@@ -104,7 +104,7 @@ def test_a_program_gets_what_it_needs_of_the_environment_and_what_is_passed_by_n
         ),
         (("env=SOMETHING=canary-told-9",), "env=…: it takes names of environment variables"),
         (("env=two words",), "env=…: it takes names of environment variables"),
-        (("env=HOME", "model=rules"), "env=HOME would change nothing: only program:CMD heeds it"),
+        (("env=HOME", "model=rules"), "env=HOME would change nothing: only program:CMD uses it"),
     ],
 )
 def test_what_can_not_be_passed_is_refused_before_anything_is_written(tmp_path, words, complaint):

@@ -41,13 +41,13 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.judges.stress_labels import STRESS, stress_labels
 from alps.llm.ledger import Totals
-from alps.run.effective import effective_judge
 from alps.run.engine import stopping_together
 from alps.run.journal import Journal
 from alps.run.lock import claimed_folder
 from alps.run.manifest import MANIFEST, build_manifest, claim, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
+from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, summarise_calls
 from alps.schema import UNHEARD, Outcome
 from alps.settings import CalibrateSettings
@@ -94,6 +94,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     Raises:
         AlpsError: If labels, verdicts, judge or folder can't be used.
     """
+    refuse_without_effect(settings)
     labels, sample = _labels(settings.labels), _sample(settings.labels)
     folder = Path(settings.out) if settings.out else None
     if folder is not None and any((folder / name).exists() for name in (ITEMS, SCALE)):

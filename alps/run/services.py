@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_jud
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.effective import say_once
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
@@ -240,7 +240,7 @@ def _client(
         timeout=settings.timeout,
         budget=budget,
         patience=settings.patience,
-        notice=_say,
+        notice=say_once,
         ladder=ladder,
     )
 
@@ -359,5 +359,7 @@ def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
     )
 
 
-def _say(line: str) -> None:
+@cache
+def say_once(line: str) -> None:
+    """Say something on stderr, however often it is checked before a run begins."""
     click.echo(f"alps: {line}", err=True)

@@ -14,17 +14,7 @@ from alps.jsonl import dump
 from alps.settings import RunSettings
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import TaskOptions
-from alps.tasks.registry import ALL, PYTHON
-
-HEEDED_BY = {
-    "distractors": "retrieval",
-    "ability": "utilization",
-    "condition": "utilization",
-    "window": "utilization",
-    "prompt": "extraction",
-    "extras": "extraction",
-}
-"""The settings that mean something to one task alone."""
+from alps.tasks.registry import ALL
 
 
 @dataclass(frozen=True)
@@ -98,7 +88,6 @@ def open_data(settings: RunSettings) -> Data:
     """
     options = options_of(settings)
     tasks = load_tracks(settings.task, options)
-    _check_heeded(settings)
     split = open_split(settings.data, settings.split)
     source = PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
     tracks, left_out = [], {}
@@ -130,19 +119,6 @@ def open_data(settings: RunSettings) -> Data:
     if isinstance(split, HubSplit):
         description["commit"] = split.commit
     return Data(tuple(tracks), description)
-
-
-def _check_heeded(settings: RunSettings) -> None:
-    """Refuse a setting that would change nothing: whoever gave it believes that it does."""
-    names = settings.task.split(",")
-    if ALL in names or any(name.startswith(PYTHON) for name in names):
-        return
-    for key, task in HEEDED_BY.items():
-        value = getattr(settings, key)
-        if task not in names and value != RunSettings.model_fields[key].default:
-            raise UsageError(
-                f"{key}={value}: only {task} heeds it; leave it out, or add {task} to task="
-            )
 
 
 def _open_track(

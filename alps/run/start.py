@@ -1,10 +1,8 @@
 """From settings to a finished run folder."""
 
 import hashlib
-import json
 import os
 import random
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,16 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from alps.data.hub import label
-from alps.errors import RunFolderError, UsageError
+from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.correction import OFF, Chosen, add_corrections, choose
-from alps.run.effective import effective_judge, effective_run
+from alps.run.correction import Chosen, add_corrections, choose
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.journal import Journal
@@ -34,23 +30,22 @@ from alps.run.manifest import (
     build_manifest,
     claim,
     prompt_hashes,
-    read_manifest,
     refuse_other_files,
     write_config,
     write_json,
 )
 from alps.run.modes import STRUCTURED, resume_modes, structured_modes
-from alps.run.pinned import DATA_ASKED, pin_data
 from alps.run.progress import progress_line
-from alps.run.services import Services, check_names, close_cache, closing, open_judge, open_services
-from alps.run.source import Data, TrackData, open_data
+from alps.run.services import Services, closing, open_services
+from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, slug
+from alps.run.source import Data, TrackData
 from alps.run.summary import served, summarise_run, summarise_track
 from alps.schema import FAILURES
-from alps.settings import RunSettings, parse_settings
+from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.raised import STDERR, TRACEBACKS
 from alps.tasks import JudgingOptions, Task
-from alps.tasks.registry import PYTHON, allow_modules
+from alps.tasks.registry import PYTHON
 from alps.tasks.unimported import RECORDED, recorded
 
 PREDICTIONS, VERDICTS = "predictions.jsonl", "verdicts.jsonl"
@@ -100,14 +95,8 @@ def run(settings: RunSettings) -> Finished:
     Raises:
         AlpsError: If the settings, the data or the folder can't be used.
     """
-    allow_modules(settings.task)
-    folder, asked = run_folder(settings), settings.data
-    settings = pin_data(settings, folder)
-    data = replace(open_data(settings), asked=asked)
-    settings = effective_run(settings, data.tasks)
-    check_names(settings, data.tasks, generate=True)
-    _check_calibration(settings, data)
-    return _carry_out(settings, data, folder, predictions=None, told=_repeating(folder))
+    session = resolve(settings)
+    return _carry_out(session, predictions=None, told=_repeating(session.folder))
 
 
 def score_again(
@@ -115,7 +104,7 @@ def score_again(
 ) -> Finished:
     """Judge the finished predictions of a run with another judge, in a folder of its own.
 
-    Nothing is generated: a record that was not heard then is not heard now.
+    Nothing is generated: a record that had no response then has none now.
 
     Args:
         source: The folder of the run.
@@ -125,55 +114,32 @@ def score_again(
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    source = (
-        source if source.name not in ("", "..") else source.resolve()
-    )  # `.` has no name for a folder beside it
-    then = read_manifest(source)
-    kept = {
-        name: value
-        for name, value in then["settings"].items()
-        if not _goes_without_saying(name, value)
-    }
-    settings = parse_settings({**kept, **judging}, RunSettings)
-    if wording is not None:  # wordings are compared with each other, and not with baselines
-        settings = settings.model_copy(update={"baseline_records": 0})
-    data = open_data(settings)
-    _check_predicted(source, then["data"], data)
-    if _described(then["data"], data) != _described(data.description, data):
-        drawn = (
-            " (its pools were drawn with another seed=)"
-            if settings.seed != then["settings"].get("seed")
-            else ""
-        )
-        raise RunFolderError(
-            f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}"
-        )
-    settings = effective_judge(settings)
-    check_names(settings, data.tasks, generate=False)
-    _check_calibration(settings, data)
+    source = source if source.name not in ("", "..") else source.resolve()  # `.` has no name
+    settings, data = resolve_again(source, judging, baselines=wording is None)
     predictions = _predictions_of(source)
-    slug = f"{_slug(settings.judge)}-{_digest({**settings.experiment(), 'predictions': predictions.sha256})}"
-    folder = Path(settings.out) if settings.out else source.with_name(f"{source.name}--{slug}")
+    digested = digest({**settings.experiment(), "predictions": predictions.sha256})
+    beside = source.with_name(f"{source.name}--{slug(settings.judge)}-{digested}")
+    folder = Path(settings.out) if settings.out else beside
     if folder.resolve() == source.resolve():
         raise UsageError(f"out={folder}: a new judge needs a folder of its own")
     told = [f"The predictions are those of {source}; alps score judged them, under this judge."]
     other = ["Its rubrics were worded otherwise, by alps sensitivity, which no setting here says."]
     told += other if wording is not None else _repeating(folder)
-    return _carry_out(settings, data, folder, predictions=predictions, wording=wording, told=told)
+    session = Session(settings, data, folder)
+    return _carry_out(session, predictions=predictions, wording=wording, told=told)
 
 
 def dry_run(settings: RunSettings) -> list[Stage]:
-    """Count the calls, tokens and dollars that a run would take, without one request and without a
-    folder.
+    """Count the calls, tokens and dollars that a run would take.
+
+    It makes no request, and no folder.
 
     Raises:
         AlpsError: If the settings or the data can't be used.
     """
-    allow_modules(settings.task)
-    folder = run_folder(settings)
-    data = open_data(settings := pin_data(settings, folder))
-    check_names(settings, data.tasks, generate=True, keys=False)
-    return _estimated(settings, data, folder / PREDICTIONS, folder / VERDICTS, generate=True)
+    session = resolve(settings, dry=True)
+    journals = session.folder / PREDICTIONS, session.folder / VERDICTS
+    return _estimated(session.settings, session.data, *journals, generate=True)
 
 
 def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
@@ -184,18 +150,9 @@ def dry_score(source: Path, judging: dict[str, Any]) -> list[Stage]:
     Raises:
         AlpsError: If the folder is no run, or the judge can't be used.
     """
-    kept = read_manifest(source)["settings"].items()
-    given = {name: value for name, value in kept if not _goes_without_saying(name, value)}
-    settings = parse_settings({**given, **judging}, RunSettings)
-    data = open_data(settings)
-    check_names(settings, data.tasks, generate=False, keys=False)
-    return _estimated(
-        settings,
-        data,
-        source / PREDICTIONS,
-        Path(settings.out or source) / VERDICTS,
-        generate=False,
-    )
+    settings, data = resolve_again(source, judging, dry=True)
+    verdicts = Path(settings.out or source) / VERDICTS
+    return _estimated(settings, data, source / PREDICTIONS, verdicts, generate=False)
 
 
 def _estimated(
@@ -231,29 +188,6 @@ def _copied(path: Path, scratch: Path) -> Journal | None:
     return Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
 
 
-def run_folder(settings: RunSettings) -> Path:
-    """Return the folder of a run: the one that was given, or one named after what the run measures."""
-    if settings.out:
-        return Path(settings.out)
-    data = label(settings.data)
-    parts = (
-        settings.task.replace(",", "+"),
-        _slug(redact(settings.model)),
-        _slug(data),
-        _slug(settings.judge),
-        _digest(settings.experiment()),
-    )
-    return Path("runs") / "-".join(part for part in parts if part)
-
-
-def _goes_without_saying(name: str, value: object) -> bool:
-    """Tell whether a setting of a run need not be given to judge its predictions again."""
-    field = RunSettings.model_fields.get(name)
-    return name.startswith("judge") or (
-        field is not None and not field.is_required() and value == field.default
-    )
-
-
 def _given(settings: RunSettings) -> list[str]:
     """Return the names of the settings that were given, in the order of their definition."""
     return [name for name in RunSettings.model_fields if name in settings.model_fields_set]
@@ -267,40 +201,8 @@ def _repeating(folder: Path) -> list[str]:
     ]
 
 
-def _check_calibration(settings: RunSettings, data: Data) -> None:
-    """Refuse a calibration that does not fit, before anything is written or paid for."""
-    if settings.calibration in (None, OFF):
-        return
-    with TemporaryDirectory() as scratch:
-        ledger = Ledger(Path(scratch) / "calls.jsonl")
-        services = open_judge(settings, ledger)
-        try:
-            choose(settings.calibration, services.judge, data, today=date.today())
-        finally:
-            ledger.close()
-            close_cache(services.cache)
-
-
-def _check_predicted(source: Path, then: dict[str, Any], data: Data) -> None:
-    """Refuse a run that was not asked for every track that is to be judged."""
-    if lacking := [task.track for task in data.tasks if task.track not in then.get("tracks", {})]:
-        raise RunFolderError(
-            f"{source}: no predictions for {', '.join(lacking)}; it was run without"
-        )
-
-
-def _described(description: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Return what is to be the same when predictions are judged again: `scoring` may leave some
-    tracks out.
-    """
-    tracks = {task.track: description["tracks"].get(task.track) for task in data.tasks}
-    return {**description, "tracks": tracks, "left_out": None}
-
-
 def _carry_out(
-    settings: RunSettings,
-    data: Data,
-    folder: Path,
+    session: Session,
     *,
     predictions: _Predictions | None,
     wording: Mapping[str, Prompt] | None = None,
@@ -312,6 +214,7 @@ def _carry_out(
 
     `told` stands above the settings that repeat the run.
     """
+    settings, data, folder = session.settings, session.data, session.folder
     refuse_other_files(folder, predictions=None if predictions is None else predictions.sha256)
     with claimed_folder(folder) as ledger:
         if predictions is None:
@@ -502,11 +405,3 @@ def _judging_services(
     )
     systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
     return replace(judging, systems=systems)
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text.rpartition("/")[2] or text).strip("-.")[:40]
-
-
-def _digest(settings: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

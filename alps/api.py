@@ -1,0 +1,269 @@
+"""The Python API: what `alps run`, `alps compare` and `alps calibrate` do, as functions.
+
+    import alps
+
+    run = alps.evaluate(task="extraction", model="rules", data="samples")
+    run.scores["task1"]["f1"].value
+
+The functions work in a script and in a notebook, whose event loop is running already. They take the
+settings of the commands under the same names, refuse the same mistakes (as an `AlpsError`), write
+the same run folders and resume them.
+"""
+
+import html
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from alps.event_loop import run_apart, run_beside
+from alps.report.runs import Run as RunFolder
+from alps.report.runs import find_run
+from alps.report.runs import open_run as open_folder
+
+if TYPE_CHECKING:
+    import datasets
+    import pandas
+
+    from alps.report.compare import Comparison
+    from alps.run.calibrate import Calibrated
+    from alps.run.start import Finished
+
+T = TypeVar("T")
+
+_SCORED = "ok"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric of a track.
+
+    Attributes:
+        value: The score; None where nothing could be scored.
+        low: The lower end of its 95 % interval.
+        high: The upper end.
+        n: How many records it is of.
+        unscored: Why there is no value, where the reason is one of the judge or the system.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    unscored: str | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """One answer of a system: what it predicted, and what that scored.
+
+    Attributes:
+        track: The track, such as `task1`.
+        id: The id of the record.
+        repeat: Which of several answers to the record it is, counted from 0.
+        outcome: `ok` where it is scored; else the kind of failure.
+        prediction: The answer as it was read; None where none could be.
+        error: What went wrong.
+        scores: Its value for each metric that is defined for it.
+        verdict: What the judge said.
+    """
+
+    track: str
+    id: str
+    repeat: int
+    outcome: str
+    prediction: Any
+    error: str | None
+    scores: Mapping[str, float]
+    verdict: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run and its folder, finished or not; a notebook shows its scores as a table."""
+
+    folder: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What stands in `summary.json`; empty while the run is not finished."""
+        return dict(self._read.summary or {})
+
+    @property
+    def scores(self) -> dict[str, dict[str, Score]]:
+        """The scores by track and metric; empty while the run is not finished."""
+        tracks = self.summary.get("tracks", {})
+        return {name: _scores(track["scores"]) for name, track in tracks.items()}
+
+    def records(self) -> Iterator[Record]:
+        """Yield every answer that was asked for so far, in the order of the data."""
+        stages = {stage: self._read.rows(stage) for stage in ("predictions", "verdicts", "scores")}
+        for key, prediction in stages["predictions"].items():
+            score, verdict = stages["scores"].get(key, {}), stages["verdicts"].get(key, {})
+            yield Record(
+                track=key.track,
+                id=key.id,
+                repeat=key.repeat,
+                outcome=score.get("outcome") or prediction.get("outcome", _SCORED),
+                prediction=prediction.get("prediction"),
+                error=prediction.get("error") or verdict.get("error"),
+                scores=score.get("scores", {}),
+                verdict=verdict,
+            )
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a table with a row an answer, and a column a metric."""
+        import pandas
+
+        return pandas.DataFrame(self._rows())
+
+    def to_dataset(self) -> "datasets.Dataset":
+        """Return the same table as a data set of Hugging Face; predictions are JSON in it."""
+        import datasets
+
+        return datasets.Dataset.from_pandas(self.to_pandas(), preserve_index=False)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        records = list(self.records())
+        metrics = dict.fromkeys(name for record in records for name in record.scores)
+        rows = []
+        for record in records:
+            row = {
+                "track": record.track,
+                "id": record.id,
+                "repeat": record.repeat,
+                "outcome": record.outcome,
+                "prediction": json.dumps(record.prediction, ensure_ascii=False),
+                "error": record.error,
+            }
+            rows.append(row | {name: record.scores.get(name) for name in metrics})
+        return rows
+
+    @property
+    def _read(self) -> RunFolder:
+        return open_folder(self.folder)
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for track, scores in self.scores.items():
+            lines += [_html_row(track, name, score) for name, score in scores.items()]
+        head = (
+            "<tr><th>track</th><th>metric</th><th>score</th><th>95 % interval</th><th>n</th></tr>"
+        )
+        title = f"{self._read.model}, judged by {self._read.judge} ({self.folder})"
+        return f"<p>{html.escape(title)}</p><table>{head}{''.join(lines)}</table>"
+
+
+def evaluate(*, task: str, model: str, judge: str | None = None, **settings: Any) -> Run:
+    """Run a system on a task, judge it and score it; resume a run that was interrupted.
+
+    Args:
+        task: `extraction`, `update`, `retrieval`, `utilization`, several with commas, or `all`.
+        model: A litellm model, or another system that `alps run model=` takes.
+        judge: A litellm model, or another judge that `alps run judge=` takes; `lexical` if None.
+        settings: Any other setting of `alps run`, such as `data="samples"` or `limit=20`; options
+            of a request are `request={"seed": 1}`.
+
+    Raises:
+        AlpsError: If the settings, the data or the folder can't be used.
+
+    Warns:
+        UserWarning: If more records than `max_failures` failed or are unscored.
+    """
+    return _called(lambda: _evaluated({"task": task, "model": model, "judge": judge, **settings}))
+
+
+async def aevaluate(*, task: str, model: str, judge: str | None = None, **settings: Any) -> Run:
+    """Do what `evaluate` does, beside other tasks of an event loop; to cancel it ends the run."""
+    given = {"task": task, "model": model, "judge": judge, **settings}
+    return await run_beside(lambda: _evaluated(given))
+
+
+def open_run(path: str | Path) -> Run:
+    """Open the folder of a run, or the name of one in `runs/`.
+
+    Raises:
+        UsageError: If there is no run.
+        RunFolderError: If its files can't be read.
+    """
+    folder = find_run(str(path))
+    open_folder(folder)
+    return Run(folder)
+
+
+def compare(*runs: "Run | str | Path") -> "Comparison":
+    """Compare runs on the records that all of them scored: differences, intervals and tests.
+
+    Raises:
+        UsageError: If they are of other data or under another judge, or fewer than two.
+    """
+    from alps.report.compare import compare_runs
+
+    folders = [run.folder if isinstance(run, Run) else open_run(run).folder for run in runs]
+    return compare_runs(folders)
+
+
+def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated":
+    """Compare a judge with people's labels, rubric by rubric.
+
+    Args:
+        judge: A litellm model, or `lexical`.
+        labels: A folder of labels, or `stress`: items whose answers are known.
+        settings: Any other setting of `alps calibrate`.
+
+    Raises:
+        AlpsError: If labels, judge or folder can't be used.
+    """
+    from alps.run.calibrate import calibrate_judge
+    from alps.settings import CalibrateSettings, parse_settings
+
+    given = {"judge": judge, "labels": str(labels), **settings}
+    parsed = parse_settings(_plain(given), CalibrateSettings)
+    return _called(lambda: calibrate_judge(parsed))
+
+
+def _evaluated(given: Mapping[str, Any]) -> Run:
+    from alps.run.start import run
+    from alps.settings import RunSettings, parse_settings
+
+    finished: Finished = run(parse_settings(_plain(given), RunSettings))
+    if finished.complaint is not None:
+        warnings.warn(finished.complaint, stacklevel=2)
+    return Run(finished.folder)
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what was not given, and write paths as the command line has them."""
+    values = {name: value for name, value in given.items() if value is not None}
+    paths = {name: str(value) for name, value in values.items() if isinstance(value, Path)}
+    return values | paths
+
+
+def _called(work: Callable[[], T]) -> T:
+    """Call `work`; where this thread runs an event loop, as in a notebook, apart from it."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    return run_apart(work)
+
+
+def _scores(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
+    scores = {}
+    for name, row in rows.items():
+        scores[name] = Score(row["value"], row["low"], row["high"], row["n"], row.get("unscored"))
+    return scores
+
+
+def _html_row(track: str, name: str, score: Score) -> str:
+    shown: Sequence[str] = (html.escape(score.unscored or "–"), "")
+    if score.value is not None:
+        shown = f"{score.value:.3f}", ""
+        if score.low is not None and score.high is not None:
+            shown = f"{score.value:.3f}", f"[{score.low:.3f}, {score.high:.3f}]"
+    cells = (html.escape(track), html.escape(name), *shown, f"{score.n:,}")
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

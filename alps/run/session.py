@@ -1,0 +1,334 @@
+"""A run resolved from its settings: system, judge, data and folder, checked before anything is paid.
+
+The command and the Python API both come through `resolve`, so that the same settings are refused
+for the same reasons wherever they were given.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from alps.data.hub import HubName, hub_name, label, open_hub
+from alps.errors import RunFolderError, UsageError
+from alps.judges.resolve import is_embedded_judge
+from alps.llm.ledger import Ledger
+from alps.llm.option_words import SAMPLING
+from alps.llm.secrets import redact
+from alps.run.correction import OFF, choose
+from alps.run.manifest import MANIFEST, read_manifest
+from alps.run.services import check_names, close_cache, open_judge, say_once
+from alps.run.source import Data, open_data, options_of
+from alps.settings import AskSettings, RunSettings, parse_settings
+from alps.systems import PROGRAM, is_local
+from alps.tasks import Task, load_tracks
+from alps.tasks.registry import ALL, PYTHON, allow_modules
+
+OF_ONE_TASK = {
+    "distractors": "retrieval",
+    "ability": "utilization",
+    "condition": "utilization",
+    "window": "utilization",
+    "prompt": "extraction",
+    "extras": "extraction",
+}
+"""The settings that mean something to one task alone."""
+
+
+DATA_ASKED = "data_asked"
+"""Where the manifest keeps what `data=` said: the branch that it names may have moved on since."""
+
+
+OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request")
+OF_THE_JUDGE = (
+    "judge_api_base",
+    "judge_temperature",
+    "judge_max_tokens",
+    "judge_reasoning_effort",
+    "judge_request",
+    "judge_repeats",
+)
+
+
+SettingsT = TypeVar("SettingsT", bound=AskSettings)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that can begin: its settings as they take effect, its data, and where it is written."""
+
+    settings: RunSettings
+    data: Data
+    folder: Path
+
+
+def resolve(settings: RunSettings, *, dry: bool = False) -> Session:
+    """Resolve a run from its settings, and refuse what can't be carried out.
+
+    Args:
+        settings: What the user gave. The module of a task of their own may be imported from here
+            on.
+        dry: Whether nothing will be asked: keys and calibration are then not looked at, and litellm
+            is not imported.
+
+    Raises:
+        AlpsError: What is unknown, missing, not taken or without effect, in one line.
+    """
+    allow_modules(settings.task)
+    refuse_without_effect(settings)
+    folder, asked = run_folder(settings), settings.data
+    settings = pin_data(settings, folder)
+    load_tracks(settings.task, options_of(settings))  # an unknown task is named before its options
+    _refuse_of_another_task(settings)
+    data = replace(open_data(settings), asked=asked)
+    if not dry:
+        settings = effective_run(settings, data.tasks)
+    check_names(settings, data.tasks, generate=True, keys=not dry)
+    if not dry:
+        check_calibration(settings, data)
+    return Session(settings, data, folder)
+
+
+def resolve_again(
+    source: Path, judging: dict[str, Any], *, dry: bool = False, baselines: bool = True
+) -> tuple[RunSettings, Data]:
+    """Resolve the judging of a finished run by another judge.
+
+    Args:
+        source: The folder of the run.
+        judging: The judge settings that were given; the others stay as they were.
+        dry: Whether nothing will be asked; see `resolve`.
+        baselines: Whether the trivial baselines are judged, too.
+
+    Raises:
+        AlpsError: If the folder is no run, its data changed, or the judge can't be used.
+    """
+    then = read_manifest(source)
+    kept = {name: value for name, value in then["settings"].items() if not _implied(name, value)}
+    settings = parse_settings({**kept, **judging}, RunSettings)
+    refuse_without_effect(settings)
+    if not baselines:
+        settings = settings.model_copy(update={"baseline_records": 0})
+    data = open_data(settings)
+    if not dry:
+        _refuse_other_data(source, then, settings, data)
+        settings = effective_judge(settings)
+    check_names(settings, data.tasks, generate=False, keys=not dry)
+    if not dry:
+        check_calibration(settings, data)
+    return settings, data
+
+
+def _implied(name: str, value: object) -> bool:
+    """Tell whether a setting of a run need not be given to judge its predictions again."""
+    field = RunSettings.model_fields.get(name)
+    default = field is not None and not field.is_required() and value == field.default
+    return name.startswith("judge") or default
+
+
+def _refuse_other_data(
+    source: Path, then: Mapping[str, Any], settings: RunSettings, data: Data
+) -> None:
+    """Refuse tracks that the run was not asked for, and data that changed since."""
+    described, tracks = then["data"], [task.track for task in data.tasks]
+    if lacking := [track for track in tracks if track not in described.get("tracks", {})]:
+        raise RunFolderError(
+            f"{source}: no predictions for {', '.join(lacking)}; it was run without"
+        )
+    now = {**data.description, "left_out": None}
+    # scoring= may leave some tracks out
+    before = {**described, "left_out": None, "tracks": {t: described["tracks"][t] for t in tracks}}
+    if before != now:
+        seed = then["settings"].get("seed")
+        drawn = " (its pools were drawn with another seed=)" if settings.seed != seed else ""
+        raise RunFolderError(
+            f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}"
+        )
+
+
+def refuse_without_effect(settings: AskSettings) -> None:
+    """Refuse settings that would change nothing: whoever gave one believes that it does.
+
+    Raises:
+        UsageError: If there is such a setting, whether it was typed or stands in a config file.
+    """
+    if isinstance(settings, RunSettings):
+        if is_local(settings.model, load_tracks(settings.task)):
+            _refuse(settings, OF_THE_MODEL, f"model={redact(settings.model)} is no litellm model")
+        if settings.env is not None and not settings.model.startswith(PROGRAM):
+            raise UsageError(
+                f"env={settings.env} would change nothing: only program:CMD uses it; leave it out"
+            )
+    if is_embedded_judge(settings.judge):
+        forgotten = "judge" not in settings.model_fields_set
+        why = f"judge={settings.judge} is no litellm model"
+        if forgotten:
+            why = f"no judge= was given, so {settings.judge} judges"
+        _refuse(settings, OF_THE_JUDGE, why)
+
+
+def _refuse(settings: AskSettings, keys: tuple[str, ...], why: str) -> None:
+    for key in keys:
+        value: Any = getattr(settings, key)
+        if value != type(settings).model_fields[key].default:
+            shown = "" if key.endswith(("api_base", "request")) else value
+            raise UsageError(
+                f"{key}={shown} would change nothing: {why}; leave it out, or name a litellm model"
+            )
+
+
+def _refuse_of_another_task(settings: RunSettings) -> None:
+    names = settings.task.split(",")
+    if ALL in names or any(name.startswith(PYTHON) for name in names):
+        return
+    for key, task in OF_ONE_TASK.items():
+        value = getattr(settings, key)
+        if task not in names and value != RunSettings.model_fields[key].default:
+            raise UsageError(
+                f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
+            )
+
+
+def pin_data(settings: RunSettings, folder: Path) -> RunSettings:
+    """Name the hub's data by their commit: the run in `folder` keeps its own, wherever a branch is.
+
+    Raises:
+        UsageError: If what `data=` says can't be read or resolved, or no split is named.
+        RunFolderError: If the manifest in `folder` can't be read.
+    """
+    name = hub_name(settings.data)
+    if name is None:
+        return settings
+    data = _kept(name, folder)
+    if data is None:
+        data = open_hub(settings.data, settings.split).data
+    elif name.commit is None:
+        kept = f"{folder} keeps to {label(data)}; for another commit name another out="
+        click.echo(f"alps: {kept}", err=True)
+    return settings.model_copy(update={"data": data})
+
+
+def _kept(name: HubName, folder: Path) -> str | None:
+    """Return the data of the run in `folder`, if `name` means them; else None."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    manifest = read_manifest(folder)
+    data = str(manifest["settings"].get("data"))
+    there = hub_name(data)
+    if there is None or there.commit is None or there.repository != name.repository:
+        return None
+    asked_then = hub_name(str(manifest.get(DATA_ASKED)))
+    the_same = asked_then is not None and asked_then.branch == name.branch
+    return data if the_same or name.may_be(there.commit) else None
+
+
+def effective_run(settings: RunSettings, tasks: Sequence[Task]) -> RunSettings:
+    """Return the settings of a run as they take effect.
+
+    Raises:
+        UsageError: If an address in the environment can't be used.
+    """
+    if not is_local(settings.model, tasks):
+        settings = settings.model_copy(update=_added(settings, "model", ""))
+    return effective_judge(settings)
+
+
+def effective_judge(settings: SettingsT) -> SettingsT:
+    """Return the settings as they take effect for the judge; see `effective_run`."""
+    if is_embedded_judge(settings.judge):
+        return settings
+    settings = settings.model_copy(update=_added(settings, "judge", "judge_"))
+    return (
+        settings.model_copy(update={"judge_temperature": "none"})
+        if _takes_no_temperature(settings)
+        else settings
+    )
+
+
+def _takes_no_temperature(settings: AskSettings) -> bool:
+    """Tell whether the judge was given no temperature, and takes none but its own."""
+    from alps.llm.decoding import default_temperature
+    from alps.llm.preflight import is_known
+
+    sampling, extra = settings.judge_sampling(), settings.judge_request or {}
+    if "temperature" in sampling or not is_known(settings.judge):
+        return False
+    default = default_temperature(
+        settings.judge, api_base=settings.judge_api_base, sampling=sampling, extra=extra
+    )
+    return default is None
+
+
+def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
+    """Return the settings that were not given, and take effect all the same."""
+    from alps.llm.decoding import unlisted_answer
+    from alps.llm.endpoints import endpoint_from_environment, version_from_environment
+    from alps.llm.preflight import is_known
+
+    model = getattr(settings, who)
+    if not is_known(model):
+        return {}
+    added: dict[str, Any] = {}
+    if (
+        getattr(settings, f"{prefix}api_base") is None
+        and (elsewhere := endpoint_from_environment(model)) is not None
+    ):
+        variable, address = elsewhere
+        added[f"{prefix}api_base"] = address
+        say_once(f"{model} is asked at {urlsplit(address).netloc}, as {variable} says")
+    extra = getattr(settings, f"{prefix}request") or {}
+    if "api_version" not in extra and (version := version_from_environment(model)) is not None:
+        added[f"{prefix}request"] = {**extra, "api_version": version}
+    longest = unlisted_answer(model, {"max_tokens": getattr(settings, f"{prefix}max_tokens")})
+    if longest is not None:
+        added[f"{prefix}max_tokens"] = longest
+        why = f"how much it can answer is not known, so it may answer {longest:,} tokens"
+        say_once(f"{model}: {why}; {prefix}max_tokens= says otherwise")
+    return added
+
+
+def check_calibration(settings: RunSettings, data: Data) -> None:
+    """Refuse a calibration that does not fit, before anything is written or paid for."""
+    if settings.calibration in (None, OFF):
+        return
+    with TemporaryDirectory() as scratch:
+        ledger = Ledger(Path(scratch) / "calls.jsonl")
+        services = open_judge(settings, ledger)
+        try:
+            choose(settings.calibration, services.judge, data, today=date.today())
+        finally:
+            ledger.close()
+            close_cache(services.cache)
+
+
+def run_folder(settings: RunSettings) -> Path:
+    """Return the folder of a run: the one that was given, or one named after what the run measures."""
+    if settings.out:
+        return Path(settings.out)
+    data = label(settings.data)
+    parts = (
+        settings.task.replace(",", "+"),
+        slug(redact(settings.model)),
+        slug(data),
+        slug(settings.judge),
+        digest(settings.experiment()),
+    )
+    return Path("runs") / "-".join(part for part in parts if part)
+
+
+def slug(text: str) -> str:
+    """Return a short part of a folder's name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text.rpartition("/")[2] or text).strip("-.")[:40]
+
+
+def digest(settings: dict[str, Any]) -> str:
+    """Return the hash by which folders of other settings are told apart."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,0 +1,154 @@
+"""The Python API, in scripts and in the running event loop of a notebook."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import alps
+from tests.endtoend import run as run_command
+from tests.loopback import Answer, serve
+
+SMALL = {"task": "extraction,utilization", "model": "rules", "data": "samples", "limit": 4}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ALPS_CACHE", "off")
+
+
+def test_the_public_names_are_these():
+    assert alps.__all__ == sorted(alps.__all__)
+    assert set(alps.__all__) == {
+        *("AlpsError", "Judge", "Metric", "Record", "Run", "Score", "System", "Task"),
+        *("__version__", "aevaluate", "calibrate", "compare", "evaluate", "open_run"),
+    }
+    assert all(getattr(alps, name) is not None for name in alps.__all__)
+    assert dir(alps) == alps.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'evaluat'"):
+        alps.evaluat  # noqa: B018
+
+
+def test_a_run_has_the_scores_and_the_folder_of_the_command(tmp_path):
+    run = alps.evaluate(**SMALL, out=tmp_path / "ours")
+    words = [f"{name}={value}" for name, value in SMALL.items()]
+    assert run_command(tmp_path, "run", *words, "out=theirs").returncode == 0
+    ours, theirs = ((tmp_path / name / "summary.json").read_text() for name in ("ours", "theirs"))
+    assert ours == theirs
+    f1 = run.scores["task1"]["f1"]
+    assert f1.n == 4
+    assert 0 <= f1.low <= f1.value <= f1.high <= 1
+    assert run.scores["task4_ability1"]["pa"].value is None
+    assert "rates no answers" in run.scores["task4_ability1"]["pa"].unscored
+
+
+def test_records_are_a_table_for_pandas_and_a_data_set():
+    run = alps.evaluate(**{**SMALL, "task": "extraction"}, out="run")
+    records = list(run.records())
+    assert len(records) == 4
+    table = run.to_pandas()
+    assert list(table["id"]) == [record.id for record in records]
+    assert list(table["f1"]) == [record.scores["f1"] for record in records]
+    assert table["f1"].mean() == pytest.approx(run.scores["task1"]["f1"].value)
+    data = run.to_dataset()
+    assert data.num_rows == 4
+    assert data.column_names == list(table.columns)
+
+
+def test_it_works_in_a_running_event_loop_as_notebooks_have_one(tmp_path):
+    async def cell():
+        small = {**SMALL, "task": "extraction"}
+        first = alps.evaluate(**small, out="one")
+        second = await alps.aevaluate(**{**small, "model": "floor/empty"}, out="two")
+        calibrated = alps.calibrate(judge="lexical", labels="stress", out="calibrated")
+        return first, second, calibrated
+
+    first, second, calibrated = asyncio.run(cell())
+    assert first.scores["task1"]["f1"].n == second.scores["task1"]["f1"].n == 4
+    assert calibrated.reports
+    compared = alps.compare(first, "two")
+    assert {side.model for side in compared.sides} == {"rules", "floor/empty"}
+
+
+def test_several_runs_at_once_do_not_disturb_each_other():
+    async def cell():
+        models = ("rules", "oracle", "floor/empty")
+        given = [{**SMALL, "task": "extraction", "model": name, "out": name} for name in models]
+        return await asyncio.gather(*(alps.aevaluate(**settings) for settings in given))
+
+    rules, oracle, nothing = asyncio.run(cell())
+    assert nothing.scores["task1"]["f1"].value < rules.scores["task1"]["f1"].value
+    assert oracle.scores["task1"]["f1"].value == 1.0
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}, {"ability": "ei"}, {"env": "HOME"}])
+def test_what_the_command_refuses_is_refused_in_the_same_words(tmp_path, settings):
+    given = {"task": "extraction", "model": "rules", "data": "samples", **settings}
+    if not settings:
+        given["limti"] = 3
+    done = run_command(tmp_path, "run", *(f"{name}={value}" for name, value in given.items()))
+    assert done.returncode == 2
+    with pytest.raises(alps.AlpsError) as refused:
+        alps.evaluate(**given)
+    assert done.stderr.strip() == f"alps: {refused.value}"
+
+
+def test_a_run_that_is_cancelled_is_ended_and_resumed(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "not-needed")
+    asked = threading.Event()
+
+    def slowly(body):
+        asked.set()
+        return Answer("[]", delay=1)
+
+    async def cell(**settings):
+        work = asyncio.ensure_future(alps.aevaluate(**settings))
+        while not asked.is_set():
+            await asyncio.sleep(0.01)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    with serve(slowly) as server:
+        model = {"model": "openai/slow", "api_base": server.url, "concurrency": 1}
+        settings = {"task": "extraction", "data": "samples", **model, "out": "run"}
+        asyncio.run(cell(**settings))
+        stopped = len(server.requests)
+        time.sleep(1.5)
+        assert len(server.requests) == stopped < 26
+    assert threading.active_count() < 10
+    assert alps.open_run("run").scores == {}
+
+
+def test_a_notebook_shows_the_scores_as_a_table():
+    run = alps.evaluate(**SMALL, out="run")
+    page = run._repr_html_()
+    f1 = run.scores["task1"]["f1"]
+    assert f"<td>{f1.value:.3f}</td><td>[{f1.low:.3f}, {f1.high:.3f}]</td><td>4</td>" in page
+    assert "judge lexical rates no answers by a rubric" in page
+
+
+def test_more_failures_than_allowed_are_a_warning(tmp_path, monkeypatch):
+    (tmp_path / "broken.py").write_text(
+        "class Broken:\n    def predict(self, row):\n        1 / 0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.warns(UserWarning, match="predictions failed.*more than max_failures"):
+        alps.evaluate(**{**SMALL, "task": "extraction", "model": "python:broken:Broken"}, out="run")
+
+
+def test_to_import_the_package_imports_nothing_heavy():
+    script = (
+        "import alps, sys; print([m for m in ('litellm', 'scipy', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
