@@ -262,28 +262,7 @@ def data_pools(settings: tuple[str, ...]) -> None:
 
 @cli.group()
 def labels() -> None:
-    """Bring people's labels into the form that judges are calibrated on."""
-
-
-@labels.command("import")
-@takes("format=… file=… out=DIR", "alps.settings:ImportSettings")
-def labels_import(settings: tuple[str, ...]) -> None:
-    """Convert a public set of labels, with the verdicts recorded for it.
-
-    \b
-      alps labels import format=openqa_eval file=joined.jsonl out=labels
-    """
-    from pathlib import Path
-
-    from alps.judges.label_import import import_labels
-    from alps.settings import ImportSettings, parse_words
-
-    parsed = parse_words(settings, ImportSettings)
-    found = import_labels(parsed.format, Path(parsed.file), Path(parsed.out))
-    click.echo(
-        f"{parsed.out}: {found.items:,} items (rubrics: {len(found.rubrics)}), {found.labels:,} labels "
-        f"(annotators: {len(found.annotators)}), {found.verdicts:,} verdicts (judges: {len(found.judges)})"
-    )
+    """Prepare label folders, which judges are calibrated on."""
 
 
 @labels.command("draw")
@@ -298,8 +277,8 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     """
     from pathlib import Path
 
+    from alps.calibration.sample import draw_labels
     from alps.report.runs import find_run
-    from alps.run.draw import draw_labels
     from alps.settings import DrawSettings, parse_words
 
     parsed = parse_words(allow_typed(settings), DrawSettings)
@@ -323,9 +302,9 @@ def calibrate(settings: tuple[str, ...]) -> None:
       alps calibrate judge=openai/gpt-4.1 labels=DIR
       alps calibrate judge=gpt-4 labels=DIR verdicts=FILE out=calibrated
     """
-    from alps.report.calibration import print_account, print_calibration
-    from alps.report.calibration_page import write_calibration_page
-    from alps.run.calibrate import calibrate_judge
+    from alps.calibration.calibrate import calibrate_judge
+    from alps.calibration.page import write_calibration_page
+    from alps.calibration.table import print_account, print_calibration
     from alps.settings import CalibrateSettings, parse_words
 
     parsed = parse_words(settings, CalibrateSettings)

@@ -57,7 +57,6 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "data": ("samples", "hub"),
     "labels": ("stress",),
     "calibration": ("off",),
-    "format": ("openqa_eval", "empathy", "llmbar"),
 }
 """Values of settings that take others, too; those of settings that take no others are read from the
 settings.

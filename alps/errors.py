@@ -11,6 +11,7 @@ AlpsError                exit 2, one line: what, where, how to mend
 └── TooManyFailuresError exit 1: the run is finished, but more of it failed than may
 """
 
+import json
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -100,3 +101,9 @@ def closest(word: str, known: Iterable[str]) -> str:
     """Return « — did you mean 'x'?» for the known word closest to `word`, or the empty string."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" — did you mean '{matches[0]}'?" if matches else ""
+
+
+def shown(value: object) -> str:
+    """Return a value as it stands in a JSON file, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -386,16 +386,6 @@ class PoolSettings(DataSettings):
     seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
 
 
-class ImportSettings(BaseModel):
-    """What `alps labels import` can be told."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    format: Annotated[str, Field(description="openqa_eval, empathy or llmbar")]
-    file: Annotated[HomePath, Field(description="the file of the set")]
-    out: Annotated[HomePath, Field(description="the label folder to write")]
-
-
 class DrawSettings(BaseModel):
     """What `alps labels draw` can be told."""
 

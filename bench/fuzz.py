@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import label_sets
 from broken_files import (
     PRICES,
     Files,
@@ -44,12 +45,12 @@ from document import terminal, write_section
 from fuzz_table import Tally, section, table, together
 
 from alps import settings
+from alps.calibration.calibrate import calibrate_judge
+from alps.calibration.labels import read_labels, read_verdicts
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.jsonl import dump
-from alps.judges import label_import
 from alps.judges.calibration_file import read_calibration_row
-from alps.judges.labels import read_labels, read_verdicts
 from alps.judges.llm import MATCH_ANSWER
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import rating_answer
@@ -62,7 +63,6 @@ from alps.leaderboard.verify import Known, Options, verify
 from alps.llm import prices
 from alps.llm.types import Reply
 from alps.llm.understanding import understand
-from alps.run.calibrate import calibrate_judge
 from alps.run.start import run
 from alps.settings import CalibrateSettings, RunSettings, parse_words, read_config
 from alps.tasks import load_tracks
@@ -148,7 +148,7 @@ def calibrated(folder: Path) -> object:
 def imported(folder: Path) -> object:
     """Import a public set of labels; its file tells which."""
     (file,) = [path for path in folder.iterdir() if path.is_file()]
-    return label_import.import_labels(file.stem, file, folder / "out")
+    return label_sets.import_labels(file.stem, file, folder / "out")
 
 
 def read_calibration(folder: Path) -> object:

@@ -1,15 +1,36 @@
-"""What is read of a `calibration.json`: people edit such files and pass them on, so all that is
-used is checked.
+"""Calibrations as files: reading them, and which judge, rubric and span of time they count for.
+
+People edit such files and pass them on, so all that is used of one is checked. They are in the form
+of `calibration.json`, and looked for in `judges/calibrations/` of the package and in the user's own
+folder: `ALPS_CALIBRATIONS`, else `calibrations` among the user's data of alps.
 """
 
-from collections.abc import Sequence
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, shown
+from alps.folders import user_folder
 from alps.jsonl import parse_json
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.rubric import DIMENSIONS, EMOTIONAL, is_rated, rubric
+from alps.prompts import Prompt
+
+MATCHING = "matching"
+DIMENSION_OF: Mapping[str, str] = {f"{EMOTIONAL}_{name}": name for name in DIMENSIONS}
+"""The rubrics that stand for one dimension of emotional intelligence, and which."""
+
+_NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
+_FILE_NAME = re.compile(r"\w[\w.-]*")
+
 
 Value = int | float | str
 Texts = Annotated[str, Field(max_length=2_000)]
@@ -157,3 +178,159 @@ def read_calibration_row(path: Path) -> CalibrationRow:
 
 def _place(loc: Sequence[object]) -> str:
     return ".".join(str(part) for part in loc)
+
+
+VALID_DAYS = 180
+"""For how long a calibration counts unless it says otherwise: providers change models without a new
+name.
+"""
+
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+_SNAPSHOT = re.compile(
+    rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}"
+)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration as it was written, and the file that it stands in."""
+
+    row: CalibrationRow
+    path: Path
+
+    @property
+    def judge(self) -> str:
+        """The name of the judge that was calibrated."""
+        return self.row.judge
+
+    @property
+    def rubrics(self) -> Mapping[str, RubricRow]:
+        """What was found, by rubric."""
+        return self.row.rubrics
+
+
+def is_pinned(judge: Judge) -> bool:
+    """Tell whether a judge's name holds a dated snapshot; embedded judges are pinned by their code."""
+    name = str(judge.fingerprint.get("judge", judge.name))
+    return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
+
+
+def bound(
+    row: Mapping[str, Any],
+    judge: Judge,
+    *,
+    today: date,
+    days: int = VALID_DAYS,
+    api_base: str | None = None,
+) -> dict[str, Any]:
+    """Bind the row of a calibration to the judge that it is of, to its rubrics and to the time that
+    it counts.
+    """
+    rubrics = {
+        name: {**found, "rubric_sha256": _rubric_hash(judge, name)}
+        for name, found in row["rubrics"].items()
+    }
+    return {
+        **row,
+        "fingerprint": fingerprint_id(judge.fingerprint),
+        "judge_fingerprint": dict(judge.fingerprint),
+        "api_base": api_base,
+        "pinned": is_pinned(judge),
+        "made": today.isoformat(),
+        "expires": (today + timedelta(days=days)).isoformat(),
+        "rubrics": rubrics,
+    }
+
+
+def differing_part(
+    calibration: Calibration, judge: Judge, rubric: str, *, today: date
+) -> str | None:
+    """Say what keeps a calibration from being used for `judge` under `rubric`.
+
+    None where nothing does.
+    """
+    row = calibration.row
+    then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
+    if then is None:
+        return "it is of recorded verdicts, which are bound to no judge"
+    for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
+        if then.get(name) != now.get(name):
+            return f"judge.{name} was {_short(then.get(name))}, and is {_short(now.get(name))}"
+    found = row.rubrics.get(rubric)
+    if found is None:
+        return f"it holds no rubric {rubric}"
+    if found.acceptance is not None:
+        return "it is of items made right or wrong on purpose, on which a judge errs otherwise"
+    if found.rubric_sha256 != _rubric_hash(judge, rubric):
+        return f"the text of rubric {rubric} has changed since"
+    return _expired(row.expires, today)
+
+
+def _expired(expires: str | None, today: date) -> str | None:
+    try:
+        last = date.fromisoformat(expires or "")
+    except ValueError:
+        return f"its expiry, {_short(expires)}, is no day"
+    return f"it expired on {last.isoformat()}" if last < today else None
+
+
+def own_calibrations() -> Path:
+    """Return where the user's own calibrations lie."""
+    if chosen := os.environ.get("ALPS_CALIBRATIONS"):
+        return Path(chosen).expanduser()
+    return (user_folder("data") or Path(os.devnull)) / "calibrations"
+
+
+def calibration_files() -> list[Path]:
+    """Return the calibrations of the user's folder, then those of the package, each in the order of
+    their paths.
+    """
+    shipped = Path(str(files("alps.judges"))) / "calibrations"
+    return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Read a calibration: a file, or the `calibration.json` of a folder.
+
+    Raises:
+        UsageError: If there is none.
+        DataError: If it is not what `alps calibrate` writes.
+    """
+    file = path / "calibration.json" if path.is_dir() else path
+    return Calibration(read_calibration_row(file), file)
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    readable = os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
+    return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")}) if readable else ()
+
+
+def _rubric_hash(judge: Judge, name: str) -> str | None:
+    """Return the hash of what the judge is told under a rubric; None for judges that read none."""
+    hashes = judge.fingerprint_for((rubric_of(name),)).get("rubrics")
+    return str(next(iter(hashes.values()))) if hashes else None
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def rubric_of(name: str) -> Prompt:
+    """Return the instructions that a judge gets for items labelled under `name`.
+
+    Raises:
+        UsageError: If there are none.
+    """
+    if name in DIMENSION_OF:
+        return rubric(EMOTIONAL)
+    if name == MATCHING or is_rated(name):
+        return rubric(name)
+    if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
+        message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
+        raise UsageError(
+            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose another name"
+        )
+    raise UsageError(
+        f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder"
+    )

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from alps.errors import DataError, UsageError
+from alps.errors import DataError, UsageError, shown
 from alps.jsonl import Row, dump, scan
 from alps.judges.base import Embedded
-from alps.judges.label_rows import shown
 from alps.judges.matching import Item, Judgement, Pair, Relation
 from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion, lowest_marks
 from alps.schema import Memory, read_memories

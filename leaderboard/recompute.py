@@ -22,7 +22,7 @@ from alps.errors import DataError
 from alps.event_loop import run_loop
 from alps.jsonl import dump
 from alps.judges.base import Embedded, Judge, fingerprint_id
-from alps.judges.binding import Calibration, calibration_files, read_calibration
+from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Item, Judgement, Relation
 from alps.judges.resolve import RECORDED

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from alps.calibration.calibrate import Calibrated
+from alps.calibration.gates import FAIL, LIMITS, PASS, Gates
+from alps.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts
+from alps.calibration.matrix import truth_of
+from alps.calibration.report import calibrate, report_rows
+from alps.calibration.table import print_account, print_calibration
 from alps.errors import UsageError
-from alps.judges.calibration import FAIL, LIMITS, PASS, Gates, calibrate, report_rows, truth_of
-from alps.judges.label_import import import_labels
-from alps.judges.labels import Verdict, Verdicts, read_labels, read_verdicts
-from alps.report.calibration import print_account, print_calibration
-from alps.run.calibrate import Calibrated
 from alps.stats.agreement import Scale, kappa, pair_table
+from bench.label_sets import import_labels
 from tests.endtoend import one_line
 from tests.label_folders import BINARY, FIVE, binary, reports, write
 

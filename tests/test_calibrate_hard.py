@@ -4,12 +4,12 @@ from html import unescape
 
 import pytest
 
+from alps.calibration.ask import LabelledJudge
+from alps.calibration.labels import read_labels
+from alps.calibration.page import write_calibration_page
+from alps.calibration.table import lines_of
 from alps.errors import UsageError
-from alps.judges.asking import LabelledJudge
-from alps.judges.labels import read_labels
 from alps.judges.rubric import rubric
-from alps.report.calibration_lines import lines_of
-from alps.report.calibration_page import write_calibration_page
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.label_folders import FIVE, binary, reports, write

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from bench.label_sets import import_labels
 from tests.tracks import alps_here
 
 
@@ -89,8 +90,7 @@ def empathy(sample, tmp_path_factory):
     if not folder.is_dir():
         pytest.skip("the human labels are not here: they lie beside the real sample")
     out = tmp_path_factory.mktemp("empathy")
-    words = ("format=empathy", f"file={folder / 'long.csv'}", f"out={out / 'labels'}")
-    assert alps_here("labels", "import", *words).code == 0
+    import_labels("empathy", folder / "long.csv", out / "labels")
     found, _ = calibrated(out, "judge=gemini", f"labels={out / 'labels'}")
     with (folder / "published_pairs_spearman_kappa.csv").open(encoding="utf-8", newline="") as file:
         return out / "labels", found, list(csv.DictReader(file))

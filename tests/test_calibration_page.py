@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from alps.calibration.charts import Axis, axis_for, share
+from alps.calibration.page import write_calibration_page
 from alps.errors import RunFolderError, UsageError
-from alps.report.calibration_charts import Axis, axis_for, share
-from alps.report.calibration_page import write_calibration_page
 from alps.report.numbers import number
 from tests.pages import Page
 

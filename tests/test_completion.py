@@ -10,7 +10,6 @@ import pytest
 
 from alps.cli import cli
 from alps.completion import COMPARE, COMPLETE_VAR, SHELLS, SYSTEMS, VALUES, script
-from alps.judges.label_import import CONVERTERS
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.report.compare import CompareSettings
 from alps.settings import RunSettings
@@ -86,7 +85,6 @@ def test_a_key_that_was_given_is_not_offered_again(tab):
         ("alps run dry_run=", ["yes", "no"]),
         ("alps score runs/first scoring=", ["alps", "authors-v1"]),
         ("alps calibrate labels=s", ["stress"]),
-        ("alps labels import format=o", ["openqa_eval"]),
         ("alps submit runs/first kind=me", ["memory"]),
         ("alps submit runs/first open_weights=", ["yes", "no"]),
         ("alps completion z", ["zsh"]),
@@ -148,7 +146,6 @@ def test_names_are_those_that_the_suite_knows():
     for name in TASKS:
         assert set(SYSTEMS[name]) == set(embedded_names(load_task(name)))
     assert set(EMBEDDED_JUDGES) <= set(VALUES["judge"])
-    assert VALUES["format"] == tuple(CONVERTERS)
     assert set(COMPARE) == set(CompareSettings.model_fields)
 
 

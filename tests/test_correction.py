@@ -6,8 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from alps.judges.binding import Calibration, bound, differing_part
-from alps.judges.calibration_file import CalibrationRow
+from alps.judges.calibration_file import Calibration, CalibrationRow, bound, differing_part
 from alps.judges.llm import LlmJudge
 from alps.leaderboard.card import Details
 from alps.leaderboard.pack import pack

@@ -3,12 +3,12 @@ import shutil
 
 import pytest
 
+from alps.calibration.labels import read_labels
+from alps.calibration.sample import draw_labels
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
-from alps.judges.labels import read_labels
 from alps.judges.matching import RELATIONS
-from alps.run.asked import asked_in, population_hash
-from alps.run.draw import draw_labels
+from alps.run.judge_questions import asked_in, population_hash
 from alps.run.source import open_data
 from alps.run.start import run
 from alps.settings import RunSettings, parse_settings

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from alps.calibration.labels import read_labels, read_verdicts
 from alps.data.release import INPUT, read_samples
 from alps.errors import AlpsError, DataError
 from alps.judges.authors_v1 import judge_score
-from alps.judges.label_import import import_labels
-from alps.judges.labels import read_labels, read_verdicts
 from alps.judges.recorded import RecordedJudge
 from alps.llm import prices
 from alps.settings import RunSettings, read_config
+from bench.label_sets import import_labels
 from tests import label_folders
 from tests.endtoend import rows, task1
 from tests.tracks import alps_here

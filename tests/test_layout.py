@@ -34,6 +34,19 @@ SEEN = {
     "settings": WORDS | {"llm"},
     "run": WORDS | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings"},
     "report": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"},
+    "calibration": WORDS
+    | {
+        "event_loop",
+        "llm",
+        "stats",
+        "data",
+        "judges",
+        "tasks",
+        "systems",
+        "settings",
+        "run",
+        "report",
+    },
     "leaderboard": WORDS
     | {
         "event_loop",

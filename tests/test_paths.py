@@ -13,7 +13,6 @@ from alps.leaderboard.settings import RescoreSettings, SubmitSettings
 from alps.settings import (
     CalibrateSettings,
     DrawSettings,
-    ImportSettings,
     JudgeSettings,
     PoolSettings,
     RunSettings,
@@ -64,7 +63,6 @@ def files_in(folder):
         (SensitivitySettings, ("judge=x", "prompts=x")),
         (CalibrateSettings, ("labels=stress",)),
         (PoolSettings, ()),
-        (ImportSettings, ("format=llmbar", "file=x")),
         (DrawSettings, ()),
         (SubmitSettings, ()),
         (RescoreSettings, ()),

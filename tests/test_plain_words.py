@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from alps.calibration.gates import GATES
+from alps.calibration.page import write_calibration_page
 from alps.cli import cli
 from alps.errors import AlpsError, DataError, UsageError
 from alps.guard import guarded
-from alps.judges.gates import GATES
-from alps.report.calibration_page import write_calibration_page
 from alps.report.tables import show_estimate
 from alps.run.board import Board
 from alps.run.estimate import Stage

@@ -1,8 +1,8 @@
 import pytest
 
-from alps.judges.columns import columns_of
-from alps.judges.labels import read_labels, read_verdicts
-from alps.judges.reference import by_rank, references, texts_of
+from alps.calibration.baselines import by_rank, references, texts_of
+from alps.calibration.labels import read_labels, read_verdicts
+from alps.calibration.matrix import columns_of
 from alps.stats.agreement import Scale
 from tests.label_folders import BINARY, FIVE, binary, write
 

@@ -8,10 +8,10 @@ that the scale does not declare is an error. Values may be negative and analytic
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import isnan, sqrt
+from math import isnan
 from typing import Literal, get_args
 
 import numpy as np
@@ -26,7 +26,6 @@ from alps.stats.bootstrap import (
     on_table,
     ratio,
 )
-from alps.stats.intervals import quantile
 
 Kind = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["unweighted", "linear", "quadratic"]
@@ -93,29 +92,6 @@ class Scale:
                     f"label {label!r} at {index} is not on the scale {list(self.values)}"
                 )
         return codes
-
-    def with_averages(self, labels: Sequence[float | None]) -> "Scale":
-        """Return this scale with the averages among `labels` as further values, for a crowd's mean,
-        say.
-
-        For comparison with published figures on such means, as part of the library: calibration
-        itself puts a crowd's mean on the nearest declared value.
-
-        Weighted kappa, alpha, error and rank correlations keep their meaning; AC1, which counts the
-        values, does not.
-
-        Raises:
-            ValueError: If the scale has no numbers, or an average lies outside them.
-        """
-        if not self._numeric:
-            raise ValueError(f"names have no averages: {list(self.values)}")
-        found = {float(label) for label in labels if label is not None and not isnan(label)}
-        outside = sorted(
-            label for label in found if not self.numbers.min() <= label <= self.numbers.max()
-        )
-        if outside:
-            raise ValueError(f"average {outside[0]} lies outside the scale {list(self.values)}")
-        return replace(self, values=tuple(sorted(found.union(self.numbers.tolist()))))
 
 
 def encode(ratings: Ratings, scale: Scale) -> Codes:
@@ -191,42 +167,6 @@ def disagreement(scale: Scale, weights: Weights) -> Floats:
     return np.asarray(apart if weights == "linear" else apart**2, dtype=np.float64)
 
 
-def kappa(
-    table: Floats, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95
-) -> Estimate:
-    """Estimate Cohen's kappa of two raters with its large-sample interval over independent items.
-
-    Source: Cohen, Psychological Bulletin 70 (1968) 213; standard error that does not assume a kappa
-        of zero: Fleiss,
-    Cohen and Everitt, Psychological Bulletin 72 (1969) 323.
-
-    Args:
-        table: Shape (values, values) of the scale, as `pair_table` gives it.
-        scale: What the raters could say.
-        weights: Of disagreements.
-        level: Of the interval.
-    """
-    z = quantile(level)
-    apart = disagreement(scale, weights)
-    count = round(float(table.sum()))
-    value = float(kappa_of(table, apart)) if count else float("nan")
-    if isnan(value):
-        return Estimate(None, None, None, count)
-    share = table / table.sum()
-    rows, columns = share.sum(axis=1), share.sum(axis=0)
-    near = 1 - apart
-    chance = float(rows @ near @ columns)
-    means = (near @ columns)[:, None] + (rows @ near)[None, :]
-    spread = (
-        float((share * (near - means * (1 - value)) ** 2).sum())
-        - (value - chance * (1 - value)) ** 2
-    )
-    error = sqrt(max(0.0, spread) / table.sum()) / (
-        1 - chance
-    )  # rounding alone makes the spread negative
-    return Estimate(value, value - z * error, value + z * error, count)
-
-
 def kappa_of(tables: Floats, apart: Floats) -> Floats:
     """Return Cohen's kappa of each of many tables, NaN where it is not defined.
 
@@ -237,41 +177,6 @@ def kappa_of(tables: Floats, apart: Floats) -> Floats:
     rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
     seen = (tables * apart).sum(axis=(-2, -1)) * tables.sum(axis=(-2, -1))
     return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
-
-
-def gwet(
-    ratings: Ratings, scale: Scale, weights: Weights = "unweighted", *, level: float = 0.95
-) -> Estimate:
-    """Estimate Gwet's AC1 (unweighted) or AC2 of two or more raters, labels may be missing.
-
-    The interval is Student's over items, with Gwet's variance. `n` counts items with at least one
-    label.
-
-    Source: Gwet, British Journal of Mathematical and Statistical Psychology 61 (2008) 29; weights
-        and missing labels:
-    Gwet, «Handbook of Inter-Rater Reliability», 4th ed. (2014).
-
-    Raises:
-        ValueError: If a label is not on the scale.
-    """
-    near = 1 - disagreement(scale, weights)
-    counts = _counts(encode(ratings, scale), len(scale.values))
-    counts = counts[counts.sum(axis=1) > 0]
-    features = _gwet_features(counts, near)
-    value = float(_gwet(features.sum(axis=0), near))
-    items = len(counts)
-    if isnan(value) or items < 2:
-        return Estimate(None if isnan(value) else value, None, None, items)
-    share = features[:, :-3].mean(axis=0)
-    own_chance = near.sum() / (near.size - len(near)) * (features[:, :-3] @ (1 - share))
-    chance = float(own_chance.mean())
-    own_agreement = (features[:, -1] - chance * features[:, -2]) * items / features[:, -2].sum()
-    own = (own_agreement - 2 * (1 - value) * (own_chance - chance)) / (1 - chance)
-    error = sqrt(float(((own - value) ** 2).sum()) / (items * (items - 1)))
-    from scipy.stats import t
-
-    width = float(t.ppf((1 + level) / 2, items - 1)) * error
-    return Estimate(value, value - width, value + width, items)
 
 
 def krippendorff(ratings: Ratings, scale: Scale, metric: Metric | None = None) -> float | None:

@@ -268,32 +268,6 @@ def _design_effect(
     return max(1.0, together / alone)
 
 
-def rogan_gladen_known(
-    positives: int, total: int, sensitivity: float, specificity: float, *, level: float = 0.95
-) -> Estimate:
-    """Correct a rate by error rates that are known without noise, with Wilson's interval carried
-    over.
-
-    For comparison with published figures, as part of the library: no report has it, since error
-    rates measured on labels have noise, which `rogan_gladen` counts.
-
-    Raises:
-        ValueError: If sensitivity + specificity is 1: such a judge guesses.
-    """
-    better = sensitivity + specificity - 1
-    if better == 0:
-        raise ValueError(
-            "sensitivity + specificity is 1: a judge that guesses can't be corrected for"
-        )
-    raw = wilson(positives, total, level=level)
-    if raw.value is None or raw.low is None or raw.high is None:
-        return raw
-    value, low, high = (
-        (figure + specificity - 1) / better for figure in (raw.value, raw.low, raw.high)
-    )
-    return Estimate(value, min(low, high), max(low, high), total)
-
-
 def ppi(
     people: Floats,
     judge: Floats,

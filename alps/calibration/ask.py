@@ -21,25 +21,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from alps.calibration.labels import UNRELATED, Item, LabelSet, Scale, Value, on_scale
 from alps.errors import UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
-from alps.judges.label_rows import shown
-from alps.judges.labels import Item, LabelSet, Scale, Value, on_scale
+from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
 from alps.judges.matching import POLICIES, RELATIONS, Relation, identical_pairs
-from alps.judges.rubric import DIMENSIONS, EMOTIONAL, RubricQuestion, enforce, is_rated, rubric
-from alps.prompts import Prompt
+from alps.judges.rubric import EMOTIONAL, RubricQuestion, enforce
 from alps.schema import Outcome, Turn
-
-MATCHING = "matching"
-UNRELATED = "unrelated"
-DIMENSION_OF: Mapping[str, str] = {f"{EMOTIONAL}_{name}": name for name in DIMENSIONS}
-"""The rubrics that stand for one dimension of emotional intelligence, and which."""
 
 _ACCEPTED = frozenset(POLICIES["lenient"])
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
-_NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
-_FILE_NAME = re.compile(r"\w[\w.-]*")
 
 
 @dataclass(frozen=True)
@@ -76,40 +68,6 @@ class _PairQuestion:
 
     gold: matching.Item
     predicted: matching.Item
-
-
-def rubric_of(name: str) -> Prompt:
-    """Return the instructions that a judge gets for items labelled under `name`.
-
-    Raises:
-        UsageError: If there are none.
-    """
-    if name in DIMENSION_OF:
-        return rubric(EMOTIONAL)
-    if name == MATCHING or is_rated(name):
-        return rubric(name)
-    if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
-        message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
-        raise UsageError(
-            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose another name"
-        )
-    raise UsageError(
-        f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder"
-    )
-
-
-def scale_of(name: str) -> Scale:
-    """Return the scale on which people label one of our rubrics."""
-    if name == MATCHING:
-        return Scale("nominal", (*RELATIONS, UNRELATED))
-    return Scale("ordinal", (1, 2, 3, 4, 5)) if name in DIMENSION_OF else Scale("nominal", (0, 1))
-
-
-def accepted_of(name: str) -> frozenset[Value]:
-    """Return the labels of one of our rubrics that count as accepted."""
-    if name == MATCHING:
-        return frozenset(POLICIES["lenient"])
-    return frozenset({4, 5}) if name in DIMENSION_OF else frozenset({1})
 
 
 class LabelledJudge:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from alps.judges.columns import Columns, most_say
-from alps.judges.labels import Scale, Value
-from alps.judges.pair_figures import pair_figures, table_figures
+from alps.calibration.labels import Scale, Value
+from alps.calibration.matrix import Columns, most_say, pair_figures, table_figures
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.bootstrap import Estimate
 

@@ -17,17 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from alps.errors import BudgetError, RunFolderError, UsageError, closest
-from alps.event_loop import run_loop
-from alps.jsonl import Row, parse_json, scan
-from alps.judges.asking import MATCHING, Heard, LabelledJudge, rubric_of
-from alps.judges.base import Judge, fingerprint_id
-from alps.judges.binding import bound
-from alps.judges.calibration import Gates, RubricReport, calibrate, report_rows
-from alps.judges.label_rows import read_object
-from alps.judges.labels import (
+from alps.calibration.ask import Heard, LabelledJudge
+from alps.calibration.gates import Gates
+from alps.calibration.labels import (
     ITEMS,
     SCALE,
+    STRESS,
     VERDICTS,
     Item,
     LabelSet,
@@ -36,10 +31,17 @@ from alps.judges.labels import (
     on_scale,
     read_labels,
     read_verdicts,
+    stress_labels,
 )
+from alps.calibration.report import RubricReport, calibrate, report_rows
+from alps.calibration.rows import read_object
+from alps.errors import BudgetError, RunFolderError, UsageError, closest
+from alps.event_loop import run_loop
+from alps.jsonl import Row, parse_json, scan
+from alps.judges.base import Judge, fingerprint_id
+from alps.judges.calibration_file import MATCHING, bound, rubric_of
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
-from alps.judges.stress_labels import STRESS, stress_labels
 from alps.llm.ledger import Totals
 from alps.run.engine import stopping_together
 from alps.run.journal import Journal

@@ -19,15 +19,20 @@ and 1 true as 1.
 """
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
-from alps.errors import DataError, UsageError, closest
-from alps.judges.label_rows import Row, Value, on_scale, read_object, read_rows, shown
+from alps.calibration.rows import Row, Value, on_scale, read_object, read_rows
+from alps.errors import DataError, UsageError, closest, shown
+from alps.judges.calibration_file import DIMENSION_OF, MATCHING
+from alps.judges.matching import POLICIES, RELATIONS
+from alps.judges.rubric import DIMENSIONS, EMOTIONAL
 from alps.stats.agreement import Kind, Scale
 
 __all__ = [
@@ -46,6 +51,7 @@ __all__ = [
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
+UNRELATED = "unrelated"
 LARGEST = 1_000_000_000
 """The largest number on a scale: squares of distances, and their sums, have to stay numbers."""
 
@@ -440,3 +446,67 @@ def _draws(row: Row, labels: LabelSet | None) -> tuple[Value | None, ...]:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+STRESS = "stress"
+KNOWN = "known"
+
+
+def stress_labels() -> LabelSet:
+    """Return every item of the stress set.
+
+    The three dimensions of emotional intelligence are rubrics of their own.
+    """
+    folder = files("alps.judges") / STRESS
+    texts = {
+        path.name: path.read_bytes()
+        for path in sorted(folder.iterdir(), key=lambda path: path.name)
+        if path.name.endswith(".jsonl")
+    }
+    items: dict[str, Item] = {}
+    labels: dict[str, dict[str, Value]] = {}
+    for text in texts.values():
+        for line in text.decode().splitlines():
+            for item, label in _items(json.loads(line)):
+                items[item.item_id], labels[item.item_id] = item, {KNOWN: label}
+    rubrics = list(dict.fromkeys(item.rubric for item in items.values()))
+    return LabelSet(
+        items=items,
+        scales={name: scale_of(name) for name in rubrics},
+        labels=labels,
+        annotators={KNOWN: Annotator(KNOWN, derived=True)},
+        sha256=hashlib.sha256(b"".join(texts.values())).hexdigest(),
+        positive={name: accepted_of(name) for name in rubrics},
+    )
+
+
+def _items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
+    name, cluster = row["item_id"], row["item_id"]
+    shared: dict[str, Any] = {
+        "system": None,
+        "cluster": cluster,
+        "payload": row["payload"],
+        "kind": row["kind"],
+    }
+    shared["language"] = None
+    if row["rubric"] != EMOTIONAL:
+        return [(Item(name, row["rubric"], **shared), row["label"])]
+    rubric_of = {dimension: rubric for rubric, dimension in DIMENSION_OF.items()}
+    return [
+        (Item(f"{name}:{dimension}", rubric_of[dimension], **shared), label)
+        for dimension, label in zip(DIMENSIONS, row["label"], strict=True)
+    ]
+
+
+def scale_of(name: str) -> Scale:
+    """Return the scale on which people label one of our rubrics."""
+    if name == MATCHING:
+        return Scale("nominal", (*RELATIONS, UNRELATED))
+    return Scale("ordinal", (1, 2, 3, 4, 5)) if name in DIMENSION_OF else Scale("nominal", (0, 1))
+
+
+def accepted_of(name: str) -> frozenset[Value]:
+    """Return the labels of one of our rubrics that count as accepted."""
+    if name == MATCHING:
+        return frozenset(POLICIES["lenient"])
+    return frozenset({4, 5}) if name in DIMENSION_OF else frozenset({1})

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from alps.errors import RunFolderError
 from alps.event_loop import run_loop
 from alps.jsonl import Row, scan
-from alps.judges.asking import MATCHING
 from alps.judges.base import Embedded
+from alps.judges.calibration_file import MATCHING
 from alps.judges.matching import RELATIONS, Item, Judgement
 from alps.judges.rubric import Rating, RubricQuestion
 from alps.run.source import Data

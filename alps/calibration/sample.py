@@ -19,13 +19,13 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from alps.calibration.labels import ITEMS, SCALE, accepted_of, scale_of
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row, dump
-from alps.judges.asking import DIMENSION_OF, MATCHING, accepted_of, rubric_of, scale_of
-from alps.judges.labels import ITEMS, SCALE
+from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
 from alps.judges.matching import Item
 from alps.judges.rubric import EMOTIONAL, RubricQuestion
-from alps.run.asked import Asked, Lists, asked_in, by_record, population_hash
+from alps.run.judge_questions import Asked, Lists, asked_in, by_record, population_hash
 from alps.run.manifest import read_manifest, write_json
 from alps.run.source import Data, open_data
 from alps.settings import RunSettings, parse_settings

@@ -14,13 +14,18 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from alps.calibration import charts
+from alps.calibration.charts import JUDGE, PEOPLE, Axis
 from alps.errors import UsageError
-from alps.report import calibration_charts as charts
-from alps.report.calibration_charts import JUDGE, PEOPLE, Axis
 from alps.report.numbers import interval, number
 from alps.report.page_file import write_page
 from alps.report.runs import visible
 from alps.report.svg import percent
+
+TEMPLATES = [
+    Path(__file__).with_name("templates"),
+    Path(__file__).parents[1] / "report" / "templates",  # the style sheet of all pages
+]
 
 Json = Mapping[str, Any]
 Score = dict[str, Any]
@@ -169,7 +174,7 @@ def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

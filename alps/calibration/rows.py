@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from alps.errors import DataError, closest
+from alps.errors import DataError, closest, shown
 from alps.jsonl import parse_json
 from alps.stats.agreement import Scale
 
@@ -216,12 +216,6 @@ def read_object(path: Path) -> Row:
     if not raw.strip():
         raise DataError("is empty: expected a JSON object", path=path)
     return Row(path, None, _decode(raw, path, None))
-
-
-def shown(value: object) -> str:
-    """Return a value as it stands in a JSON file, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 @lru_cache(maxsize=1024)

@@ -7,26 +7,29 @@ reached at all. A rubric is binary where its scale has two values; the last one 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from alps.calibration.baselines import references
+from alps.calibration.bias import (
+    acceptance,
+    heterogeneity,
+    known_wrong,
+    length_preference,
+    system_ranking,
+)
+from alps.calibration.gates import FAIL, GATES, LIMITS, PASS, Gates, hold
+from alps.calibration.labels import LabelSet, Value, Verdicts
+from alps.calibration.matrix import Columns, columns_of, mean_kappa, pair_figures, rate, truth_of
 from alps.errors import UsageError
-from alps.judges.acceptance import acceptance, known_wrong
 from alps.judges.base import fingerprint_id
-from alps.judges.certainty import agreement_with_itself, reliability, selective
-from alps.judges.columns import Columns, columns_of, truth_of
-from alps.judges.gates import FAIL, GATES, LIMITS, PASS, Gates, hold
-from alps.judges.heterogeneity import heterogeneity, length_preference, system_ranking
-from alps.judges.labels import LabelSet, Value, Verdicts
-from alps.judges.pair_figures import mean_kappa, rate
-from alps.judges.particulars import particulars
-from alps.judges.reference import references
-from alps.stats.agreement import krippendorff, pair_estimates, rater_estimates
-from alps.stats.annotators import alignment, alternative_annotator, leave_one_out
-from alps.stats.bootstrap import Estimate
-from alps.stats.intervals import clustered_indices, clustered_rates, confusion
+from alps.stats.agreement import krippendorff, pair_estimates, pair_table, rater_estimates
+from alps.stats.annotators import alignment, alternative_annotator, leave_one_out, self_agreement
+from alps.stats.bootstrap import Estimate, Floats, clustered_mean
+from alps.stats.intervals import clustered_indices, clustered_rates, confusion, selective_threshold
 
 __all__ = [
     "FAIL",
@@ -260,3 +263,183 @@ def _base_rates(data: Columns) -> dict[str, dict[str, float]]:
         return {str(value): counts[value] / len(data.parsed) for value in data.scale.values}  # type: ignore[index]
 
     return {"people": shares(data.truth), "judge": shares(data.judge)}
+
+
+PAIRS = 15
+
+
+def particulars(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
+    """Return clusters, scale, confusion, pairs of raters and labelled items as they stand in
+    `calibration.json`.
+
+    A labelled item is a list of its id, its cluster, what people say, what the judge says, and the
+    mean of the people's labels, which is there even where they don't settle the item. Items made
+    right or wrong on purpose are not listed:
+    nothing may be corrected by them. `sample` says how the items were drawn; nothing is known of
+    that here.
+    """
+    values = list(data.scale.values)
+    made = any(item.kind is not None for item in data.items)
+    return {
+        "clusters": len(set(data.clusters)),
+        "scale": {"kind": data.scale.kind, "values": values},
+        "confusion": {"values": values, "counts": _counts(data)},
+        "pairs": _pairs(data, seed=seed, draws=draws),
+        "labelled": [
+            list(row)
+            for row in zip(
+                [item.item_id for item in data.items],
+                data.clusters,
+                data.truth,
+                data.judge,
+                data.means,
+                strict=True,
+            )
+            if not made
+        ],
+        "sample": None,
+    }
+
+
+def _counts(data: Columns) -> list[list[int]]:
+    table = pair_table(
+        [data.truth[n] for n in data.parsed], [data.judge[n] for n in data.parsed], data.scale
+    )
+    return [[int(count) for count in row] for row in table]
+
+
+def _pairs(data: Columns, *, seed: int, draws: int) -> list[dict[str, Any]]:
+    """Return the kappas of the judge with people and of people with each other, of the pairs with
+    most in common.
+
+    After them come pairs with labels that are no single person's, which say so: `single` is false.
+    """
+    columns = {name: [row[place] for row in data.people] for place, name in enumerate(data.names)}
+    given = {
+        name: {n for n, label in enumerate(column) if label is not None}
+        for name, column in columns.items()
+    }
+    said = {n for n, label in enumerate(data.judge) if label is not None}
+    alone = [((data.judge_name, name, True), len(said & given[name])) for name in data.names]
+    both = [
+        ((one, other, False), len(given[one] & given[other]))
+        for one, other in combinations(data.names, 2)
+    ]
+    chosen = [
+        pair
+        for group in (alone, both)
+        for pair, shared in sorted(group, key=lambda found: -found[1])[:PAIRS]
+        if shared
+    ]
+    names = list(data.beside)
+    derived = [(data.judge_name, name, True) for name in names] + [
+        (*pair, False) for pair in combinations(names, 2)
+    ]
+    columns |= {name: list(column) for name, column in data.beside.items()}
+    raters = [
+        (data.judge if judge else columns[one], columns[other])
+        for one, other, judge in [*chosen, *derived]
+    ]
+    found = pair_figures(raters, data.scale, ["kappa"], data.clusters, seed=seed, draws=draws)
+    return [
+        {
+            "one": one,
+            "other": other,
+            "judge": judge,
+            "single": place < len(chosen),
+            "kappa": figures["kappa"].row,
+        }
+        for place, ((one, other, judge), figures) in enumerate(
+            zip([*chosen, *derived], found, strict=True)
+        )
+    ]
+
+
+BINS = 10
+RISK, FAILURE = 0.15, 0.1
+"""Of selective use: the highest acceptable share of disagreements, and the probability that the
+bound does not hold.
+"""
+
+
+def reliability(data: Columns) -> dict[str, Any]:
+    """Return how often people agree to what the judge says, in bins of its probability, else of its
+    verdict.
+
+    Probabilities count where most labelled items of a binary rubric have one; `calibration_error`
+    is then the mean distance of probability and people's share over the bins, weighted by their
+    items. Labels without a mean (three names or more) leave no bins.
+    """
+    likely = [n for n in data.heard if data.verdicts[n].probability is not None]
+    if data.binary and len(likely) > len(data.heard) / 2:
+        sure = _probabilities(data, likely)
+        places = np.minimum((sure * BINS).astype(int), BINS - 1)
+        bins = [
+            _bin(data, np.array(likely)[places == b], sure[places == b]) for b in np.unique(places)
+        ]
+        error = sum(one["n"] * abs(one["judge"] - one["people"]) for one in bins) / len(likely)
+        return {"by": "probability", "bins": bins, "calibration_error": error}
+    bins = []
+    for value in data.scale.values if data.measured else ():
+        chosen = [n for n in data.parsed if data.judge[n] == value]
+        if chosen:
+            said = data.numbers([data.judge[n] for n in chosen])
+            bins.append(_bin(data, chosen, said))
+    return {"by": "verdict", "bins": bins}
+
+
+def selective(data: Columns) -> dict[str, Any] | None:
+    """Return from which confidence the judge may be believed.
+
+    None where verdicts have no probabilities.
+
+    Confidence is the greater one of the probability and its complement. Where no threshold keeps
+    the promise, `reason` stands in the place of the numbers.
+    """
+    sure = [n for n in data.parsed if data.verdicts[n].probability is not None]
+    if not data.binary or not sure:
+        return None
+    likely = _probabilities(data, sure)
+    wrong = np.array([data.judge[n] != data.truth[n] for n in sure], dtype=np.float64)
+    found = selective_threshold(np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE)
+    promised = {"risk": RISK, "failure": FAILURE}
+    if found is None:
+        return {
+            "n": len(sure),
+            **promised,
+            "reason": f"no confidence keeps disagreements at or under {RISK:g}",
+        }
+    return {**asdict(found), **promised}
+
+
+def agreement_with_itself(data: Columns) -> Estimate | None:
+    """Estimate how often two of the judge's draws on an item agree; None where no item has two."""
+    repeated = [
+        n
+        for n, verdict in enumerate(data.verdicts)
+        if sum(said is not None for said in verdict.draws) > 1
+    ]
+    if not repeated:
+        return None
+    width = max(len(data.verdicts[n].draws) for n in repeated)
+    codes = np.full((len(repeated), width), np.nan)
+    for row, n in enumerate(repeated):
+        said = data.scale.codes(data.verdicts[n].draws)
+        codes[row, : len(said)] = np.where(said >= 0, said, np.nan)
+    return self_agreement(codes, data.clusters_of(repeated))
+
+
+def _probabilities(data: Columns, places: Sequence[int]) -> Floats:
+    return np.array([data.verdicts[n].probability for n in places], dtype=np.float64)
+
+
+def _bin(data: Columns, places: Sequence[int], said: Floats) -> dict[str, Any]:
+    truth = data.numbers([data.truth[n] for n in places])
+    clusters = data.clusters_of(places)
+    if data.binary:
+        people = rate([bool(value) for value in truth], clusters)
+    else:
+        ends = float(data.scale.numbers.min()), float(data.scale.numbers.max())
+        people = clustered_mean(truth, clusters, bounds=ends)
+    bounds = {"low": people.low, "high": people.high}
+    return {"judge": float(said.mean()), "people": people.value, **bounds, "n": len(places)}

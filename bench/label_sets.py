@@ -1,21 +1,27 @@
-"""Public sets of labels become label folders, with the verdicts that were recorded for them.
+"""Convert a public set of labels to a label folder, with the verdicts that were recorded for it.
+
+    python bench/label_sets.py format=openqa_eval file=joined.jsonl out=labels
 
 A converter is one function, named in `CONVERTERS`: it reads a file and fills a `Collected`, which
-checks each row where it was read. What is wrong is said with a line of the file that the user has,
-not of one that was about to be written.
+checks each row where it was read. What is wrong is reported with a line of the file that the user
+has, not of one that was about to be written.
 """
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from alps.errors import DataError, UsageError, closest
+from pydantic import BaseModel, ConfigDict, Field
+
+from alps.calibration.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
+from alps.calibration.rows import Row, Value, read_rows
+from alps.errors import AlpsError, DataError, UsageError, closest, shown
 from alps.jsonl import dump
-from alps.judges.label_rows import Row, Value, read_rows, shown
-from alps.judges.labels import CROWD, ITEMS, LABELS, PEOPLE, SCALE, VERDICTS
+from alps.settings import HomePath, parse_words
 from alps.stats.agreement import Scale
 
 
@@ -398,3 +404,33 @@ def _declared(row: Row) -> Scale:
             f"from {low:g} to {high:g}: expected two ascending whole numbers, at most 100 apart",
         )
     return Scale("ordinal", tuple(range(int(low), int(high) + 1)))
+
+
+class ImportSettings(BaseModel):
+    """The settings of this script."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Annotated[str, Field(description=", ".join(CONVERTERS))]
+    file: Annotated[HomePath, Field(description="the file of the set")]
+    out: Annotated[HomePath, Field(description="the label folder to write")]
+
+
+def main(words: Sequence[str]) -> int:
+    """Convert what `words` say, and print how much it is; return the exit code."""
+    try:
+        settings = parse_words(words, ImportSettings)
+        found = import_labels(settings.format, Path(settings.file), Path(settings.out))
+    except AlpsError as error:
+        print(f"label_sets: {error}", file=sys.stderr)
+        return error.exit_code
+    print(
+        f"{settings.out}: {found.items:,} items (rubrics: {len(found.rubrics)}), "
+        f"{found.labels:,} labels (annotators: {len(found.annotators)}), "
+        f"{found.verdicts:,} verdicts (judges: {len(found.judges)})"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

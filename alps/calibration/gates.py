@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from alps.judges.columns import Columns
+from alps.calibration.matrix import Columns
 from alps.stats.bootstrap import Estimate
 
 UNSETTLED = 0.05

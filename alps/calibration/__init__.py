@@ -1,0 +1,1 @@
+"""Calibration of judges against people: label folders, asking, figures, gates and reports."""
