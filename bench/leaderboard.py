@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from document import HEAD, Bound, Section, missed, terminal, write_section
 
-from alps.leaderboard.samples import Track, own_track, tasks
+from alps.leaderboard.gold_data import SampleTrack, all_tracks, own_track
 from alps.leaderboard.submission import checksum_of
 
 SECONDS, MEGABYTES, FIRST_PAGE, USABLE = 20.0, 500.0, 500_000, 1.0
@@ -39,7 +39,7 @@ def synthesise(
     """Write `count` made-up submissions on `tracks`, or on all of them: systems of growing skill,
     two judges.
     """
-    known = [own_track(name) for name in tracks or tasks()]
+    known = [own_track(name) for name in tracks or all_tracks()]
     for n in range(count):
         generator = np.random.default_rng((seed, n))
         _write(
@@ -52,7 +52,7 @@ def synthesise(
 
 
 def _write(
-    out: Path, n: int, skill: float, tracks: Sequence[Track], generator: np.random.Generator
+    out: Path, n: int, skill: float, tracks: Sequence[SampleTrack], generator: np.random.Generator
 ) -> None:
     slug, kind = f"system-{n:03}", KINDS[n % len(KINDS)]
     judge = JUDGES[0] if n % 10 else JUDGES[1]
@@ -122,7 +122,7 @@ def _run(judge: Mapping[str, str], n: int) -> Row:
     }
 
 
-def _track(track: Track, rows: Sequence[Row], judge: Mapping[str, str], files: Row) -> Row:
+def _track(track: SampleTrack, rows: Sequence[Row], judge: Mapping[str, str], files: Row) -> Row:
     names = dict.fromkeys(name for row in rows for name in row["scores"])
     counts: dict[str, int] = {}
     for row in rows:
@@ -194,7 +194,7 @@ def _corrected(score: Row, judged: int) -> Row:
 
 
 def _records(
-    track: Track, skill: float, generator: np.random.Generator, judge: str, words: str
+    track: SampleTrack, skill: float, generator: np.random.Generator, judge: str, words: str
 ) -> Iterator[tuple[Row, Row, Row]]:
     """Yield prediction, verdict and score of every sample."""
     make = {
@@ -245,7 +245,7 @@ _METRICS = {
 
 
 def _listed(
-    track: Track, sample: Any, skill: float, generator: np.random.Generator
+    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
 ) -> tuple[Row, Row, Row, Row]:
     gold = sample.gold or ()
     found = generator.random(len(gold)) < 0.15 + 0.7 * skill
@@ -277,14 +277,14 @@ def _listed(
     )
 
 
-def _memory(memory: Any, track: Track, value: str | None = None) -> Row:
+def _memory(memory: Any, track: SampleTrack, value: str | None = None) -> Row:
     row: Row = memory.model_dump()
     row |= {"value": value or memory.value, "reasoning": None}
     return {**row, "action": "retain", "replaces": None} if track.task.name == "update" else row
 
 
 def _retrieved(
-    track: Track, sample: Any, skill: float, generator: np.random.Generator
+    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
 ) -> tuple[Row, Row, Row, Row]:
     pool = [candidate.id for candidate in sample.candidates]
     right = generator.random() < 0.2 + 0.75 * skill - 0.0001 * len(pool)
@@ -300,7 +300,7 @@ def _retrieved(
 
 
 def _answered(
-    track: Track, sample: Any, skill: float, generator: np.random.Generator
+    track: SampleTrack, sample: Any, skill: float, generator: np.random.Generator
 ) -> tuple[Row, Row, Row, Row]:
     answer = {
         "answer": f"Since you told me so ({sample.gold.memory}), here is what I would do about it."

@@ -17,10 +17,9 @@ from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.classes import Rank, rank_classes
 from alps.leaderboard.copies import Answers, answers_of, originals
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import Place
-from alps.leaderboard.published import Published, Reported
-from alps.leaderboard.samples import tasks
+from alps.leaderboard.gold_data import all_tracks
+from alps.leaderboard.provenance import Place
+from alps.leaderboard.site_data import Published, Reported, System
 from alps.leaderboard.submission import NO_JUDGE
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
@@ -156,7 +155,7 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
             for metric in _leads(track, place):
                 standing = Standing(system, place, None, system.recomputed(track, metric))
                 groups.setdefault(_key(track, metric, place), []).append(standing)
-    order, known = list(tasks()), known_judges(systems)
+    order, known = list(all_tracks()), known_judges(systems)
     boards: list[Board] = []
     for track in order:
         found = {key: rows for key, rows in groups.items() if key.track == track}
@@ -191,7 +190,7 @@ def known_judges(systems: Sequence[System]) -> frozenset[str]:
 
 def _leads(track: str, place: Place) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
-    known = {metric.name: metric.headline for metric in tasks()[track].metrics}
+    known = {metric.name: metric.headline for metric in all_tracks()[track].metrics}
     names = [name for name, is_headline in known.items() if is_headline or name == "memory_used"]
     scored = [name for name in names if place["scores"][name]["value"]]
     others = [name for name in known if place["scores"][name]["value"]]
@@ -216,7 +215,7 @@ def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
 def _board(
     key: Key, rows: list[Standing], held: _Held, published: Published, known: frozenset[str]
 ) -> Board:
-    task = tasks()[key.track]
+    task = all_tracks()[key.track]
     metric = next((m for m in task.metrics if m.name == key.metric), Metric(key.metric, key.metric))
     rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
     rows.sort(key=lambda row: _worth(row, metric))
@@ -336,7 +335,7 @@ def _read_scores(systems: Mapping[str, System], track: str) -> dict[str, Scores]
     An answer that was not heard, or not judged, has the worst score: whoever calls wrong answers
     lost gains nothing.
     """
-    metrics = {metric.name: metric for metric in tasks()[track].metrics}
+    metrics = {metric.name: metric for metric in all_tracks()[track].metrics}
     wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used"}
     found: dict[str, Scores] = {}
     for slug, system in systems.items():
@@ -372,7 +371,7 @@ def _worst(metric: Metric | None) -> float:
 
 def _read_answers(systems: Mapping[str, System], track: str) -> dict[str, Answers]:
     """Read what each system answered on a track."""
-    task = tasks()[track].name
+    task = all_tracks()[track].name
     return {
         slug: answers_of(system.rows(track, "predictions"), task)
         for slug, system in systems.items()

@@ -13,11 +13,9 @@ from alps.data.hub import public_name as public_data
 from alps.errors import RunFolderError, UsageError
 from alps.jsonl import scan
 from alps.judges.lexical import LexicalJudge
-from alps.leaderboard.leaks import leak_in
-from alps.leaderboard.reading import faults_of
-from alps.leaderboard.submission import Submission, checksum_of
-from alps.leaderboard.systems import kinds_of, public_name
-from alps.leaderboard.truth import SAMPLES
+from alps.leaderboard.strict_reader import faults_of
+from alps.leaderboard.submission import SAMPLES, Submission, checksum_of, kinds_of, public_name
+from alps.leaderboard.unsafe_text import leak_in
 from alps.llm.option_words import SAMPLING
 from alps.report.runs import Run
 from alps.systems.resolve import RECORDED

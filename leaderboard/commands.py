@@ -12,11 +12,11 @@ from alps.errors import BudgetError, UsageError
 from alps.leaderboard.card import Details
 from alps.leaderboard.findings import Verification
 from alps.leaderboard.pack import pack, today
-from alps.leaderboard.reading import read_part
 from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
+from alps.leaderboard.strict_reader import read_model
 from alps.leaderboard.submission import CARD, REVIEW, Review, write_card
+from alps.leaderboard.unsafe_text import shown
 from alps.leaderboard.verify import Options, verify
-from alps.leaderboard.wording import shown
 from alps.llm.option_words import key_of
 from alps.report.runs import MANIFEST
 from alps.settings import parse_words, part_words
@@ -117,7 +117,7 @@ def _record(folder: Path, settings: VerifySettings, found: Verification) -> None
     if path.exists() and not joined:
         return
     if path.exists():
-        write_card(path, read_part(path, Review).model_copy(update=joined))
+        write_card(path, read_model(path, Review).model_copy(update=joined))
         return
     review = Review(status="schema-valid", date=today(), tracks={}, note=None)
     seen = {"recomputed": list(found.recomputed)} if settings.data is not None else {}

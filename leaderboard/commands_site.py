@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.leaderboard.checks.changes import SUBMISSIONS
+from alps.leaderboard.checks.files import SUBMISSIONS
 from alps.settings import HomePath, parse_words
 
 SITE = "site"

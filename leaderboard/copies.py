@@ -1,5 +1,4 @@
-"""Submissions that give the answers of another: forty copies of a system are one system, in ranks
-and in tests.
+"""Submissions that give the answers of another: forty copies of a system are one, in ranks and tests.
 
 Answers are compared by the words in them, record by record, with MinHash: words are hashed into a
 few bins, and the share of bins with the same least hash estimates the Jaccard index of two sets
@@ -9,43 +8,88 @@ few bins, and the share of bins with the same least hash estimates the Jaccard i
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from alps.errors import AlpsError
+from alps.leaderboard.findings import Findings, some_of
+from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
+from alps.leaderboard.unsafe_text import shown
 from alps.text import fold
 
+# Mean likeness of two submissions' answers from which they are copies. Of 21 pairs of seven real
+# models on 654 dialogues the most alike have .29 (AlpsBench's recorded outputs).
 ALIKE = 0.6
-"""Mean likeness of two submissions' answers from which they are copies.
-
-Of 21 pairs of seven real models on 654 dialogues the most alike have .29 (AlpsBench's recorded
-outputs).
-"""
+# Fewer records with words than these are copies only where every answer is the same.
 FEWEST = 3
-"""Fewer records with words than these are copies only where every answer is the same."""
-MOST_RECORDS = 24
-"""Of a longer track so many records are compared, the same of all submissions: a site has hundreds
-of them.
-"""
-_BINS = 8
-_EMPTY = 0xFFFFFFFF
-_WORD = re.compile(r"[^\W\d_]+")
-_ASCII_WORD = re.compile("[a-z]+")
-_LONGEST_WORD = 30
-_WORDS_A_RECORD = 2_000
+# Of a longer track so many records are compared, the same of all: a site has hundreds of submissions.
+MOST_RECORDS, _MOST_BESIDE = 24, 1_000
+_BINS, _EMPTY = 8, 0xFFFFFFFF
+_WORD, _ASCII_WORD = re.compile(r"[^\W\d_]+"), re.compile("[a-z]+")
+_LONGEST_WORD, _WORDS_A_RECORD = 30, 2_000
+
+Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a submission says on one track: a hash of each answer, and the minima of its words."""
+    """The answers of a submission on one track: a hash of each, and the minima of its words."""
 
-    records: tuple[tuple[str, int], ...]
+    records: tuple[Key, ...]
     whole: NDArray[np.uint32]
     minima: NDArray[np.uint32]
+
+
+def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
+    """Flag every track whose answers are those of another submission in the same folder, or nearly."""
+    others = list(_beside(folder))
+    for name, track in card.tracks.items():
+        rivals = []
+        for entry in others:
+            rival = entry.card.tracks.get(name)
+            if rival is not None and rival.data_sha256 == track.data_sha256:
+                rivals.append(entry)
+        if not rivals or (mine := _answers(Entry(folder, card, None), name)) is None:
+            continue
+        same = []
+        for entry in rivals:
+            answers = _answers(entry, name)
+            if answers is not None and likeness(mine, answers) >= ALIKE:
+                same.append(shown(entry.card.slug))
+        if same:
+            what = f"the answers of {some_of(same)}, in the same words or nearly"
+            mend = (
+                "say in notes whose answers they are; copies count as one system in ranks and tests"
+            )
+            findings.warn("copy", f"{name}/predictions.jsonl", what, mend)
+
+
+def _beside(folder: Path) -> Iterator[Entry]:
+    """Yield the other submissions that can be read."""
+    own = folder.resolve()
+    try:
+        paths = sorted(path for path in own.parent.iterdir() if path.name != own.name)
+    except OSError:
+        return
+    for path in paths[:_MOST_BESIDE]:
+        try:
+            if not path.is_symlink() and (path / CARD).is_file():
+                yield read_entry(path)
+        except (AlpsError, OSError):
+            continue
+
+
+def _answers(entry: Entry, name: str) -> Answers | None:
+    try:
+        return answers_of(entry.rows(name, "predictions"), entry.card.tracks[name].task)
+    except AlpsError:
+        return None
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]], task: str) -> Answers:
@@ -55,19 +99,19 @@ def answers_of(rows: Iterable[Mapping[str, Any]], task: str) -> Answers:
         rows: Rows of `predictions.jsonl`, of anybody.
         task: The task, which says where the words are.
     """
-    found: dict[tuple[str, int], tuple[int, list[int]]] = {}
-    for key, answer in _sampled(rows).items():
-        words = _words(answer, task)
-        found[key] = (
-            zlib.crc32("\0".join(sorted(words)).encode("utf-8", "replace")),
-            _minima(words, task),
-        )
-    records = tuple(sorted(found))
-    whole = np.array([found[key][0] for key in records], dtype=np.uint32)
-    minima = np.array([found[key][1] for key in records], dtype=np.uint32).reshape(
-        len(records), _BINS
+    whole, minima = [], []
+    sampled = _sampled(rows)
+    records = tuple(sorted(sampled))
+    for key in records:
+        words = _words(sampled[key], task)
+        whole.append(zlib.crc32("\0".join(sorted(words)).encode("utf-8", "replace")))
+        minima.append(_minima(words, task))
+    shape = len(records), _BINS
+    return Answers(
+        records,
+        np.array(whole, dtype=np.uint32),
+        np.array(minima, dtype=np.uint32).reshape(shape),
     )
-    return Answers(records, whole, minima)
 
 
 def likeness(one: Answers, other: Answers) -> float:
@@ -76,99 +120,87 @@ def likeness(one: Answers, other: Answers) -> float:
 
 
 def originals(answers: Sequence[Answers]) -> list[int]:
-    """Return, for each of several submissions, the place of the first that it is a copy of: its own
-    where of none.
-    """
+    """Return, for each of several submissions, the index of the first that it is a copy of."""
     firsts: list[int] = []
-    found = []
-    for place, mine in enumerate(answers):
+    of_each = []
+    for index, mine in enumerate(answers):
         alike = _likeness(mine, [answers[first] for first in firsts]) >= ALIKE
-        original = firsts[int(alike.argmax())] if alike.any() else place
-        firsts += [place] if original == place else []
-        found.append(original)
-    return found
+        original = firsts[int(alike.argmax())] if alike.any() else index
+        if original == index:
+            firsts.append(index)
+        of_each.append(original)
+    return of_each
 
 
 def _likeness(one: Answers, others: Sequence[Answers]) -> NDArray[np.float64]:
-    """Return how alike the answers of one submission and of each of others are.
-
-    0 where they are on other records.
-    """
-    found = np.zeros(len(others))
-    same = [
-        place for place, other in enumerate(others) if other.records == one.records and one.records
-    ]
+    """Return how alike one submission's answers and others' are; 0 where on other records."""
+    result = np.zeros(len(others))
+    same = [n for n, other in enumerate(others) if other.records == one.records and one.records]
     if not same:
-        return found
-    minima = np.stack([others[place].minima for place in same])
+        return result
+    minima = np.stack([others[n].minima for n in same])
     filled = (minima != _EMPTY) | (one.minima != _EMPTY)
-    shared = ((minima == one.minima) & filled).sum(axis=(1, 2)) / np.maximum(
-        filled.sum(axis=(1, 2)), 1
-    )
+    equal = ((minima == one.minima) & filled).sum(axis=(1, 2))
+    shared = equal / np.maximum(filled.sum(axis=(1, 2)), 1)
     shared[filled.any(axis=2).sum(axis=1) < FEWEST] = 0.0
-    shared[[np.array_equal(others[place].whole, one.whole) for place in same]] = 1.0
-    found[same] = shared
-    return found
+    shared[[np.array_equal(others[n].whole, one.whole) for n in same]] = 1.0
+    result[same] = shared
+    return result
 
 
-def _sampled(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], object]:
+def _sampled(rows: Iterable[Mapping[str, Any]]) -> dict[Key, object]:
     """Return the answers to the records whose ids have the least hashes, by their keys."""
-    answers: dict[tuple[str, int], object] = {}
+    answers: dict[Key, object] = {}
     for row in rows:
         repeat = row.get("repeat")
-        answers[str(row.get("benchmark_id")), repeat if isinstance(repeat, int) else 0] = row.get(
-            "prediction"
-        )
-    kept = sorted(answers, key=lambda key: (zlib.crc32(key[0].encode("utf-8", "replace")), key))[
-        :MOST_RECORDS
-    ]
-    return {key: answers[key] for key in kept}
+        key = str(row.get("benchmark_id")), repeat if isinstance(repeat, int) else 0
+        answers[key] = row.get("prediction")
+    order = sorted(answers, key=lambda key: (zlib.crc32(key[0].encode("utf-8", "replace")), key))
+    return {key: answers[key] for key in order[:MOST_RECORDS]}
 
 
 def _words(answer: object, task: str) -> list[str]:
-    """Return what an answer says, in words: the values of memories, the order of a ranking, the
-    text of a reply.
-    """
+    """Return the words of an answer: values of memories, the order of a ranking, a reply's text."""
     if not isinstance(answer, dict):
         return []
     if task == "retrieval":
         ranking = answer.get("ranking")
         order = [str(name) for name in ranking] if isinstance(ranking, list) else []
         pairs = [f"{first}>{second}" for first, second in pairwise(order)]
-        said = [str(answer.get(name) or "") for name in ("answer", "reason")]
-        return [*pairs, *_cut(" ".join(said)), f"={answer.get('selected_memory_id')}"]
+        texts = [str(answer.get(name) or "") for name in ("answer", "reason")]
+        return [*pairs, *_cut(" ".join(texts)), f"={answer.get('selected_memory_id')}"]
     if "memory_items" not in answer:
         return _cut(str(answer.get("answer") or ""))
-    items = answer["memory_items"] if isinstance(answer["memory_items"], list) else []
-    values = (item.get("value") for item in items if isinstance(item, dict))
-    return _cut(" ".join(value for value in values if isinstance(value, str)))
+    values = []
+    items = answer["memory_items"]
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict) and isinstance(item.get("value"), str):
+            values.append(item["value"])
+    return _cut(" ".join(values))
 
 
 def _cut(text: str) -> list[str]:
-    """Return the words of a text without what can't be seen.
-
-    Runs of a script without spaces give character pairs.
-    """
+    """Return the words of a text; runs of a script without spaces give character pairs."""
+    words: list[str] = []
     if text.isascii():
-        return [word[:_LONGEST_WORD] for word in _ASCII_WORD.findall(text.lower())][
-            :_WORDS_A_RECORD
-        ]
+        words = [word[:_LONGEST_WORD] for word in _ASCII_WORD.findall(text.lower())]
+        return words[:_WORDS_A_RECORD]
+    # Characters that can't be seen must not make another text of a copy.
     visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
-    words = _WORD.findall(fold(visible))
-    return [piece for word in words for piece in _pieces(word)][:_WORDS_A_RECORD]
-
-
-def _pieces(word: str) -> list[str]:
-    if word.isascii() and len(word) <= _LONGEST_WORD:
-        return [word]
-    return [word[start : start + 2] for start in range(max(1, len(word) - 1))]
+    for word in _WORD.findall(fold(visible)):
+        if word.isascii() and len(word) <= _LONGEST_WORD:
+            words.append(word)
+        else:
+            words += [word[start : start + 2] for start in range(max(1, len(word) - 1))]
+    return words[:_WORDS_A_RECORD]
 
 
 def _minima(words: Iterable[str], task: str) -> list[int]:
-    """Return the least hash in each bin; a choice alone, which the best systems share, is no word."""
     least = [_EMPTY] * _BINS
-    distinct = {word for word in words if task != "retrieval" or not word.startswith("=")}
-    for word in distinct:
+    for word in set(words):
+        # A choice alone, which the best systems share, is no word.
+        if task == "retrieval" and word.startswith("="):
+            continue
         hashed = zlib.crc32(word.encode("utf-8", "replace"))
         least[hashed % _BINS] = min(least[hashed % _BINS], hashed)
     return least

@@ -12,7 +12,7 @@ import regex
 
 from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
-from alps.leaderboard.wording import INVISIBLE
+from alps.leaderboard.unsafe_text import INVISIBLE
 from alps.report.runs import visible
 
 INDEX = "data/boards.json"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.leaderboard.origin import Place
+from alps.leaderboard.provenance import Place
 from alps.report.svg import drawing, element, joined, percent, short, text, title
 
 COLOURED = 6

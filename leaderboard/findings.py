@@ -1,4 +1,4 @@
-"""What the verification of a submission finds, and what it could and could not check."""
+"""Findings of a verification, and what it could and could not check."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 Severity = Literal["serious", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("serious", "warning", "note")
-MOST_EXAMPLES = 5
-"""How many of many alike are named in one finding."""
-MOST_OF_A_KIND = 25
-"""How many findings of one kind are kept; the others are counted."""
+PACK_AGAIN = "pack the runs again with alps submit"
+# How many of many alike one finding names, and how many findings of one kind are kept: a file of
+# 5,000 bad lines must not give 5,000 lines; the others are counted.
+MOST_EXAMPLES, MOST_OF_A_KIND = 5, 25
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,12 @@ class Findings:
 
     def ordered(self) -> tuple[Finding, ...]:
         """Return what was found, the serious first, with a line for those that were only counted."""
-        lost = [
-            Finding(severity, code, "", f"and {count - MOST_OF_A_KIND:,} more of this kind")
-            for (severity, code), count in self._counts.items()
-            if count > MOST_OF_A_KIND
-        ]
-        return tuple(
-            sorted([*self.kept, *lost], key=lambda finding: SEVERITIES.index(finding.severity))
-        )
+        findings = list(self.kept)
+        for (severity, code), count in self._counts.items():
+            if count > MOST_OF_A_KIND:
+                more = f"and {count - MOST_OF_A_KIND:,} more of this kind"
+                findings.append(Finding(severity, code, "", more))
+        return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
 
     def _add(self, finding: Finding) -> None:
         kind = finding.severity, finding.code
@@ -90,15 +88,15 @@ class Findings:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of verifying a submission.
+    """The result of verifying a submission.
 
     Attributes:
         folder: The name of its folder.
         status: How far it is confirmed: one of `alps.leaderboard.submission.STATUSES`.
-        consistent: Whether every printed score came out again from predictions and verdicts.
+        consistent: Whether every printed score follows from predictions and verdicts.
         checked: What was checked, by the name of the check.
         unchecked: What could not be checked, and why.
-        recomputed: The tracks whose every score came out again.
+        recomputed: The tracks whose every score was recomputed.
     """
 
     folder: str
@@ -115,15 +113,15 @@ class Verification:
         return any(finding.severity == "serious" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as plain lists and dicts, with the number of findings by severity."""
-        found = Counter(finding.severity for finding in self.findings)
+        """Return the result as plain lists and dicts."""
+        counts = Counter(finding.severity for finding in self.findings)
         return {
             "folder": self.folder,
             "status": self.status,
             "serious": self.serious,
             "consistent": self.consistent,
             "recomputed": list(self.recomputed),
-            "found": {severity: found[severity] for severity in SEVERITIES},
+            "found": {severity: counts[severity] for severity in SEVERITIES},
             "checked": [{"check": check, "what": what} for check, what in self.checked],
             "unchecked": list(self.unchecked),
             "findings": [asdict(finding) for finding in self.findings],

@@ -22,17 +22,13 @@ from alps.errors import DataError, RunFolderError, UsageError
 from alps.jsonl import dump, scan
 from alps.leaderboard.card import Details, make_card, system_of
 from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
-from alps.leaderboard.checks.changes import SUBMISSIONS
-from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.checks.folder import check_folder
+from alps.leaderboard.checks.files import SUBMISSIONS, check_folder, file_card
+from alps.leaderboard.checks.rows import CallRow
 from alps.leaderboard.findings import Findings, Verification
-from alps.leaderboard.leaks import leak_in, leak_in_answer, texts_of
-from alps.leaderboard.reading import read_part
-from alps.leaderboard.rows import CallRow
-from alps.leaderboard.submission import CARD, REVIEW, STAGES, Submission, write_card
-from alps.leaderboard.truth import SAMPLES
+from alps.leaderboard.strict_reader import read_model
+from alps.leaderboard.submission import CARD, REVIEW, SAMPLES, STAGES, Submission, write_card
+from alps.leaderboard.unsafe_text import leak_in, leak_in_answer, shown, texts_of
 from alps.leaderboard.verify import Options, verify
-from alps.leaderboard.wording import shown
 from alps.report.runs import Run, open_run
 from alps.tasks.registry import TASKS
 
@@ -304,7 +300,7 @@ def _check_target(target: Path, slug: str) -> None:
     if not target.exists() and not target.is_symlink():
         return
     try:
-        there = read_part(target / CARD, Submission).slug
+        there = read_model(target / CARD, Submission).slug
     except DataError as error:
         raise UsageError(f"{target}: there is something else; choose another out=") from error
     if there != slug or (target / REVIEW).exists():

@@ -1,10 +1,8 @@
-"""Scores again from predictions and verdicts, by the code that scored them first.
+"""Scores recomputed from predictions and verdicts, by the code that scored them first; no judge is asked.
 
-No judge is asked.
-
-What the embedded lexical judge says costs nothing, so the verdicts of anything called lexical are
-made anew, whatever else its fingerprint claims. Those of any other judge are taken as they stand in
-the submission, with the capabilities that its fingerprint gives it.
+The embedded lexical judge costs nothing, so the verdicts of anything called lexical are made anew,
+whatever else its fingerprint claims. Those of any other judge are taken as they stand in the
+submission, with the capabilities that its fingerprint gives it.
 """
 
 import hashlib
@@ -26,8 +24,8 @@ from alps.judges.calibration_file import Calibration, calibration_files, read_ca
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Item, Judgement, Relation
 from alps.judges.resolve import RECORDED
+from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track
-from alps.leaderboard.truth import Truth
 from alps.prompts import Prompt
 from alps.run.board import Board
 from alps.run.correction import Chosen, corrected_scores
@@ -36,22 +34,23 @@ from alps.run.journal import Journal, key_of
 from alps.run.summary import summarise_track
 from alps.schema import Prediction
 from alps.systems import Unheard, floor_systems
-from alps.systems.embedded import Embedded as EmbeddedSystem
 from alps.tasks import JudgingOptions, Scored, Task
 from alps.tasks.base import Row
 from alps.text import fold_loosely
 
+# How long recomputing one track may take; the largest track of the samples takes seconds.
 LONGEST_SECONDS = 900.0
-"""How long recomputing one track may take; the largest track of the samples takes seconds."""
 
+# Rows by the id of their record and which of its answers they are about.
 Key = tuple[str, int]
 Rows = Mapping[Key, Mapping[str, Any]]
-"""Rows by the id of their record and which of its answers they are about."""
+_ABOUT = ("benchmark_id", "track", "repeat")
+_NO_VERDICT = {"outcome": "empty", "judge": "", "error": None}
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What came out again.
+    """The recomputed results of a track.
 
     Attributes:
         summary: As the summary of a run gives it for a track.
@@ -71,8 +70,7 @@ class Recomputed:
 
 
 class ReplayedJudge(Embedded):
-    """Stands for the judge of a submission: it has its name, its fingerprint and its capabilities,
-    and says nothing.
+    """Stands for the judge of a submission: its name, fingerprint and capabilities, without verdicts.
 
     Args:
         name: What it is called in the submission.
@@ -97,49 +95,37 @@ class ReplayedJudge(Embedded):
         return Judgement("empty", error="no verdict in the submission")
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
-        """Return the fingerprint with those of its rubrics that are asked for.
-
-        Embedded judges read none.
-        """
+        """Return the fingerprint with the hashes of `rubrics`; embedded judges read none."""
         if not self._rubrics:
             return self.fingerprint
         asked = {prompt.id for prompt in rubrics}
-        return {
-            **self.fingerprint,
-            "rubrics": {name: said for name, said in self._rubrics.items() if name in asked},
-        }
+        hashes = {name: sha256 for name, sha256 in self._rubrics.items() if name in asked}
+        return {**self.fingerprint, "rubrics": hashes}
 
 
 def judge_of(track: Track, run: RunCard) -> Judge:
-    """Return the judge to score a track with: the lexical one itself wherever it is named, else one
-    that replays.
-
-    Its name alone decides. A fingerprint that adds or changes a part is another one than its own,
-    and `check_identity` refuses it; its verdicts were once believed for an extra `rubrics: {}`.
-    """
+    """Return the judge to score a track with: the lexical one wherever it is named, else a replay."""
+    # The name alone decides. A fingerprint that adds or changes a part is another one than its own,
+    # and `check_identity` refuses it; its verdicts were once believed for an extra `rubrics: {}`.
     names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
     return LexicalJudge() if any(map(is_lexical, names)) else ReplayedJudge(track.judge, run.judge)
 
 
 def is_lexical(name: object) -> bool:
-    """Tell whether a judge goes by the name of the embedded one, in whatever case, with whatever
-    else around it.
-    """
+    """Tell whether a judge goes by the name of the embedded one, in whatever case or guise."""
     if not isinstance(name, str) or name.startswith(RECORDED):
         return False
     return LexicalJudge.name in re.sub(r"[^a-z]", "", fold_loosely(name))
 
 
 def fingerprints(judge: Judge, task: Task) -> set[str]:
-    """Return the ids that verdicts of `judge` on `task` may carry: under all of its rubrics, or
-    under one of them.
-    """
+    """Return the ids that verdicts of `judge` on `task` may carry: under all rubrics, or one."""
     sets: list[Sequence[Prompt]] = [task.rubrics, *((rubric,) for rubric in task.rubrics)]
     return {fingerprint_id(judge.fingerprint_for(rubrics)) for rubrics in sets}
 
 
 def recompute(
-    truth: Truth,
+    gold: GoldTrack,
     track: Track,
     run: RunCard,
     predictions: Rows,
@@ -150,7 +136,7 @@ def recompute(
     """Score the predictions of a track again.
 
     Args:
-        truth: Its records.
+        gold: Its records.
         track: Its card.
         run: The card of its run, for the seed of the intervals and how the judge was asked.
         predictions: Rows that were checked.
@@ -161,17 +147,19 @@ def recompute(
     judge = judge_of(track, run)
     broken: list[tuple[str, str]] = []
     clock = _Clock(time.monotonic() + seconds)
-    task = _guarded(_replaying(truth.task, judge, verdicts), broken, clock)
+    task = _guarded(_replaying(gold.task, judge, verdicts), broken, clock)
     repeats = run.settings.get("repeats") or 1
     systems = tuple(_Recorded(task.track, predictions, repeat) for repeat in range(repeats))
-    plan_of = TrackPlan.of(task, lambda: truth.samples, systems, _floors(truth.task, judge))
-    verdicts_made, scores = _Memory(), _Memory()
+    # No floors under an LLM: its verdicts on them are not in a submission.
+    floors = {} if judge.comparable else floor_systems(gold.task)
+    plan_of = TrackPlan.of(task, lambda: gold.samples, systems, floors)
+    verdicts_made, scores = _JournalInMemory(), _JournalInMemory()
     plan = Plan(
         tracks=(plan_of,),
         judge=judge,
         options=JudgingOptions(extras=run.settings.get("extras") == "judge"),
         floor_judge=LexicalJudge(),
-        journals=Journals(_Memory(), verdicts_made, scores),
+        journals=Journals(_JournalInMemory(), verdicts_made, scores),
         workers=1,
     )
     run_loop(run_tracks(plan, progress=lambda scored: None))
@@ -181,53 +169,43 @@ def recompute(
         summary,
         scores.by_key(),
         anew,
-        _corrected(truth, track, predictions, scores),
+        _corrected(gold, track, predictions, scores),
         tuple(broken),
         clock.struck,
     )
 
 
-def _floors(task: Task, judge: Judge) -> Mapping[str, EmbeddedSystem]:
-    """Return the floors that stand with a track: none under an LLM, whose verdicts on them are not
-    in a submission.
-    """
-    return {} if judge.comparable else floor_systems(task)
-
-
 def undecided(predictions: Rows, scores: Rows) -> dict[Key, Mapping[str, Any]]:
-    """Return verdicts that decide nothing, for a track whose own are lacking: what needs none is
-    scored all the same.
+    """Return empty verdicts for a track without its own: metrics without a judge are scored anyway.
 
     Where the scores say that a judgement failed, it failed here, too.
     """
-    found: dict[Key, Mapping[str, Any]] = {}
+    verdicts: dict[Key, Mapping[str, Any]] = {}
     for key in predictions:
-        said = scores.get(key, {})
-        outcome = said["outcome"] if said.get("stage") == "judge" else "ok"
-        found[key] = {"outcome": outcome, "judge": "", "error": None}
-    return found
+        score = scores.get(key, {})
+        outcome = score["outcome"] if score.get("stage") == "judge" else "ok"
+        verdicts[key] = {"outcome": outcome, "judge": "", "error": None}
+    return verdicts
 
 
 def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
-    """Return what follows from the scores of single answers alone: means and counts, no intervals.
-
-    For data that are not here: sessions, which the intervals need, are part of them.
-    """
+    """Return means and counts, without intervals, from the scores of single answers alone."""
+    # For data that are not here: sessions, which the intervals need, are part of them.
     board = Board(task.metrics)
     failed: dict[str, Counter[str]] = {"generate": Counter(), "judge": Counter()}
-    for place, ((name, repeat), row) in enumerate(sorted(scores.items())):
+    unrated = 0
+    for index, ((name, repeat), row) in enumerate(sorted(scores.items())):
         if row["stage"] != "score":
             failed[row["stage"]][row["outcome"]] += 1
         if row["scores"] or row.get("counts"):
-            board.add(place, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
+            board.add(index, name, Scored(row["scores"], row.get("counts") or {}), repeat=repeat)
+            unrated += task.only_rated and not row["scores"]
         else:
             board.add_unscored()
-    unrated = (
-        sum(not row["scores"] for row in scores.values() if row.get("counts"))
-        if task.only_rated
-        else 0
-    )
-    means = {metric.name: board.estimate(metric) for metric in task.metrics}
+    means = {}
+    for metric in task.metrics:
+        estimate = board.estimate(metric)
+        means[metric.name] = {"value": estimate.value, "n": estimate.n}
     return {
         "n": board.scored + board.unscored,
         "scored": board.scored - unrated,
@@ -235,12 +213,12 @@ def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
         "failed_predictions": dict(failed["generate"]),
         "failed_judgements": dict(failed["judge"]),
         "counts": board.totals(),
-        "scores": {name: {"value": found.value, "n": found.n} for name, found in means.items()},
+        "scores": means,
     }
 
 
 class _Recorded:
-    """The system of a submission, for one of its repeats: says what stands there."""
+    """The system of a submission, for one of its repeats: gives the submitted answers."""
 
     def __init__(self, track: str, predictions: Rows, repeat: int) -> None:
         self.name = "submitted"
@@ -251,33 +229,24 @@ class _Recorded:
     async def predict(self, sample: Any) -> Prediction:
         """Return the submitted answer to `sample`."""
         row = self._predictions.get((sample.benchmark_id, self._repeat))
-        return (
-            await self._unheard.predict(sample) if row is None else Prediction.model_validate(row)
-        )
+        if row is None:
+            return await self._unheard.predict(sample)
+        return Prediction.model_validate(row)
 
 
 def _replaying(task: Task, judge: Judge, verdicts: Rows | None) -> Task:
-    """Let the verdicts of `judge` be those of the submission.
-
-    The judges of floors are asked as ever.
-    """
+    """Let the verdicts of `judge` be those of the submission; those of floors are asked as ever."""
     if isinstance(judge, LexicalJudge):
         return task
-    said = verdicts or {}
+    submitted = verdicts or {}
 
     async def replay(
         sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions
     ) -> dict[str, Any]:
         if asked is not judge:
             return await task.judge(sample, prediction, asked, options)
-        row = said.get((sample.benchmark_id, prediction.repeat))
-        if row is None:
-            return {"outcome": "empty", "judge": "", "error": None}
-        return {
-            name: value
-            for name, value in row.items()
-            if name not in ("benchmark_id", "track", "repeat")
-        }
+        row = submitted.get((sample.benchmark_id, prediction.repeat), _NO_VERDICT)
+        return {name: value for name, value in row.items() if name not in _ABOUT}
 
     return replace(task, judge=replay)
 
@@ -295,17 +264,13 @@ class _Clock:
 
 
 def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
-    """Let a record that can't be scored be named, whatever is wrong with it, and go on with the
-    next.
-
-    Once the time is up, what is left is passed over.
-    """
+    """Note records that can't be scored, and pass over what is left once the time is up."""
 
     async def judge(
         sample: Any, prediction: Prediction, asked: Judge, options: JudgingOptions
     ) -> dict[str, Any]:
         if clock.is_up():
-            return {"outcome": "empty", "judge": "", "error": None}
+            return dict(_NO_VERDICT)
         return await task.judge(sample, prediction, asked, options)
 
     def score(sample: Any, prediction: Prediction, verdict: Row | None, by: Judge) -> Scored:
@@ -313,19 +278,16 @@ def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
             return Scored({})
         try:
             return task.score(sample, prediction, verdict, by)
-        except (
-            Exception
-        ) as error:  # a stranger's verdict can be wrong in more ways than can be foreseen
+        # A stranger's verdict can be wrong in more ways than can be foreseen.
+        except Exception as error:
             broken.append((sample.benchmark_id, f"{type(error).__name__}: {error}"))
             return Scored({})
 
     return replace(task, judge=judge, score=score)
 
 
-class _Memory(Journal):
-    """A journal that is not kept: nothing here has to survive a crash, and writing to disk takes
-    most of the time.
-    """
+class _JournalInMemory(Journal):
+    """A journal in memory: nothing here has to survive a crash, and the disk takes most of the time."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, Any]] = {}
@@ -355,15 +317,13 @@ class _Memory(Journal):
 
 
 def _corrected(
-    truth: Truth, track: Track, predictions: Rows, scores: _Memory
+    gold: GoldTrack, track: Track, predictions: Rows, scores: _JournalInMemory
 ) -> dict[str, Mapping[str, Any]]:
     """Correct the scores again by those calibrations of the card that are known here."""
-    wanted = {
-        sha
-        for score in track.scores.values()
-        if score.corrected
-        for sha in score.corrected.calibration.values()
-    }
+    wanted: set[str] = set()
+    for score in track.scores.values():
+        if score.corrected:
+            wanted.update(score.corrected.calibration.values())
     if not wanted:
         return {}
     by_rubric: dict[str, list[Calibration]] = {}
@@ -376,9 +336,7 @@ def _corrected(
     with TemporaryDirectory(prefix="alps-verify-") as scratch:
         folder = Path(scratch)
         for name, rows in (("predictions", predictions), ("scores", scores.by_key())):
-            (folder / f"{name}.jsonl").write_bytes(
-                b"".join(dump(dict(row)) for row in rows.values())
-            )
-        return dict(
-            corrected_scores(folder, truth.data, Chosen(by_rubric)).get(truth.task.track, {})
-        )
+            lines = [dump(dict(row)) for row in rows.values()]
+            (folder / f"{name}.jsonl").write_bytes(b"".join(lines))
+        by_track = corrected_scores(folder, gold.data, Chosen(by_rubric))
+        return dict(by_track.get(gold.task.track, {}))

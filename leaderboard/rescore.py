@@ -17,20 +17,21 @@ from pydantic import ValidationError
 from alps.errors import DataError, UsageError
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
+from alps.leaderboard.gold_data import data_for
 from alps.leaderboard.pack import today
-from alps.leaderboard.reading import faults_of
-from alps.leaderboard.reviewed import Contradiction, contradictions
+from alps.leaderboard.reviews import Contradiction, contradictions
 from alps.leaderboard.settings import RescoreSettings
+from alps.leaderboard.strict_reader import faults_of
 from alps.leaderboard.submission import (
     REFUTED,
     REVIEW,
+    SAMPLES,
     Entry,
     Review,
     Submission,
     read_entry,
     write_card,
 )
-from alps.leaderboard.truth import SAMPLES, data_for
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.run.estimate import Stage

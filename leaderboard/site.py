@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from alps.errors import UsageError
 from alps.leaderboard.boards import build_boards
 from alps.leaderboard.downloads import write_downloads
-from alps.leaderboard.loading import load
 from alps.leaderboard.pages.changes import write_changes
 from alps.leaderboard.pages.common import Content, Renderer
 from alps.leaderboard.pages.judge import write_judges
@@ -18,7 +17,7 @@ from alps.leaderboard.pages.overview import write_overview
 from alps.leaderboard.pages.records import write_records
 from alps.leaderboard.pages.system import write_systems
 from alps.leaderboard.pages.task import write_tasks
-from alps.leaderboard.published import PUBLISHED, read_published
+from alps.leaderboard.site_data import PUBLISHED, load, read_published
 from alps.leaderboard.site_files import check_out, put
 
 ASSETS = Path(__file__).with_name("assets")

@@ -1,8 +1,7 @@
-"""A submission as it lies in its folder: the card in `submission.json`, the rows of each track, and
-a review.
+"""A submission: the card in `submission.json`, a maintainer's review, and how both are read.
 
-Everything here is read as the work of a stranger: keys that are not known are refused, numbers are
-finite, texts are short and hold no markup, and a file is never followed anywhere else.
+Everything here is untrusted: keys that are not known are refused, numbers are finite, texts are
+short and hold no markup, and a file is never followed anywhere else.
 """
 
 import hashlib
@@ -17,21 +16,24 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from alps.leaderboard.reading import read_part, read_rows
-from alps.leaderboard.wording import fault_of
+from alps.leaderboard.strict_reader import read_model, read_rows
+from alps.leaderboard.unsafe_text import fault_of
+from alps.systems.resolve import EMBEDDED, PROGRAM, PYTHON, RECORDED
+from alps.systems.retriever import RETRIEVERS
 
 CARD, REVIEW = "submission.json", "review.json"
+SAMPLES = "samples"
+# The files that a track may have: STAGE.jsonl each.
 STAGES = ("predictions", "verdicts", "scores", "calls")
-"""The files that a track may have: STAGE.jsonl each."""
 REFUTED = "refuted"
+# From what the submitter says to what a maintainer reproduced; the last is what was not.
 STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced", REFUTED)
-"""From what the submitter says to what a maintainer saw come out again; the last is what did not.
-"""
 TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
-"""What the name of a track must match as a whole."""
+# Metrics that no judge has a part in.
 NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr"})
-"""Metrics that no judge has a part in."""
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
+
+Kind = Literal["llm", "memory", "retriever", "rules", "floor", "program", "python", "recorded"]
 
 
 def _displayable(text: str) -> str:
@@ -49,13 +51,12 @@ def _displayable_lines(text: str) -> str:
 def _address(url: str) -> str:
     parts = urlsplit(_displayable(url))
     name = parts.hostname or ""
+    private = (".local", ".internal", ".lan", ".localhost")
     if parts.scheme != "https" or parts.username is not None or parts.password is not None:
         raise ValueError("must begin with https:// and hold neither user nor password")
     if "." not in name or not name.replace(".", "").replace("-", "").isalnum() or not url.isascii():
         raise ValueError("must name a public host in ASCII")
-    if name.replace(".", "").isdigit() or name.endswith(
-        (".local", ".internal", ".lan", ".localhost")
-    ):
+    if name.replace(".", "").isdigit() or name.endswith(private):
         raise ValueError("must name a public host")
     if set(url) & set("\"'`\\^|[]() "):
         raise ValueError("holds a character that an address does not need")
@@ -77,9 +78,8 @@ def _plain(value: Any) -> Any:
         if nodes > _MOST_NODES or level > _DEEPEST:
             raise ValueError(f"too much: at most {_MOST_NODES} values, {_DEEPEST} deep")
         if isinstance(node, dict):
-            waiting += [(name, level) for name in node] + [
-                (child, level + 1) for child in node.values()
-            ]
+            waiting += [(name, level) for name in node]
+            waiting += [(child, level + 1) for child in node.values()]
         elif isinstance(node, list):
             waiting += [(child, level + 1) for child in node]
         elif isinstance(node, str) and node:
@@ -129,7 +129,7 @@ class Part(BaseModel):
 class System(Part):
     """What was evaluated; `model` is the name, `settings` everything that can change its answers."""
 
-    kind: Literal["llm", "memory", "retriever", "rules", "floor", "program", "python", "recorded"]
+    kind: Kind
     model: Line
     snapshot: Line | None
     open_weights: bool | None
@@ -166,9 +166,8 @@ class ServedBy(Part):
 class RunCard(Part):
     """One run: its settings, the prompts and the judge it used.
 
-    `seconds` is how long its calls took together.
-
-    `served` holds what answered, by the purpose of the calls; None where no provider told.
+    `seconds` is how long its calls took together; `served` holds what answered, by the purpose of
+    the calls, None where no provider reported it.
     """
 
     settings: Annotated[Settings, AfterValidator(_run_settings)]
@@ -192,9 +191,7 @@ class Interval(Part):
 
 
 class Corrected(Part):
-    """A score corrected for what the judge is known to get wrong, and the calibrations that it
-    stands on.
-    """
+    """A score corrected for the judge's known errors, and the calibrations it rests on."""
 
     method: Literal["ppi", "rogan_gladen"]
     status: Literal["corrected", "not_correctable"]
@@ -215,9 +212,7 @@ class Corrected(Part):
 class Score(Part):
     """A score with its 95 % interval; bounds where records are unscored.
 
-    `unscored` says why there is no score.
-
-    `reason` says why there is no interval.
+    `unscored` says why there is no score, `reason` why there is no interval.
     """
 
     value: float | None
@@ -232,10 +227,7 @@ class Score(Part):
 
 
 class Floor(Part):
-    """What deserves nothing scores on the same records, under an embedded judge.
-
-    `lead` is its first figure.
-    """
+    """A trivial baseline on the same records, under an embedded judge; `lead` is its first metric."""
 
     lead: Name
     judge: Line
@@ -260,12 +252,11 @@ class Files(Part):
 
     def present(self) -> dict[str, File]:
         """Return those that are there, by their stage."""
-        found = {stage: getattr(self, stage) for stage in STAGES}
-        return {stage: file for stage, file in found.items() if file is not None}
+        return {stage: file for stage in STAGES if (file := getattr(self, stage)) is not None}
 
 
 class Track(Part):
-    """What one track came to; `run` is the place of its run among `Submission.runs`."""
+    """The results of one track; `run` is the index of its run among `Submission.runs`."""
 
     run: Annotated[int, Field(ge=0, lt=100)]
     task: Literal["extraction", "update", "retrieval", "utilization"]
@@ -308,23 +299,19 @@ class Submission(Part):
 
 
 class ReviewedTrack(Part):
-    """What a maintainer found for a track: all its scores, or none where the predictions could not
-    be judged.
-    """
+    """A maintainer's scores of a track; none where the predictions could not be judged."""
 
     scores: Annotated[dict[Name, Score], Field(max_length=60)]
     judge_fingerprint: FingerprintId | None = None
 
 
 class Review(Part):
-    """What a maintainer saw: that it is in order, or more: judged the predictions again, or ran the
-    system again.
+    """A maintainer's review: it is in order, was judged again, or the system was run again.
 
-    `recomputed` names the tracks whose printed scores came out again where their data are: on data
+    `recomputed` names the tracks whose printed scores were recomputed where their data are: on data
     that are not the package's, nothing else makes them take part in ranks. `continues` names the
-    earlier submission of the same
-    submitter: nothing else joins their histories, as a name and an organisation are free for all to
-        take.
+    earlier submission of the same submitter: nothing else joins their histories, as a name and an
+    organisation are free for all to take.
     """
 
     status: Literal["schema-valid", "re-scored", "reproduced", "refuted"]
@@ -355,21 +342,19 @@ class Entry:
         Raises:
             DataError: If the file or a row can't be read.
         """
-        path = self.folder / track / f"{stage}.jsonl"
         if stage in self.card.tracks[track].files.present():
-            yield from read_rows(path)
+            yield from read_rows(self.folder / track / f"{stage}.jsonl")
 
 
 def read_entry(folder: Path) -> Entry:
     """Read the card of a submission, and its review where there is one.
 
     Raises:
-        DataError: If they can't be read, or say something that does not fit; names the file and the
-            field.
+        DataError: If they can't be read, or do not fit; names the file and the field.
     """
-    card = read_part(folder / CARD, Submission)
+    card = read_model(folder / CARD, Submission)
     has_review = os.path.lexists(folder / REVIEW)
-    return Entry(folder, card, read_part(folder / REVIEW, Review) if has_review else None)
+    return Entry(folder, card, read_model(folder / REVIEW, Review) if has_review else None)
 
 
 def checksum_of(card: Mapping[str, Any]) -> str:
@@ -381,7 +366,36 @@ def checksum_of(card: Mapping[str, Any]) -> str:
 
 def write_card(path: Path, card: Part) -> None:
     """Write a card or a review, indented for people; the same card gives the same bytes."""
-    text = json.dumps(
-        card.model_dump(exclude_unset=True), ensure_ascii=False, allow_nan=False, indent=2
-    )
+    row = card.model_dump(exclude_unset=True)
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False, indent=2)
     path.write_bytes(text.encode() + b"\n")
+
+
+def kinds_of(model: str) -> tuple[str, ...]:
+    """Return the kinds that a `model=` may be submitted as, the one by its name first."""
+    # The oracle reads the gold: like what deserves nothing, it is never ranked.
+    if model.startswith("floor/") or model == "oracle":
+        return ("floor",)
+    if model in RETRIEVERS:
+        return ("retriever",)
+    if model == "rules" or any(model in names for names in EMBEDDED.values()):
+        return ("rules",)
+    if model.startswith(RECORDED):
+        return ("recorded", "memory", "llm", "retriever")
+    for prefix, kind in ((PROGRAM, "program"), (PYTHON, "python")):
+        if model.startswith(prefix):
+            return (kind, "memory", "retriever")
+    return ("llm", "memory")
+
+
+def public_name(name: str) -> str:
+    """Return a `model=` or `judge=` as it is published: without the folders files lie in."""
+    head, separator, rest = name.partition(":")
+    if f"{head}:" not in (RECORDED, "recorded:", PROGRAM) or not separator:
+        return name
+    words = []
+    for word in rest.split():
+        on_windows = len(word) > 2 and word[1] == ":" and word[2] in "\\/"
+        absolute = word.startswith(("/", "~")) or on_windows
+        words.append(Path(word.replace("\\", "/")).name if absolute else word)
+    return f"{head}:{' '.join(words)}"

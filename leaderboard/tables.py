@@ -9,9 +9,17 @@ from markupsafe import Markup, escape
 
 from alps.leaderboard.boards import BESIDE, Board, FloorRow, Standing
 from alps.leaderboard.figures import scale, whisker
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import NOTHING, Place, bounds, computed, figure, money, seconds, whole
-from alps.leaderboard.published import Reported
+from alps.leaderboard.provenance import (
+    NOTHING,
+    Place,
+    bounds,
+    computed,
+    figure,
+    money,
+    seconds,
+    whole,
+)
+from alps.leaderboard.site_data import Reported, System
 from alps.report.runs import visible
 from alps.tasks import Metric
 
@@ -180,7 +188,7 @@ def _standing(
 ) -> TableRow:
     rank = NOTHING
     if row.rank is not None:
-        rank = computed(row.rank.best, "rank", board.id, row.system.slug, said=str(row.rank))
+        rank = computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
     name = system_name(row.system, root)
     if row.copy_of is not None:
         original = Markup('<a href="{}systems/{}.html">{}</a>').format(

@@ -1,6 +1,4 @@
-"""Verify a submission without trusting it: no network, nothing of it is run, and no word of it is
-taken for a path.
-"""
+"""Verification of a submission without trusting it: no network, none of its code, none of its paths."""
 
 import json
 from collections.abc import Mapping, MutableMapping
@@ -10,13 +8,9 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.judges.lexical import LexicalJudge
-from alps.leaderboard.checks.baseline import check_baseline, check_baseline_name
-from alps.leaderboard.checks.card import check_refuted, check_review, read_card
-from alps.leaderboard.checks.changes import check_changes
-from alps.leaderboard.checks.copies import check_copies
-from alps.leaderboard.checks.files import check_files, file_card
-from alps.leaderboard.checks.folder import check_folder
-from alps.leaderboard.checks.identity import check_identity, check_judges, check_prompt, task_name
+from alps.leaderboard.checks import card as cards
+from alps.leaderboard.checks import scores as compare
+from alps.leaderboard.checks.files import check_changes, check_files, check_folder, file_card
 from alps.leaderboard.checks.rows import (
     TrackRows,
     check_answers,
@@ -24,18 +18,10 @@ from alps.leaderboard.checks.rows import (
     check_verdicts,
     read_track,
 )
-from alps.leaderboard.checks.scores import (
-    check_silence,
-    compare_means,
-    compare_rows,
-    compare_summary,
-    compare_unjudged,
-    compare_verdicts,
-)
-from alps.leaderboard.checks.served import check_served
-from alps.leaderboard.checks.suspicion import check_suspicion
-from alps.leaderboard.checks.system import check_name, check_tasks
+from alps.leaderboard.checks.suspicion import check_baseline, check_suspicion
+from alps.leaderboard.copies import check_copies
 from alps.leaderboard.findings import MOST_EXAMPLES, Findings, Verification
+from alps.leaderboard.gold_data import GoldTrack, data_for, known_track, open_gold, task_of
 from alps.leaderboard.recompute import (
     LONGEST_SECONDS,
     Recomputed,
@@ -45,23 +31,17 @@ from alps.leaderboard.recompute import (
     recompute_from_scores,
     undecided,
 )
-from alps.leaderboard.samples import known_track
-from alps.leaderboard.submission import NO_JUDGE, STATUSES, RunCard, Submission, Track
-from alps.leaderboard.truth import SAMPLES, Truth, data_for, open_truth, task_of
-from alps.leaderboard.wording import shown
+from alps.leaderboard.submission import NO_JUDGE, SAMPLES, STATUSES, RunCard, Submission, Track
+from alps.leaderboard.unsafe_text import shown
 
 SELF_REPORTED, SCHEMA_VALID = STATUSES[:2]
-_SENSELESS = ("run", "fingerprint")
-"""Findings of the card after which its tracks can't be looked at."""
 
 
 @dataclass
 class Known:
-    """What was read and recomputed already: whoever verifies many submissions gives it to all of
-    them.
-    """
+    """Cache of what was read and recomputed, for whoever verifies many submissions."""
 
-    truths: MutableMapping[str, Truth] = field(default_factory=dict)
+    gold: MutableMapping[str, GoldTrack] = field(default_factory=dict)
     recomputed: MutableMapping[str, Recomputed] = field(default_factory=dict)
     suspicion: MutableMapping[str, Findings] = field(default_factory=dict)
 
@@ -98,13 +78,10 @@ DEFAULTS = Options()
 def verify(
     folder: Path, options: Options = DEFAULTS, *, known: Known | None = None
 ) -> Verification:
-    """Verify the submission in `folder`.
-
-    Whatever lies there, the result says so, and nothing is raised.
-    """
+    """Verify the submission in `folder`; whatever lies there, nothing is raised."""
     findings = Findings()
     check_folder(folder, findings)
-    card = None if findings.refused else read_card(folder, findings)
+    card = None if findings.refused else cards.read_card(folder, findings)
     touched = check_changes(
         folder,
         findings,
@@ -115,41 +92,60 @@ def verify(
     )
     review = None
     if folder.is_dir():
-        review = check_review(folder, findings, card, reviewed=options.reviewed, in_change=touched)
-        check_refuted(card, review, findings)
+        maintained = options.reviewed
+        review = cards.check_review(folder, findings, card, reviewed=maintained, in_change=touched)
+        cards.check_refuted(card, review, findings)
     recomputed: tuple[str, ...] = ()
     if card is not None:
         check_files(folder, card, findings)
-        check_judges(card, findings)
-        check_served(card, findings)
-        check_baseline_name(card, findings)
-        check_tasks(card, findings)
-        heeded = options.reviewed or not touched
-        check_name(folder, card, findings, continues=options.continues, own_review=heeded)
-        if not any(finding.code in _SENSELESS for finding in findings.kept):
-            tracks = [
-                _TrackWork(folder, card, name, options, findings, known or Known())
-                for name in card.tracks
-            ]
-            recomputed = tuple(track.name for track in tracks if track.check())
+        cards.check_judges(card, findings)
+        cards.check_served(card, findings)
+        cards.check_baseline_name(card, findings)
+        cards.check_tasks(card, findings)
+        own_review = options.reviewed or not touched
+        joined = options.continues
+        cards.check_name(folder, card, findings, continues=joined, own_review=own_review)
+        # After these findings of the card its tracks can't be looked at.
+        if not any(finding.code in ("run", "fingerprint") for finding in findings.kept):
+            recomputed = _check_tracks(folder, card, options, findings, known or Known())
             check_copies(folder, card, findings)
-        findings.checked["scores"] = _said_of(card, len(recomputed), findings)
+        findings.checked["scores"] = _outcome(card, len(recomputed), findings)
+    refused = findings.refused
+    complete = card is not None and len(recomputed) == len(card.tracks)
     confirmed = review.status if review is not None else SCHEMA_VALID
     return Verification(
         folder=shown(folder.resolve().name),
-        status=SELF_REPORTED if findings.refused else confirmed,
-        consistent=card is not None
-        and not findings.refused
-        and len(recomputed) == len(card.tracks),
+        status=SELF_REPORTED if refused else confirmed,
+        consistent=complete and not refused,
         findings=findings.ordered(),
         checked=tuple(findings.checked.items()),
         unchecked=tuple(findings.unchecked),
-        recomputed=() if findings.refused else recomputed,
+        recomputed=() if refused else recomputed,
     )
 
 
+def _check_tracks(
+    folder: Path, card: Submission, options: Options, findings: Findings, known: Known
+) -> tuple[str, ...]:
+    recomputed = []
+    for name in card.tracks:
+        if _TrackCheck(folder, card, name, options, findings, known).check():
+            recomputed.append(name)
+    return tuple(recomputed)
+
+
+def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
+    total = len(card.tracks)
+    if not recomputed:
+        return f"none of {total} tracks could be recomputed"
+    numbers = sum(len(track.scores) for track in card.tracks.values())
+    wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
+    how = "with differences" if wrong else "consistent"
+    return f"{recomputed} of {total} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"
+
+
 @dataclass(frozen=True)
-class _TrackWork:
+class _TrackCheck:
     """One track of a submission while it is checked."""
 
     folder: Path
@@ -170,72 +166,67 @@ class _TrackWork:
     @property
     def printed(self) -> Mapping[str, Any]:
         """The track as it stands in the card."""
-        printed: Mapping[str, Any] = self.card.model_dump(exclude_unset=True)["tracks"][self.name]
+        printed: Mapping[str, Any] = self.track.model_dump(exclude_unset=True)
         return printed
 
     def check(self) -> bool:
         """Check the track; return whether every score of it was recomputed."""
-        where = f"tracks.{self.name}"
-        if self.track.task != task_name(self.name):
-            what = f"{self.track.task}, but the track is of {task_name(self.name)}"
+        where, expected = f"tracks.{self.name}", cards.task_name(self.name)
+        if self.track.task != expected:
+            what = f"{self.track.task}, but the track is of {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
             return False
         try:
             task = task_of(self.name, self.track)
         except AlpsError as error:
-            self.findings.serious(
-                "identity", f"{where}.conditions", shown(str(error), 160), "pack the runs again"
-            )
+            what = shown(str(error), 160)
+            self.findings.serious("identity", f"{where}.conditions", what, "pack the runs again")
             return False
-        check_identity(self.name, self.track, self.run, task, self.findings)
-        check_prompt(self.name, self.run, task, self.findings)
-        check_silence(self.name, self.track, self.findings)
+        cards.check_identity(self.name, self.track, self.run, task, self.findings)
+        cards.check_prompt(self.name, self.run, task, self.findings)
+        compare.check_silence(self.name, self.track, self.findings)
         of_rows = Findings()
         rows = read_track(self.folder, self.name, self.track, of_rows)
         check_verdicts(task, self.track, self.run, rows, of_rows)
-        truth = self._truth()
-        if truth is None:
-            check_ids(self.name, rows, rows.predictions, of_rows)
-        else:
-            repeats = range(self.run.settings.get("repeats", 1))
-            check_ids(
-                self.name,
-                rows,
-                [(name, repeat) for name in truth.ids for repeat in repeats],
-                of_rows,
-            )
-            rows = check_answers(self.name, truth, rows, of_rows)
-        check_baseline(self.name, self.card, truth, rows.predictions, of_rows)
-        self._suspect(truth, rows)
+        gold = self._gold()
+        rows = self._check_rows(gold, rows, of_rows)
         self.findings.take(of_rows)
         if of_rows.refused:
             self.findings.unchecked.append(f"{self.name}: the scores, before its rows are in order")
             return False
-        unjudged = rows.verdicts is None and not isinstance(
-            judge_of(self.track, self.run), LexicalJudge
-        )
-        if truth is None or unjudged:
-            compare_means(
-                self.name, self.printed, recompute_from_scores(task, rows.scores), self.findings
-            )
-        if truth is None:
+        lexical = isinstance(judge_of(self.track, self.run), LexicalJudge)
+        unjudged = rows.verdicts is None and not lexical
+        if gold is None or unjudged:
+            means = recompute_from_scores(task, rows.scores)
+            compare.compare_means(self.name, self.printed, means, self.findings)
+        if gold is None:
             return False
-        if unjudged:
-            return self._recompute_unjudged(truth, rows)
-        self._recompute(truth, rows)
-        return True
+        return self._recompute_unjudged(gold, rows) if unjudged else self._recompute(gold, rows)
 
-    def _recompute_unjudged(self, truth: Truth, rows: TrackRows) -> bool:
-        """Score again what needs no judge, where its verdicts are lacking.
+    def _check_rows(self, gold: GoldTrack | None, rows: TrackRows, findings: Findings) -> TrackRows:
+        if gold is None:
+            check_ids(self.name, rows, rows.predictions, findings)
+        else:
+            expected = []
+            for record in gold.ids:
+                expected += [(record, n) for n in range(self.run.settings.get("repeats", 1))]
+            check_ids(self.name, rows, expected, findings)
+            rows = check_answers(self.name, gold, rows, findings)
+        check_baseline(self.name, self.card, gold, rows.predictions, findings)
+        if (key := self._key(gold)) not in self.known.suspicion:
+            suspicion = self.known.suspicion[key] = Findings()
+            check_suspicion(self.name, self.track.task, gold, rows, suspicion)
+        self.findings.take(self.known.suspicion[key])
+        return rows
 
-        Return whether that is everything.
-        """
-        found = self._again(truth, rows.predictions, undecided(rows.predictions, rows.scores))
-        if found.overdue:
-            self._overdue()
+    def _recompute_unjudged(self, gold: GoldTrack, rows: TrackRows) -> bool:
+        """Score again what needs no judge, without verdicts; return whether that is everything."""
+        verdicts = undecided(rows.predictions, rows.scores)
+        again = self._again(gold, rows.predictions, verdicts)
+        if self._is_overdue(again):
             return False
-        compare_unjudged(self.name, self.printed, found, self.findings)
-        compare_rows(self.name, rows.scores, found.scores, self.findings, judged=False)
+        compare.compare_unjudged(self.name, self.printed, again, self.findings)
+        compare.compare_rows(self.name, rows.scores, again.scores, self.findings, judged=False)
         known = [name for name, score in self.track.scores.items() if score.value is not None]
         if all(name in NO_JUDGE for name in known):
             return True
@@ -243,132 +234,104 @@ class _TrackWork:
         self.findings.unchecked.append(f"{self.name}: {what}, without verdicts.jsonl")
         return False
 
-    def _again(self, truth: Truth, predictions: Rows, verdicts: Rows | None) -> Recomputed:
-        return recompute(
-            truth, self.track, self.run, predictions, verdicts, seconds=self.options.seconds
-        )
-
-    def _overdue(self) -> None:
-        what = f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
-        self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
-
-    def _suspect(self, truth: Truth | None, rows: TrackRows) -> None:
-        """Flag what a person should look at."""
-        if (key := self._key(truth)) not in self.known.suspicion:
-            self.known.suspicion[key] = Findings()
-            check_suspicion(self.name, self.track.task, truth, rows, self.known.suspicion[key])
-        self.findings.take(self.known.suspicion[key])
-
-    def _recompute(self, truth: Truth, rows: TrackRows) -> None:
+    def _recompute(self, gold: GoldTrack, rows: TrackRows) -> bool:
         """Score the track again, and compare everything."""
-        if (key := self._key(truth)) not in self.known.recomputed:
-            self.known.recomputed[key] = self._again(truth, rows.predictions, rows.verdicts)
-        found = self.known.recomputed[key]
-        if found.overdue:
-            self._overdue()
-            return
-        for record, fault in found.broken[:MOST_EXAMPLES]:
-            what = f"can't be scored ({shown(fault, 100)})"
-            self.findings.serious(
-                "unscorable", f"{self.name}: {shown(record, 40)}", what, "pack the runs again"
+        if (key := self._key(gold)) not in self.known.recomputed:
+            self.known.recomputed[key] = self._again(gold, rows.predictions, rows.verdicts)
+        again = self.known.recomputed[key]
+        if self._is_overdue(again):
+            return True
+        for record, fault in again.broken[:MOST_EXAMPLES]:
+            where, what = (
+                f"{self.name}: {shown(record, 40)}",
+                f"can't be scored ({shown(fault, 100)})",
             )
-        compare_summary(self.name, self.printed, found, self.findings)
-        compare_rows(self.name, rows.scores, found.scores, self.findings)
-        if found.verdicts and rows.verdicts is not None:
-            compare_verdicts(self.name, rows.verdicts, found.verdicts, self.findings)
+            self.findings.serious("unscorable", where, what, "pack the runs again")
+        compare.compare_summary(self.name, self.printed, again, self.findings)
+        compare.compare_rows(self.name, rows.scores, again.scores, self.findings)
+        if again.verdicts and rows.verdicts is not None:
+            compare.compare_verdicts(self.name, rows.verdicts, again.verdicts, self.findings)
+        return True
 
-    def _key(self, truth: Truth | None) -> str:
+    def _again(self, gold: GoldTrack, predictions: Rows, verdicts: Rows | None) -> Recomputed:
+        seconds = self.options.seconds
+        return recompute(gold, self.track, self.run, predictions, verdicts, seconds=seconds)
+
+    def _is_overdue(self, again: Recomputed) -> bool:
+        if again.overdue:
+            what = f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
+            self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
+        return again.overdue
+
+    def _key(self, gold: GoldTrack | None) -> str:
         """Return everything that recomputing depends on."""
-        data = truth.sha256 if truth is not None else ""
-        paths = [
-            self.folder / self.name / f"{stage}.jsonl"
-            for stage in ("predictions", "verdicts", "scores")
-        ]
-        hashes = [_hash(path) for path in paths if path.stem in self.track.files.present()]
-        asked = {name: self.run.settings.get(name) for name in ("seed", "repeats", "extras")}
-        known = [
-            score.corrected.calibration for score in self.track.scores.values() if score.corrected
-        ]
+        hashes = []
+        for stage in ("predictions", "verdicts", "scores"):
+            if stage in self.track.files.present():
+                hashes.append(_hash(self.folder / self.name / f"{stage}.jsonl"))
+        settings = [self.run.settings.get(name) for name in ("seed", "repeats", "extras")]
+        scores = self.track.scores.values()
+        calibrations = [score.corrected.calibration for score in scores if score.corrected]
         judge = [self.track.judge, self.run.judge]
-        return json.dumps(
-            [data, self.name, self.track.conditions, judge, asked, hashes, known], sort_keys=True
-        )
+        data = gold.sha256 if gold is not None else ""
+        parts = [data, self.name, self.track.conditions, judge, settings, hashes, calibrations]
+        return json.dumps(parts, sort_keys=True)
 
-    def _truth(self) -> Truth | None:
+    def _gold(self) -> GoldTrack | None:
         """Return the records of the track, None where they are not here, or are other ones."""
-        run, unchecked = self.run, self.findings.unchecked
+        run, name = self.run, self.name
         given = self.options.data
         data = data_for(run, given[self.track.run] if isinstance(given, tuple) else given)
-        if run.data.name != SAMPLES and (own := self._own_truth()) is not None:
+        if run.data.name != SAMPLES and (own := self._own_gold()) is not None:
             what = f"{shown(run.data.name)}, but these are the records of the samples"
-            self.findings.serious(
-                "data", f"runs.{self.track.run}.data.name", what, "run it again with data=samples"
-            )
+            where, mend = f"runs.{self.track.run}.data.name", "run it again with data=samples"
+            self.findings.serious("data", where, what, mend)
             return own
         if data is None:
-            unchecked.append(
-                f"{self.name}: ids and scores, as {shown(run.data.name)} is not here; give data=FOLDER"
-            )
+            reason = f"as {shown(run.data.name)} is not here; give data=FOLDER"
+            self.findings.unchecked.append(f"{name}: ids and scores, {reason}")
             return None
         try:
-            truth = self._opened(
-                data, self.options.split or (run.data.split if data != SAMPLES else None)
-            )
+            split = self.options.split or (run.data.split if data != SAMPLES else None)
+            gold = self._opened(data, split)
         except AlpsError as error:
-            unchecked.append(f"{self.name}: ids and scores, as its records can't be read")
-            self.findings.warn(
-                "data", f"tracks.{self.name}", shown(str(error), 160), "give data=, or split="
-            )
+            self.findings.unchecked.append(f"{name}: ids and scores, as its records can't be read")
+            what = shown(str(error), 160)
+            self.findings.warn("data", f"tracks.{name}", what, "give data=, or split=")
             return None
-        if data == SAMPLES and run.data.split != truth.data.description["split"]:
-            what = f"{shown(run.data.split)}, but the samples are {truth.data.description['split']}"
-            self.findings.serious(
-                "data", f"runs.{self.track.run}.data.split", what, "pack the runs again"
-            )
-        if truth.sha256 != self.track.data_sha256:
-            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has {truth.sha256[:12]}…: other records"
+        split = gold.data.description["split"]
+        if data == SAMPLES and run.data.split != split:
+            what = f"{shown(run.data.split)}, but the samples are {split}"
+            where = f"runs.{self.track.run}.data.split"
+            self.findings.serious("data", where, what, "pack the runs again")
+        if gold.sha256 != self.track.data_sha256:
+            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has {gold.sha256[:12]}…: other records"
             mend = "run it again on the present data"
-            self.findings.serious("data", f"tracks.{self.name}.data_sha256", what, mend)
+            self.findings.serious("data", f"tracks.{name}.data_sha256", what, mend)
             return None
-        return truth
+        return gold
 
-    def _own_truth(self) -> Truth | None:
-        """Return the records of the package's own track, where by their hash the track is about
-        them.
-        """
+    def _own_gold(self) -> GoldTrack | None:
+        """Return the package's own records, where by their hash the track is about them."""
         own = known_track(self.name, self.track.data_sha256, self.run.settings.get("seed", 0))
         return self._opened(SAMPLES, None) if own is not None else None
 
-    def _opened(self, data: str, split: str | None) -> Truth:
+    def _opened(self, data: str, split: str | None) -> GoldTrack:
         """Return the records of the track in some data, read once.
 
         Raises:
             AlpsError: If they are not there, or can't be read.
         """
-        key = json.dumps(
-            [data, split, self.name, self.track.conditions, self.run.settings.get("seed")],
-            sort_keys=True,
-        )
-        if key not in self.known.truths:
-            self.known.truths[key] = open_truth(
-                self.name, self.track, self.run, data=data, split=split
-            )
-        return self.known.truths[key]
+        seed = self.run.settings.get("seed")
+        key = json.dumps([data, split, self.name, self.track.conditions, seed], sort_keys=True)
+        if key not in self.known.gold:
+            opened = open_gold(self.name, self.track, self.run, data=data, split=split)
+            self.known.gold[key] = opened
+        return self.known.gold[key]
 
 
 def _hash(path: Path) -> str:
-    """Return the hash of a file, nothing where it can't be read."""
     try:
         return file_card(path).sha256
     except ValueError:
         return ""
-
-
-def _said_of(card: Submission, recomputed: int, findings: Findings) -> str:
-    """Say how many scores came out again."""
-    if not recomputed:
-        return f"none of {len(card.tracks)} tracks could be recomputed"
-    numbers = sum(len(track.scores) for track in card.tracks.values())
-    wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
-    how = "with differences" if wrong else "consistent"
-    return f"{recomputed} of {len(card.tracks)} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from alps.data.release import open_split, read_track
-from alps.leaderboard.published import PUBLISHED
+from alps.leaderboard.site_data import PUBLISHED
 from alps.leaderboard.submission import NO_JUDGE
 from alps.stats.paired import holm, paired_difference
 

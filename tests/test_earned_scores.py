@@ -15,14 +15,13 @@ import pytest
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.boards import Board, build_boards
-from alps.leaderboard.checks.copied import check_copied
+from alps.leaderboard.checks.gold_overlap import check_gold_overlap
 from alps.leaderboard.commands import rescore_command, verify_command
 from alps.leaderboard.findings import Findings
-from alps.leaderboard.loading import load
+from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pack import pack
-from alps.leaderboard.published import read_published
-from alps.leaderboard.samples import own_track
 from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
 from alps.schema import read_memories
@@ -374,7 +373,7 @@ def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
         }
 
     found = Findings()
-    check_copied(
+    check_gold_overlap(
         "x",
         track,
         own.task.name,
@@ -396,7 +395,9 @@ def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
         {"selected_memory_id": sample.gold if n >= wrong else ""}
         for n, sample in enumerate(samples)
     ]
-    check_copied("x", "task3_d100", "retrieval", list(zip(samples, chosen, strict=True)), found)
+    check_gold_overlap(
+        "x", "task3_d100", "retrieval", list(zip(samples, chosen, strict=True)), found
+    )
     assert [finding.code for finding in found.kept] == ["near_gold"] * flagged
     assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
 
@@ -414,7 +415,9 @@ def test_no_real_model_is_taken_for_one_that_saw_the_gold(model: str) -> None:
 
     answers = [(sample, asyncio.run(system.predict(sample)).prediction) for sample in samples]
     found = Findings()
-    check_copied("x", "task1", "extraction", [(s, a) for s, a in answers if a is not None], found)
+    check_gold_overlap(
+        "x", "task1", "extraction", [(s, a) for s, a in answers if a is not None], found
+    )
     assert len(samples) > 80
     assert not found.kept
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from alps.leaderboard.commands import verify_command
-from alps.leaderboard.confusables import alike, skeleton
 from alps.leaderboard.pack import pack
 from alps.leaderboard.site import build
+from alps.leaderboard.unsafe_text import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify
-from alps.leaderboard.wording import fault_of
 from tests.submissions import SLUG, WHO, card_of, forge, make_run
 
 LATER = "thumb-rules-2"
@@ -42,8 +41,8 @@ LATER = "thumb-rules-2"
     ],
 )
 def test_names_that_read_alike_are_alike(one: str, other: str) -> None:
-    assert alike(one, other)
-    assert alike(other, one)
+    assert read_alike(one, other)
+    assert read_alike(other, one)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_names_that_read_alike_are_alike(one: str, other: str) -> None:
     ],
 )
 def test_names_that_read_otherwise_are_not(one: str, other: str) -> None:
-    assert not alike(one, other)
+    assert not read_alike(one, other)
 
 
 def test_a_skeleton_is_its_own() -> None:

@@ -19,12 +19,11 @@ from alps.leaderboard.boards import build_boards
 from alps.leaderboard.classes import all_pairs, rank_classes
 from alps.leaderboard.commands_site import build_command
 from alps.leaderboard.downloads import csv_of, plain_cell
-from alps.leaderboard.loading import load
+from alps.leaderboard.gold_data import own_track
 from alps.leaderboard.pages import judge
-from alps.leaderboard.published import read_published
-from alps.leaderboard.samples import own_track
 from alps.leaderboard.serve import serve
 from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load, read_published
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
 from tests.site_made import HOSTILE, Tree, pages_of, tree_of

@@ -14,10 +14,9 @@ from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
 from alps.leaderboard.boards import Board, build_boards
 from alps.leaderboard.commands import verify_command
-from alps.leaderboard.loading import load
 from alps.leaderboard.pack import pack
-from alps.leaderboard.published import read_published
 from alps.leaderboard.site import build
+from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.verify import verify
 from alps.schema import Prediction

@@ -1,204 +1,350 @@
-"""The card of a submission: its form, what it must not hold, and what in it contradicts itself."""
+"""Checks of the card and the review: their form, what must not be in them, contradictions in them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from alps import __version__
-from alps.leaderboard.findings import Findings, some_of
-from alps.leaderboard.leaks import leak_in, texts_of
-from alps.leaderboard.reading import LARGEST_CARD, faults_of, read_bytes
-from alps.leaderboard.reviewed import contradictions
-from alps.leaderboard.strict_json import parse
-from alps.leaderboard.submission import CARD, REFUTED, REVIEW, Review, Submission, checksum_of
-from alps.leaderboard.systems import kinds_of
-from alps.leaderboard.wording import mixed_scripts, shown
+from alps.judges.base import fingerprint_id
+from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.recompute import judge_of
+from alps.leaderboard.reviews import contradictions, histories
+from alps.leaderboard.strict_reader import faults_of, read_json
+from alps.leaderboard.submission import (
+    CARD,
+    REFUTED,
+    REVIEW,
+    Review,
+    RunCard,
+    Submission,
+    Track,
+    checksum_of,
+    kinds_of,
+)
+from alps.leaderboard.unsafe_text import leak_in, mixed_scripts, read_alike, shown, texts_of
+from alps.systems import EMBEDDED
+from alps.systems.retriever import RETRIEVERS
+from alps.tasks import Task
+from alps.tasks.registry import ALL, TASKS
+from alps.text import fold_loosely
 
+# Fields that people write for readers, each by a word of `alps submit`.
 WORDS_OF_PEOPLE = ("notes", "name", "org")
-"""Fields that people write for readers, each by a word of `alps submit`."""
-_UNSEEN = "seconds, costs, tokens"
+RENAME = "submit it under the name of your system, as alps submit knows it"
+_RESCORE = "write it again with alps rescore"
+_FLOOR = "floor/"
+_BASELINES = {"baseline", "baselines", "floor", "floors", "oracle", "ceiling"}
+_TASKS = {"task1": "extraction", "task2": "update", "task3": "retrieval", "task4": "utilization"}
+_MOST_NAMES = 4
+
+Purpose = Literal["generate", "judge"]
 
 
 def read_card(folder: Path, findings: Findings) -> Submission | None:
     """Read `submission.json`; None, with the findings, where it can't be relied on at all."""
     try:
-        row = parse(read_bytes(folder / CARD, LARGEST_CARD))
+        row = read_json(folder / CARD)
     except ValueError as error:
-        findings.serious("card", CARD, str(error), "pack the runs again with alps submit")
+        findings.serious("card", CARD, str(error), PACK_AGAIN)
         return None
     try:
         card = Submission.model_validate(row)
     except ValidationError as error:
         for field, fault in faults_of(error):
-            findings.serious("schema", field, fault, "pack the runs again with alps submit")
+            findings.serious("schema", field, fault, PACK_AGAIN)
         return None
-    findings.checked["schema"] = (
-        f"{CARD}: format {card.format}; runs: {len(card.runs)}, tracks: {len(card.tracks)}"
-    )
-    _check_sum(row, findings)
-    _check_names(folder, card, findings)
-    _check_leaks(row, findings)
+    size = f"runs: {len(card.runs)}, tracks: {len(card.tracks)}"
+    findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
+    # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
+    if row.get("checksum") != checksum_of(row):
+        what = f"does not fit the rest: {CARD} was changed after packing (maybe in seconds, costs, tokens: nothing recomputes them)"
+        findings.serious("checksum", "checksum", what, PACK_AGAIN)
+    _check_about(folder, card, findings)
+    for where, leak in leaks_of(row):
+        if "key" in leak:
+            findings.serious(
+                "leak", where, f"holds {leak}", "revoke the key, remove it, pack again"
+            )
+        else:
+            findings.warn("leak", where, f"holds {leak}", "remove it, pack again")
     _check_runs(card, findings)
     return card
 
 
-def check_review(
-    folder: Path, findings: Findings, card: Submission | None, *, reviewed: bool, in_change: bool
-) -> Review | None:
-    """Check that a review can be one of this submission; return it where it is to be heeded.
-
-    Args:
-        folder: The submission.
-        findings: Takes what is found.
-        card: Its card.
-        reviewed: Whether a maintainer asks, who heeds it.
-        in_change: Whether the submission comes by a change: such a one brings no review with it.
-    """
-    path = folder / REVIEW
-    if not path.is_symlink() and not path.exists():
-        return None
-    if in_change and not reviewed:
+def _check_about(folder: Path, card: Submission, findings: Findings) -> None:
+    own = folder.resolve().name
+    if own != card.slug:
         findings.serious(
-            "review", REVIEW, "only maintainers write it", "remove it (maintainers: reviewed=yes)"
-        )
-        return None
-    try:
-        review = Review.model_validate(parse(read_bytes(path, LARGEST_CARD)))
-    except ValidationError as error:
-        for field, fault in faults_of(error):
-            findings.serious(
-                "review", f"{REVIEW}: {field}", fault, "write it again with alps rescore"
-            )
-    except ValueError as error:
-        findings.serious("review", REVIEW, str(error), "write it again with alps rescore")
-    else:
-        named = dict.fromkeys((*review.tracks, *review.recomputed))
-        if strange := [name for name in named if card is not None and name not in card.tracks]:
-            what = f"tracks that the card has not: {some_of(strange)}"
-            findings.serious("review", REVIEW, what, "write it again with alps rescore")
-        if reviewed:
-            return review
-        findings.note(
-            "review",
-            REVIEW,
-            f"a maintainer's word, not heeded here: {review.status} on {review.date}",
-        )
-    return None
-
-
-def check_refuted(card: Submission | None, review: Review | None, findings: Findings) -> None:
-    """Refuse a submission whose score a maintainer did not find again under the same judge."""
-    if card is None or review is None:
-        return
-    found = contradictions(card, review)
-    for one in found:
-        findings.serious(
-            "refuted",
-            REVIEW,
-            str(one),
-            "a maintainer has to look at its verdicts; it is not ranked",
-        )
-    if review.status == REFUTED and not found:
-        findings.serious(
-            "refuted", REVIEW, f"a maintainer refuted it on {review.date}", "it is not ranked"
-        )
-
-
-def _check_sum(row: Mapping[str, Any], findings: Findings) -> None:
-    if row.get("checksum") != checksum_of(row):
-        what = f"does not fit the rest: {CARD} was changed after packing (maybe in {_UNSEEN}: nothing recomputes them)"
-        findings.serious("checksum", "checksum", what, "pack the runs again with alps submit")
-
-
-def _check_names(folder: Path, card: Submission, findings: Findings) -> None:
-    if folder.resolve().name != card.slug:
-        findings.serious(
-            "slug",
-            "slug",
-            f"{card.slug}, but the folder is {shown(folder.resolve().name)}",
-            "rename it",
+            "slug", "slug", f"{card.slug}, but the folder is {shown(own)}", "rename it"
         )
     if card.submitted > date.today().isoformat():
         findings.warn("date", "submitted", f"{card.submitted} is in the future")
     if card.alps != __version__:
-        findings.warn(
-            "version",
-            "alps",
-            f"made with alps {shown(card.alps)}; this is {__version__}",
-            "run it again",
-        )
-    for field, text in (
-        ("name", card.name),
-        ("org", card.org or ""),
-        ("system.model", card.system.model),
-    ):
+        what = f"made with alps {shown(card.alps)}; this is {__version__}"
+        findings.warn("version", "alps", what, "run it again")
+    names = {"name": card.name, "org": card.org or "", "system.model": card.system.model}
+    for field, text in names.items():
         if word := mixed_scripts(text):
-            findings.warn(
-                "look_alike", field, f"{shown(word)} mixes letters of alphabets that look alike"
-            )
+            what = f"{shown(word)} mixes letters of alphabets that look alike"
+            findings.warn("look_alike", field, what)
     kinds = kinds_of(card.system.model)
     if card.system.kind not in kinds:
         what = f"{card.system.kind}, but {shown(card.system.model)} is of kind {' or '.join(kinds)}"
-        findings.serious(
-            "kind_of_system", "system.kind", what, "pack the runs again with alps submit"
-        )
-
-
-def _check_leaks(row: Mapping[str, Any], findings: Findings) -> None:
-    for where, leak in leaks_of(row):
-        secret = "key" in leak
-        add = findings.serious if secret else findings.warn
-        add(
-            "leak",
-            where,
-            f"holds {leak}",
-            "revoke the key, remove it, pack again" if secret else "remove it, pack again",
-        )
+        findings.serious("kind_of_system", "system.kind", what, PACK_AGAIN)
 
 
 def leaks_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a card, as plain JSON, that hold what must not be published, with what it
-    is.
-    """
-    of_people = [(text, where) for text, where in texts_of(row) if where in WORDS_OF_PEOPLE]
-    others = [
-        (text, where) for text, where in texts_of(row) if where not in (*WORDS_OF_PEOPLE, "url")
-    ]
+    """Yield the fields of a card, as plain JSON, that hold what must not be published, with what."""
+    of_people, others = [], []
+    for text, where in texts_of(row):
+        if where in WORDS_OF_PEOPLE:
+            of_people.append((text, where))
+        elif where != "url":
+            others.append((text, where))
     for texts, hosts in ((of_people, False), (others, True)):
-        if leak_in(
-            "\n".join(text for text, _ in texts), hosts=hosts
-        ):  # one by one only where there is any
-            yield from (
-                (where, leak) for text, where in texts if (leak := leak_in(text, hosts=hosts))
-            )
+        # All at once first, and one by one only where there is any: patterns are slow.
+        if leak_in("\n".join(text for text, _ in texts), hosts=hosts):
+            for text, where in texts:
+                if leak := leak_in(text, hosts=hosts):
+                    yield where, leak
 
 
 def _check_runs(card: Submission, findings: Findings) -> None:
     used = {track.run for track in card.tracks.values()}
     for name, track in card.tracks.items():
         if track.run >= len(card.runs):
-            findings.serious(
-                "run",
-                f"tracks.{name}.run",
-                f"{track.run}, but there are {len(card.runs)} runs",
-                "pack again",
-            )
-    if idle := [place for place in range(len(card.runs)) if place not in used]:
-        findings.serious(
-            "run", f"runs.{idle[0]}", "no track is of this run", "pack again with alps submit"
-        )
-    for place, run in enumerate(card.runs):
+            what = f"{track.run}, but there are {len(card.runs)} runs"
+            findings.serious("run", f"tracks.{name}.run", what, "pack again")
+    if idle := [n for n in range(len(card.runs)) if n not in used]:
+        mend = "pack again with alps submit"
+        findings.serious("run", f"runs.{idle[0]}", "no track is of this run", mend)
+    for n, run in enumerate(card.runs):
         if run.settings.get("limit") is not None:
-            findings.serious(
-                "limit",
-                f"runs.{place}.settings.limit",
-                "only a part of the split was run",
-                "run all of it",
-            )
+            where, what = f"runs.{n}.settings.limit", "only a part of the split was run"
+            findings.serious("limit", where, what, "run all of it")
         if run.data.name == "samples" and not run.data.public:
-            findings.serious(
-                "public", f"runs.{place}.data.public", "the samples are public", "pack again"
-            )
+            where, what = f"runs.{n}.data.public", "the samples are public"
+            findings.serious("public", where, what, "pack again")
+
+
+def check_tasks(card: Submission, findings: Findings) -> None:
+    """Refuse a run of a task that has no board, as one of the submitter's own: its code is not run."""
+    for n, run in enumerate(card.runs):
+        names = str(run.settings.get("task", ALL)).split(",")
+        if unknown := [name for name in names if name not in (*TASKS, ALL)]:
+            what = f"{shown(unknown[0])} has no board; its code is not imported"
+            mend = f"submit runs of {', '.join(TASKS)}"
+            findings.serious("task", f"runs.{n}.settings.task", what, mend)
+
+
+def is_baseline(card: Submission) -> bool:
+    """Tell whether a card says that it is a floor or the oracle, which are never ranked."""
+    return card.system.kind == "floor" or card.system.model.startswith(_FLOOR)
+
+
+def is_embedded(model: str) -> bool:
+    """Tell whether a system goes by the name of one of the package's own."""
+    names = (*EMBEDDED.values(), RETRIEVERS)
+    return model.startswith(_FLOOR) or any(model in group for group in names)
+
+
+def check_baseline_name(card: Submission, findings: Findings) -> None:
+    """Refuse a name that calls a system a baseline which by its model is none."""
+    words = fold_loosely(card.name).replace("/", " ").replace("-", " ").replace(":", " ").split()
+    if words and words[0] in _BASELINES and not is_baseline(card):
+        what = f"{shown(card.name)} calls itself a baseline, and its model is {shown(card.system.model)}"
+        findings.serious("baseline", "name", what, RENAME)
+
+
+def check_name(
+    folder: Path, card: Submission, findings: Findings, *, continues: str | None, own_review: bool
+) -> None:
+    """Refuse a name that reads as that of another system, unless a maintainer joined the two.
+
+    Args:
+        folder: The submission, in the folder with all others.
+        card: Its card.
+        findings: Takes what is found.
+        continues: The submission of the same submitter, as the maintainer who asks knows.
+        own_review: Whether the review of this one is a maintainer's: that of a change is the
+            submitter's word.
+    """
+    own = folder.resolve()
+    others = dict(_names_in(own.parent))
+    others.pop(own.name, None)
+    links = {other: _continued(own.parent / other) for other in others}
+    links[own.name] = continues or (_continued(folder) if own_review else None)
+    joined = histories(links)[own.name]
+    for other, name in others.items():
+        if other not in joined and read_alike(card.name, name):
+            what = f"{shown(card.name)} reads as {shown(name)}, which is {shown(other)}"
+            mend = f"choose another name; a later version of it: a maintainer says continues={shown(other)}"
+            findings.serious("name", "name", what, mend)
+
+
+def _names_in(submissions: Path) -> Iterator[tuple[str, str]]:
+    """Yield the folder and the name of every submission whose card can be read."""
+    try:
+        folders = sorted(submissions.iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        try:
+            row = read_json(folder / CARD)
+        except (OSError, ValueError):
+            continue
+        if isinstance(row, dict) and isinstance(name := row.get("name"), str):
+            yield folder.name, name
+
+
+def _continued(folder: Path) -> str | None:
+    try:
+        return Review.model_validate(read_json(folder / REVIEW)).continues
+    except (OSError, ValueError):
+        return None
+
+
+def check_review(
+    folder: Path, findings: Findings, card: Submission | None, *, reviewed: bool, in_change: bool
+) -> Review | None:
+    """Check that a review can be one of this submission; return it where it applies.
+
+    Args:
+        folder: The submission.
+        findings: Takes what is found.
+        card: Its card.
+        reviewed: Whether a maintainer asks, for whom it applies.
+        in_change: Whether the submission comes by a change: such a one brings no review with it.
+    """
+    path = folder / REVIEW
+    if not path.is_symlink() and not path.exists():
+        return None
+    if in_change and not reviewed:
+        mend = "remove it (maintainers: reviewed=yes)"
+        findings.serious("review", REVIEW, "only maintainers write it", mend)
+        return None
+    try:
+        review = Review.model_validate(read_json(path))
+    except ValidationError as error:
+        for field, fault in faults_of(error):
+            findings.serious("review", f"{REVIEW}: {field}", fault, _RESCORE)
+        return None
+    except ValueError as error:
+        findings.serious("review", REVIEW, str(error), _RESCORE)
+        return None
+    named = dict.fromkeys((*review.tracks, *review.recomputed))
+    if unknown := [name for name in named if card is not None and name not in card.tracks]:
+        what = f"tracks that the card has not: {some_of(unknown)}"
+        findings.serious("review", REVIEW, what, _RESCORE)
+    if reviewed:
+        return review
+    what = f"a maintainer's word, not heeded here: {review.status} on {review.date}"
+    findings.note("review", REVIEW, what)
+    return None
+
+
+def check_refuted(card: Submission | None, review: Review | None, findings: Findings) -> None:
+    """Refuse a submission whose score a maintainer did not reproduce under the same judge."""
+    if card is None or review is None:
+        return
+    refuted = contradictions(card, review)
+    for contradiction in refuted:
+        mend = "a maintainer has to look at its verdicts; it is not ranked"
+        findings.serious("refuted", REVIEW, str(contradiction), mend)
+    if review.status == REFUTED and not refuted:
+        what = f"a maintainer refuted it on {review.date}"
+        findings.serious("refuted", REVIEW, what, "it is not ranked")
+
+
+def check_judges(card: Submission, findings: Findings) -> None:
+    """Hold the id of each judge against the parts that it is the hash of."""
+    for n, run in enumerate(card.runs):
+        parts = {name: value for name, value in run.judge.items() if name != "id"}
+        printed, actual = run.judge.get("id"), fingerprint_id(parts)
+        if printed != actual:
+            what = f"printed {shown(str(printed), 20)}, but its parts give {actual}"
+            findings.serious("fingerprint", f"runs.{n}.judge.id", what, PACK_AGAIN)
+        if not isinstance(parts.get("rubrics", {}), dict):
+            where = f"runs.{n}.judge.rubrics"
+            findings.serious("fingerprint", where, "not the hashes of rubrics", PACK_AGAIN)
+
+
+def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: Findings) -> None:
+    """Hold what a track says of its task and judge against what follows from the rest of the card."""
+    judge = judge_of(track, run)
+    parts = {part: value for part, value in run.judge.items() if part != "id"}
+    if isinstance(judge, LexicalJudge) and parts != judge.fingerprint:
+        what = f"goes by the name of {judge.name}, and its fingerprint is not that of this version"
+        mend = "run it again with this version, or with a judge of another name"
+        findings.serious("identity", f"runs.{track.run}.judge", what, mend)
+    expected = {
+        "conditions": dict(task.conditions),
+        "comparable": judge.comparable,
+        "judge_fingerprint": fingerprint_id(judge.fingerprint_for(task.rubrics)),
+    }
+    for part, value in expected.items():
+        printed = getattr(track, part)
+        if printed != value:
+            what = f"printed {shown(str(printed))}, but the card gives {shown(str(value))}"
+            findings.serious("identity", f"tracks.{name}.{part}", what, PACK_AGAIN)
+    kind = str(run.judge.get("judge"))
+    names = {f"tracks.{name}.judge": track.judge}
+    if isinstance(asked := run.settings.get("judge"), str):
+        names[f"runs.{track.run}.settings.judge"] = asked
+    for where, called in names.items():
+        if called != kind and not (kind == "recorded" and called.startswith("recorded:")):
+            what = f"{shown(called)}, but its fingerprint is of {shown(kind)}"
+            findings.serious("identity", where, what, PACK_AGAIN)
+
+
+def check_prompt(name: str, run: RunCard, task: Task, findings: Findings) -> None:
+    """Warn where a model was asked in other words than ours."""
+    sha256 = run.prompts.get(task.prompt.id)
+    if sha256 != task.prompt_sha256:
+        how = "is not named" if sha256 is None else "has another wording than ours"
+        mend = "run it with the prompts of this version"
+        findings.warn("prompt", f"{name}: prompts", f"{task.prompt.id} {how}", mend)
+
+
+def task_name(track: str) -> str:
+    """Return the task that a track belongs to."""
+    return _TASKS[track.partition("_")[0]]
+
+
+def check_served(card: Submission, findings: Findings) -> None:
+    """Warn where the answers, or the verdicts of one judge, are of several models or builds."""
+    roles: dict[Purpose, tuple[str, str]] = {
+        "generate": ("model", "the answers"),
+        "judge": ("judge", "the verdicts"),
+    }
+    for purpose, (setting, role) in roles.items():
+        by_name: dict[str, list[int]] = {}
+        for n, run in enumerate(card.runs):
+            by_name.setdefault(str(run.settings.get(setting)), []).append(n)
+        for asked, places in sorted(by_name.items()):
+            where = f"runs.{places[0]}." if len(places) == 1 else "runs."
+            for kind, names in _served_by([card.runs[n] for n in places], purpose).items():
+                if len(names) > 1:
+                    what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: {_listed(names)}"
+                    mend = "ask for a snapshot by its name, and run it again"
+                    findings.warn("served", f"{where}served.{purpose}", what, mend)
+
+
+def _served_by(runs: list[RunCard], purpose: Purpose) -> dict[str, list[str]]:
+    models: set[str] = set()
+    builds: set[str] = set()
+    for run in runs:
+        for row in (run.served or {}).get(purpose, []):
+            models |= {row.model} if row.model else set()
+            builds |= {row.fingerprint} if row.fingerprint else set()
+    return {"models": sorted(models), "builds": sorted(builds)}
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    listed = ", ".join(shown(name, 60) for name in names[:_MOST_NAMES])
+    return listed + (f" and {more} more" if more > 0 else "")

@@ -1,42 +1,141 @@
-"""The files of the tracks: those that the card names, with the bytes, the rows and the hash that it
-gives.
-"""
+"""Checks of the files: what lies in the folder, the hashes on the card, and what else a change touches."""
 
 import hashlib
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from alps.leaderboard.findings import Findings
-from alps.leaderboard.reading import LARGEST_FILE, MEBIBYTE, open_plain
-from alps.leaderboard.submission import STAGES, File, Submission
+from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.strict_reader import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain
+from alps.leaderboard.submission import CARD, REVIEW, STAGES, TRACK_NAME, File, Submission
+from alps.leaderboard.unsafe_text import shown
+
+# Where submissions lie in the repository.
+SUBMISSIONS = Path("leaderboard") / "submissions"
+MOST_FILES = 100
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}\Z")
+_TRACK = re.compile(rf"{TRACK_NAME}\Z")
+_TRACK_FILES = tuple(f"{stage}.jsonl" for stage in STAGES)
+_KINDS = {
+    stat.S_ISLNK: "a symbolic link",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+    stat.S_ISDIR: "a folder",
+}
+_ONLY = f"only {CARD} and TRACK/{{{','.join(STAGES)}}}.jsonl belong there: remove it"
+_BAD_NAME = "a name outside A–Z a–z 0–9 . _ -, or one that begins with a dot"
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@^~-]{0,199}\Z")
+# The checkout is a stranger's: its configuration must start no helper, and reach no network.
+_GIT = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
+_DIFF = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
+
+
+def check_folder(folder: Path, findings: Findings) -> None:
+    """Look at the names, kinds and sizes of everything in `folder`, without opening anything."""
+    try:
+        mode = folder.lstat().st_mode
+    except OSError as error:
+        reason = error.strerror or "can't be read"
+        findings.serious("folder", shown(folder.name), reason, "name a submission's folder")
+        return
+    if not stat.S_ISDIR(mode):
+        mend = "a submission is a plain folder: unpack it first"
+        findings.serious("folder", shown(folder.name), f"{_kind(mode)}, not a folder", mend)
+        return
+    files = size = 0
+    for entry, where in _walk(folder, findings):
+        files += 1
+        if files > MOST_FILES:
+            findings.serious("too_many_files", "the folder", f"more than {MOST_FILES} files", _ONLY)
+            break
+        size += _check_size(entry, where, findings)
+    findings.checked["files"] = f"{files} plain files, {size:,} bytes"
+
+
+def _walk(
+    folder: Path, findings: Findings, track: str = ""
+) -> Iterator[tuple[os.DirEntry[str], str]]:
+    """Yield what may be read; whatever else lies there is a finding, and not looked into."""
+    expected = _TRACK_FILES if track else (CARD, REVIEW)
+    for entry in _entries(folder):
+        # What only looks like an ASCII letter shows as an escape.
+        where = track + shown(entry.name.encode("ascii", "backslashreplace").decode())
+        if not _NAME.match(entry.name):
+            findings.serious("name", where, _BAD_NAME, _ONLY)
+        elif not track and _TRACK.match(entry.name):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                yield from _walk(Path(entry.path), findings, f"{entry.name}/")
+            else:
+                what = f"{_kind(mode)} where a folder should be"
+                findings.serious("kind", where, what, "make it a plain folder")
+        elif entry.name in expected:
+            yield entry, where
+        else:
+            findings.serious("stray", where, "does not belong to a submission", _ONLY)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    entries = []
+    with os.scandir(folder) as listing:
+        for entry in listing:
+            entries.append(entry)
+            # Many more than may lie there are not even listed.
+            if len(entries) > MOST_FILES:
+                break
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _check_size(entry: os.DirEntry[str], where: str, findings: Findings) -> int:
+    """Return the size of a file that may be read; else 0."""
+    status = entry.stat(follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode):
+        what = f"{_kind(status.st_mode)}, not a plain file"
+        findings.serious("kind", where, what, "put the file itself there")
+        return 0
+    if status.st_nlink > 1:
+        what = "a hard link: the file has another name, too"
+        findings.serious("kind", where, what, "put a copy there")
+    most = LARGEST_CARD if entry.name in (CARD, REVIEW) else LARGEST_FILE
+    if status.st_size > most:
+        what = f"{status.st_size:,} bytes; at most {most:,}"
+        findings.serious("size", where, what, "leave out raw texts and calls")
+    return status.st_size
+
+
+def _kind(mode: int) -> str:
+    return next((name for test, name in _KINDS.items() if test(mode)), "a file")
 
 
 def check_files(folder: Path, card: Submission, findings: Findings) -> None:
-    """Hold every file against the card."""
+    """Hold the bytes, the rows and the hash of every file against the card."""
     seen = 0
     for name, track in card.tracks.items():
         named = track.files.present()
         for stage in STAGES:
             where, path = f"{name}/{stage}.jsonl", folder / name / f"{stage}.jsonl"
-            there = path.is_symlink() or path.exists()
+            there = os.path.lexists(path)
             if stage in named and not there:
-                findings.serious(
-                    "missing_file", where, "the card names it, but it is not there", "pack again"
-                )
+                what = "the card names it, but it is not there"
+                findings.serious("missing_file", where, what, "pack again")
             elif stage not in named and there:
-                findings.serious(
-                    "stray", where, "the card does not name it", "remove it, or pack again"
-                )
+                what = "the card does not name it"
+                findings.serious("stray", where, what, "remove it, or pack again")
             elif stage in named:
                 seen += 1
-                _check_file(path, where, named[stage], findings)
+                _check_hash(path, where, named[stage], findings)
     for path in folder.iterdir():
         if path.name.startswith("task") and path.name not in card.tracks and path.is_dir():
-            findings.serious(
-                "stray", path.name, "the card has no such track", "remove it, or pack again"
-            )
-    findings.checked["hashes"] = (
-        f"{seen} files of {len(card.tracks)} tracks: sha256, bytes and rows"
-    )
+            what = "the card has no such track"
+            findings.serious("stray", path.name, what, "remove it, or pack again")
+    tracks = len(card.tracks)
+    findings.checked["hashes"] = f"{seen} files of {tracks} tracks: sha256, bytes and rows"
 
 
 def file_card(path: Path) -> File:
@@ -54,20 +153,146 @@ def file_card(path: Path) -> File:
     return File(sha256=digest.hexdigest(), bytes=size, rows=lines)
 
 
-def _check_file(path: Path, where: str, printed: File, findings: Findings) -> None:
+def _check_hash(path: Path, where: str, printed: File, findings: Findings) -> None:
     try:
-        found = file_card(path)
+        actual = file_card(path)
     except ValueError as error:
-        findings.serious("file", where, str(error), "pack the runs again with alps submit")
+        findings.serious("file", where, str(error), PACK_AGAIN)
         return
     for name in ("bytes", "rows", "sha256"):
-        said, is_ = getattr(printed, name), getattr(found, name)
-        if said != is_:
-            what = f"printed {_short(said)}, found {_short(is_)}: the file or the card was changed after packing"
-            findings.serious(
-                "hash", f"{where}: {name}", what, "pack the runs again with alps submit"
-            )
+        before, now = getattr(printed, name), getattr(actual, name)
+        if before != now:
+            what = f"printed {_short(before)}, found {_short(now)}: the file or the card was changed after packing"
+            findings.serious("hash", f"{where}: {name}", what, PACK_AGAIN)
 
 
 def _short(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{str(value)[:12]}…"
+
+
+class _Change(NamedTuple):
+    """A change: the submission's own folder and all changed files, as paths; is it in the base."""
+
+    own: str
+    paths: list[str]
+    in_base: bool
+
+
+def check_changes(
+    folder: Path,
+    findings: Findings,
+    *,
+    base: str | None,
+    changed: Iterable[str] | None,
+    reviewed: bool,
+    continues: str | None = None,
+) -> bool:
+    """Check that nothing outside `folder` changed; return whether anything in it may have.
+
+    A submission that is in the base already is somebody's: nothing in a checkout tells who sends
+    the change, so that a maintainer has to. Without `base` and `changed` there is no change.
+
+    Args:
+        folder: The submission.
+        findings: Takes what is found.
+        base: What the change is held against: a git reference, or another copy of the folder that
+            the submissions are in.
+        changed: Instead of that, the files that changed, as paths in the repository.
+        reviewed: Whether a review may change.
+        continues: The submission whose submitter sends the change, as a maintainer knows.
+    """
+    if base is None and changed is None:
+        hint = "changes outside the folder: give base=REF, base=DIR or changed=FILE"
+        findings.unchecked.append(hint)
+        return False
+    change = _change(folder.resolve(), base, changed, findings)
+    if change is None:
+        return True
+    own, slug = f"{change.own}/", folder.resolve().name
+    inside = [path for path in change.paths if path.startswith(own)]
+    if outside := [shown(path) for path in change.paths if not path.startswith(own)]:
+        what = f"{len(outside):,} files outside the submission's folder changed: {some_of(outside)}"
+        mend = "leave everything outside your submission's folder as it was"
+        findings.serious("changes", "the change", what, mend)
+    review = f"{own}{REVIEW}"
+    touched = [shown(path) for path in inside if not (reviewed and path == review)]
+    if change.in_base and touched and continues != slug:
+        what = f"{some_of(touched)}: of a submission that is in the base already"
+        mend = f"only who submitted it may change it: a maintainer who knows that says continues={shown(slug)}"
+        findings.serious("changes", "the change", what, mend)
+    if review in inside and not reviewed and not os.path.lexists(folder / REVIEW):
+        findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")
+    against = shown(base or "the list given")
+    findings.checked["changes"] = f"{len(change.paths):,} changed files, held against {against}"
+    return bool(inside)
+
+
+def _change(
+    folder: Path, base: str | None, changed: Iterable[str] | None, findings: Findings
+) -> _Change | None:
+    """Return what changed; None, with the reason among the findings, where it can't be seen."""
+    slug = folder.name
+    if changed is not None or base is None:
+        findings.unchecked.append("whether the submission is a new one: give base=REF or base=DIR")
+        return _Change((SUBMISSIONS / slug).as_posix(), list(changed or ()), False)
+    if Path(base).is_dir():
+        paths = _between(Path(base), folder.parent)
+        return _Change(slug, paths, os.path.lexists(Path(base) / slug))
+    try:
+        root = Path(_git(folder.parent, "rev-parse", "--show-toplevel").rstrip("\n")).resolve()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        hint = "this is no git checkout; give base=DIR or changed=FILE"
+        findings.unchecked.append(f"changes outside the folder: {hint}")
+        return None
+    try:
+        own = folder.relative_to(root).as_posix()
+        paths = _changed_since(root, base)
+        in_base = bool(_git(root, "ls-tree", "-z", "--name-only", base, "--", own))
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        what = f"can't be seen: {shown(str(error), 160)}"
+        findings.serious("changes", "the change", what, "fetch the base, with its history")
+        return None
+    return _Change(own, paths, in_base)
+
+
+def _changed_since(root: Path, base: str) -> list[str]:
+    if not _REFERENCE.match(base) or ".." in base:
+        raise ValueError(f"base={shown(base)} is no git reference")
+    return [path for path in _git(root, *_DIFF, f"{base}...HEAD", "--").split("\0") if path]
+
+
+def _git(folder: Path, *words: str) -> str:
+    names = ("PATH", "HOME", "SYSTEMROOT")
+    environment = {name: os.environ[name] for name in names if name in os.environ}
+    done = subprocess.run(
+        [*_GIT, *words],
+        cwd=folder,
+        env={**environment, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip()[-120:] or "nothing"
+        raise ValueError(f"git says {reason}")
+    return done.stdout.decode(errors="replace")
+
+
+def _between(base: Path, here: Path) -> list[str]:
+    """Return what differs between two copies of the folder that submissions are in."""
+    then, now = dict(_hashes(base)), dict(_hashes(here))
+    return [path for path in sorted(then.keys() | now.keys()) if then.get(path) != now.get(path)]
+
+
+def _hashes(folder: Path) -> Iterator[tuple[str, str]]:
+    for parent, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        links = [name for name in folders if (Path(parent) / name).is_symlink()]
+        for name in [*names, *links]:
+            path = Path(parent) / name
+            try:
+                state = file_card(path).sha256
+            except ValueError as error:
+                state = str(error)
+            yield path.relative_to(folder).as_posix(), state

@@ -1,30 +1,190 @@
-"""The rows of a track: each of the form its file asks for, about a record of the split, about each
-record once.
-"""
+"""The rows of a track: the form each file asks for, and checks of ids, answers and verdicts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from alps.judges.lexical import LexicalJudge
+from alps.judges.matching import Relation
 from alps.judges.rubric import DIMENSIONS
-from alps.leaderboard.findings import Findings, some_of
-from alps.leaderboard.reading import faults_of, scan_rows
+from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
+from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
-from alps.leaderboard.rows import ANSWERS, LONGEST_ANSWER, MOST_COMPARED, MOST_ITEMS, ROWS
-from alps.leaderboard.submission import RunCard, Track
-from alps.leaderboard.truth import Truth
-from alps.leaderboard.wording import shown
-from alps.schema import Prediction
+from alps.leaderboard.strict_reader import faults_of, scan_rows
+from alps.leaderboard.submission import FingerprintId, Part, RunCard, Track
+from alps.leaderboard.unsafe_text import shown, texts_of
+from alps.llm.types import Structured
+from alps.schema import MemoryList, Outcome, Prediction, UpdatedMemoryList
 from alps.tasks import Task
 from alps.tasks.extraction import predicted_memories
 from alps.tasks.update import predicted_lists
 from alps.tasks.update_actions import compare
 
-_AGAIN = "pack the runs again with alps submit"
+# Characters; what a system says beyond that is no answer, and would only slow down who reads it.
+LONGEST_ANSWER = 200_000
+# Memories of one answer: 32 times as many as any of seven real models gave to any of 654 dialogues.
+MOST_ITEMS = 1_000
+MOST_PAIRS = 20_000
+# Characters of gold times characters of predicted values, where every one meets every other
+# (`authors-v1`). Real outputs need at most 2.1 million. A million takes up to 1 s (`abba` repeated),
+# and a row of one mebibyte could ask for hundreds of millions.
+MOST_COMPARED = 10_000_000
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Repeat = Annotated[int, Field(ge=0, lt=100)]
+Number = Annotated[float, Field(ge=-1e9, le=1e9)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Text = Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)]
+Texts = Annotated[list[Text], Field(max_length=1_000)]
+ScoreName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{1,60}$")]
+Mark = Annotated[int, Field(ge=0, le=5)]
+Marks = dict[Literal["met", "resonation", "expression", "reception"], Mark]
+
+
+class _About(Part):
+    benchmark_id: Id
+    track: Id
+    repeat: Repeat = 0
+
+
+class PredictionRow(_About):
+    """An answer, as `alps.schema.Prediction` has it; `prediction` is up to its task."""
+
+    outcome: Outcome
+    repaired: bool = False
+    truncated: bool = False
+    strict: bool | None = None
+    prediction: dict[str, Any] | None = None
+    raw: str | None = None
+    thought: str | None = None
+    notes: Texts = []
+    error: Text | None = None
+
+
+class Pair(Part):
+    """A relation that a judge named, by the ids it was shown."""
+
+    gold: Annotated[str, StringConstraints(pattern=r"^g[1-9][0-9]{0,4}$")]
+    predicted: Annotated[str, StringConstraints(pattern=r"^p[1-9][0-9]{0,4}$")]
+    relation: Relation
+    reason: Text
+    strength: Share
+
+
+class SupportedItem(Part):
+    """Whether the dialogue supports a prediction, by a judge."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^p[1-9][0-9]{0,4}$")]
+    support: Literal["supported", "unsupported", "not_about_user"]
+    reason: Text
+
+
+class Support(Part):
+    """The support of all predictions; `extras`: also of those that match nothing."""
+
+    outcome: Outcome
+    items: Annotated[list[SupportedItem], Field(max_length=MOST_ITEMS)]
+    error: Text | None
+    raw: Text | None
+    extras: bool = False
+
+
+class Rating(Part):
+    """The marks of an answer."""
+
+    outcome: Outcome
+    marks: Marks
+    reason: Text
+    agreement: Share | None = None
+    enforced: Text | None
+    error: Text | None
+    raw: Texts
+
+
+class VerdictRow(_About):
+    """A verdict: pairs, marks or reviews, as the task asks for them."""
+
+    outcome: Outcome
+    judge: FingerprintId
+    error: Text | None
+    pairs: Annotated[list[Pair], Field(max_length=MOST_PAIRS)] | None = None
+    notes: Texts | None = None
+    raw: Texts | None = None
+    agreement: Share | None = None
+    support: Support | None = None
+    used: Rating | None = None
+    rubric: ScoreName | None = None
+    marks: Marks | None = None
+    reason: Text | None = None
+    enforced: Text | None = None
+    reviews: dict[str, Any] | None = None
+
+
+class ScoreRow(_About):
+    """The scores of one answer."""
+
+    outcome: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,30}$")]
+    stage: Literal["generate", "judge", "score"]
+    scores: Annotated[dict[ScoreName, Number], Field(max_length=60)]
+    counts: Annotated[dict[ScoreName, Number], Field(max_length=100)] = {}
+
+
+class CallRow(Part):
+    """One call: what it was for and what it cost; never what it was keyed by."""
+
+    purpose: Id
+    about: Id
+    model: Id
+    ask: int
+    attempt: int
+    outcome: Id
+    status: int | None
+    prompt_tokens: Annotated[int, Field(ge=0)] | None
+    completion_tokens: Annotated[int, Field(ge=0)] | None
+    cost: Annotated[float, Field(ge=0)] | None
+    seconds: Annotated[float, Field(ge=0)]
+    assumed_tokens: Annotated[int, Field(ge=0)]
+    assumed_cost: Annotated[float, Field(ge=0)]
+    finish_reason: Id | None = None
+    cached_tokens: Annotated[int, Field(ge=0)] | None = None
+    reasoning_tokens: Annotated[int, Field(ge=0)] | None = None
+    structured: Structured | None = None
+    strict: bool | None = None
+
+
+class Choice(Part):
+    """An answer of retrieval."""
+
+    selected_memory_id: Id
+    answer: Text
+    reason: Text
+    ranking: Annotated[list[Id], Field(max_length=2_000)]
+
+
+class Response(Part):
+    """An answer of utilization."""
+
+    answer: Text
+
+
+# By stage.
+ROWS: dict[str, type[BaseModel]] = {
+    "predictions": PredictionRow,
+    "verdicts": VerdictRow,
+    "scores": ScoreRow,
+    "calls": CallRow,
+}
+
+# By task: what `prediction` holds where the outcome is ok.
+ANSWERS: dict[str, type[BaseModel]] = {
+    "extraction": MemoryList,
+    "update": UpdatedMemoryList,
+    "retrieval": Choice,
+    "utilization": Response,
+}
 
 
 @dataclass(frozen=True)
@@ -37,26 +197,23 @@ class TrackRows:
 
 
 def read_track(folder: Path, name: str, track: Track, findings: Findings) -> TrackRows:
-    """Read all files of a track.
-
-    A row that has not the form of its file is a finding, and left out.
-    """
-    found = {
-        stage: _read_stage(folder / name / f"{stage}.jsonl", name, stage, track, findings)
-        for stage in track.files.present()
-    }
-    return TrackRows(found.get("predictions", {}), found.get("verdicts"), found.get("scores", {}))
+    """Read all files of a track; a row that has not the form of its file is a finding, left out."""
+    rows = {}
+    for stage in track.files.present():
+        path = folder / name / f"{stage}.jsonl"
+        rows[stage] = _read_stage(path, name, stage, track, findings)
+    return TrackRows(rows.get("predictions", {}), rows.get("verdicts"), rows.get("scores", {}))
 
 
 def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Findings) -> None:
     """Hold the ids against those of the split: none may be missing, none may be added."""
     wanted = dict.fromkeys(expected)
-    for stage, found in (("predictions", rows.predictions), ("scores", rows.scores)):
+    for stage, of_stage in (("predictions", rows.predictions), ("scores", rows.scores)):
         where = f"{name}/{stage}.jsonl"
-        if missing := [named(key) for key in wanted if key not in found]:
+        if missing := [named(key) for key in wanted if key not in of_stage]:
             what = f"{len(missing):,} of {len(wanted):,} ids of the split are missing: {some_of(missing)}"
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
-        if extra := [named(key) for key in found if key not in wanted]:
+        if extra := [named(key) for key in of_stage if key not in wanted]:
             what = f"{len(extra):,} ids are not of the split: {some_of(extra)}"
             findings.serious("extra_ids", where, what, "submit a run of this split alone")
 
@@ -64,60 +221,49 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
 def check_verdicts(
     task: Task, track: Track, run: RunCard, rows: TrackRows, findings: Findings
 ) -> None:
-    """Check that the verdicts are of the judge on the card, on answers that were heard, and in the
-    task's form.
-    """
+    """Check that verdicts are of the card's judge, on answers, and in the task's form."""
     judge, where = judge_of(track, run), f"{task.track}/verdicts.jsonl"
     allowed = fingerprints(judge, task)
-    if isinstance(
-        judge, LexicalJudge
-    ):  # what it says is made anew, and a fingerprint not its own was refused already
+    if isinstance(judge, LexicalJudge):
+        # Its verdicts are made anew, and a fingerprint not its own was refused already.
         allowed.add(track.judge_fingerprint)
     verdicts = rows.verdicts or {}
-    heard = {key for key, row in rows.predictions.items() if row["outcome"] == "ok"}
-    if stray := [named(key) for key in verdicts if key not in heard]:
-        findings.serious(
-            "extra_ids", where, f"{len(stray):,} verdicts on no answer: {some_of(stray)}", _AGAIN
-        )
-    if strangers := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
-        what = f"{len(strangers):,} verdicts of another judge than the card's: {some_of(strangers)}"
-        findings.serious("judge", where, what, _AGAIN)
+    answered = {key for key, row in rows.predictions.items() if row["outcome"] == "ok"}
+    if stray := [named(key) for key in verdicts if key not in answered]:
+        what = f"{len(stray):,} verdicts on no answer: {some_of(stray)}"
+        findings.serious("extra_ids", where, what, PACK_AGAIN)
+    if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
+        what = f"{len(others):,} verdicts of another judge than the card's: {some_of(others)}"
+        findings.serious("judge", where, what, PACK_AGAIN)
     paired = task.name in ("extraction", "update") and "scoring" not in track.conditions
     for key, row in verdicts.items():
-        fault = (
-            "no pairs in it"
-            if paired and row["outcome"] == "ok" and row.get("pairs") is None
-            else None
-        )
-        fault = fault or next(
-            filter(None, map(_fault_of_marks, (row, row.get("used") or {}))), None
-        )
+        fault = _fault_of_marks(row) or _fault_of_marks(row.get("used") or {})
+        if paired and row["outcome"] == "ok" and row.get("pairs") is None:
+            fault = "no pairs in it"
         if fault:
-            findings.serious("verdict", f"{where}: {named(key)}", fault, _AGAIN)
+            findings.serious("verdict", f"{where}: {named(key)}", fault, PACK_AGAIN)
 
 
-def check_answers(name: str, truth: Truth, rows: TrackRows, findings: Findings) -> TrackRows:
-    """Hold answers and verdicts against their records.
-
-    Return the rows without those that can't be of them.
-    """
-    samples = {sample.benchmark_id: sample for sample in truth.samples}
+def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Findings) -> TrackRows:
+    """Hold answers and verdicts against their records; return the rows that can be of them."""
+    samples = {sample.benchmark_id: sample for sample in gold.samples}
     predictions, verdicts = dict(rows.predictions), dict(rows.verdicts or {})
     for key, row in rows.predictions.items():
         if (sample := samples.get(key[0])) is None or row["outcome"] != "ok":
             continue
         try:
-            truth.task.fits(sample, row["prediction"])
-            fault = _too_much(truth, sample, row["prediction"])
+            gold.task.fits(sample, row["prediction"])
+            fault = _too_much(gold, sample, row["prediction"])
         except (ValueError, KeyError, TypeError) as error:
             fault = shown(str(error), 160)
         if fault:
-            findings.serious("answer", f"{name}/predictions.jsonl: {named(key)}", fault, _AGAIN)
+            where = f"{name}/predictions.jsonl: {named(key)}"
+            findings.serious("answer", where, fault, PACK_AGAIN)
             del predictions[key]
             verdicts.pop(key, None)
-            continue
-        if fault := _out_of_range(truth, sample, row, verdicts.get(key)):
-            findings.serious("verdict", f"{name}/verdicts.jsonl: {named(key)}", fault, _AGAIN)
+        elif fault := _out_of_range(gold, sample, row, verdicts.get(key)):
+            where = f"{name}/verdicts.jsonl: {named(key)}"
+            findings.serious("verdict", where, fault, PACK_AGAIN)
             del verdicts[key]
     return TrackRows(predictions, verdicts if rows.verdicts is not None else None, rows.scores)
 
@@ -125,25 +271,25 @@ def check_answers(name: str, truth: Truth, rows: TrackRows, findings: Findings) 
 def _read_stage(
     path: Path, name: str, stage: str, track: Track, findings: Findings
 ) -> dict[Key, Mapping[str, Any]]:
-    found: dict[Key, Mapping[str, Any]] = {}
+    rows: dict[Key, Mapping[str, Any]] = {}
     twice: dict[str, None] = {}
     where = f"{name}/{path.name}"
     try:
         for number, row, unread in scan_rows(path):
             fault = unread if row is None else _fault_of_row(row, stage, name, track)
             if fault or row is None:
-                findings.serious("row", f"{where}, line {number}", fault, _AGAIN)
+                findings.serious("row", f"{where}, line {number}", fault, PACK_AGAIN)
             elif stage != "calls":
                 key = row["benchmark_id"], row.get("repeat", 0)
-                if key in found:
+                if key in rows:
                     twice[named(key)] = None
-                found[key] = row
+                rows[key] = row
     except ValueError as error:
-        findings.serious("file", where, str(error), _AGAIN)
+        findings.serious("file", where, str(error), PACK_AGAIN)
     if twice:
         what = f"{len(twice):,} ids stand twice: {some_of(twice)}"
         findings.serious("duplicate_ids", where, what, "leave one row a record")
-    return found
+    return rows
 
 
 def _fault_of_row(row: Mapping[str, Any], stage: str, name: str, track: Track) -> str:
@@ -152,14 +298,12 @@ def _fault_of_row(row: Mapping[str, Any], stage: str, name: str, track: Track) -
         ROWS[stage].model_validate(row)
         if stage != "calls" and row["track"] != name:
             return f"a row of the track {shown(row['track'], 40)}"
-        if stage == "predictions":
-            return _fault_of_prediction(row, track)
+        return _fault_of_prediction(row, track) if stage == "predictions" else ""
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         return f"{field}: {fault}"
     except RecursionError:
         return "nested too deeply"
-    return ""
 
 
 def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
@@ -168,86 +312,74 @@ def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
     Raises:
         ValidationError: If it has not the form of the task.
     """
-    if (row["outcome"] == "ok") != (row.get("prediction") is not None):
-        return (
-            f"outcome {row['outcome']}, {'but' if row.get('prediction') else 'and no'} prediction"
-        )
-    if row["outcome"] != "ok":
+    outcome, prediction = row["outcome"], row.get("prediction")
+    if (outcome == "ok") != (prediction is not None):
+        return f"outcome {outcome}, {'but' if prediction else 'and no'} prediction"
+    if prediction is None:
         return ""
-    items = row["prediction"].get("memory_items")
-    if isinstance(items, list) and len(items) > MOST_ITEMS:  # before anything looks at each of them
+    items = prediction.get("memory_items")
+    # Before anything looks at each of them.
+    if isinstance(items, list) and len(items) > MOST_ITEMS:
         return f"{len(items):,} memories; at most {MOST_ITEMS:,} are an answer"
-    ANSWERS[track.task].model_validate(row["prediction"])
-    size = sum(len(text) for text in _texts(row["prediction"]))
-    return (
-        f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer"
-        if size > LONGEST_ANSWER
-        else ""
-    )
+    ANSWERS[track.task].model_validate(prediction)
+    size = sum(len(text) for text, _ in texts_of(prediction, keys=False))
+    if size > LONGEST_ANSWER:
+        return f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer"
+    return ""
 
 
-def _texts(node: Any) -> Iterable[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, dict | list):
-        for child in node.values() if isinstance(node, dict) else node:
-            yield from _texts(child)
-
-
-def _fault_of_marks(rating: Mapping[str, Any]) -> str | None:
+def _fault_of_marks(rating: Mapping[str, Any]) -> str:
     """Say what is wrong with marks: one that is met or not met, or three from 1 to 5."""
     marks = rating.get("marks")
-    if not marks or rating["outcome"] != "ok":
-        return "no marks in it" if marks is not None and rating["outcome"] == "ok" else None
+    if marks is None or rating["outcome"] != "ok":
+        return ""
+    if not marks:
+        return "no marks in it"
     if set(marks) == {"met"}:
-        return None if marks["met"] in (0, 1) else f"marks.met is {marks['met']}, neither 0 nor 1"
+        return "" if marks["met"] in (0, 1) else f"marks.met is {marks['met']}, neither 0 nor 1"
     if set(marks) != set(DIMENSIONS):
         return f"marks of {', '.join(sorted(marks))}, which belong to no rubric"
-    wrong = next((name for name in DIMENSIONS if not 1 <= marks[name] <= 5), None)
-    return f"marks.{wrong} is {marks[wrong]}, not from 1 to 5" if wrong else None
+    for name in DIMENSIONS:
+        if not 1 <= marks[name] <= 5:
+            return f"marks.{name} is {marks[name]}, not from 1 to 5"
+    return ""
 
 
-def _too_much(truth: Truth, sample: Any, answer: Mapping[str, Any]) -> str:
+def _too_much(gold: GoldTrack, sample: Any, answer: Mapping[str, Any]) -> str:
     """Say that comparing an answer with its gold would take too long; nothing where it would not."""
-    if "scoring" not in truth.task.conditions or not sample.gold:
+    if "scoring" not in gold.task.conditions or not sample.gold:
         return ""
-    gold = sum(len(memory.value) for memory in sample.gold)
-    compared = gold * sum(len(item["value"]) for item in answer["memory_items"])
-    return (
-        f"{compared:,} comparisons of characters; at most {MOST_COMPARED:,}"
-        if compared > MOST_COMPARED
-        else ""
-    )
+    compared = sum(len(memory.value) for memory in sample.gold)
+    compared *= sum(len(item["value"]) for item in answer["memory_items"])
+    if compared > MOST_COMPARED:
+        return f"{compared:,} comparisons of characters; at most {MOST_COMPARED:,}"
+    return ""
 
 
 def _out_of_range(
-    truth: Truth, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None
+    gold: GoldTrack, sample: Any, row: Mapping[str, Any], verdict: Mapping[str, Any] | None
 ) -> str:
-    """Say what of a verdict is about a memory that is not there, or stands twice, before anything
-    is paired by it.
-    """
+    """Say what of a verdict is about a memory that is not there, or stands twice."""
     pairs, support = (verdict or {}).get("pairs"), (verdict or {}).get("support")
     if not (pairs or support) or sample.gold is None:
         return ""
     prediction = Prediction.model_validate(row)
-    if truth.task.name == "update":
-        gold, predicted = (
-            len(compare(sample.memory, sample.gold).rows),
-            len(predicted_lists(prediction)[0]),
-        )
+    if gold.task.name == "update":
+        n_gold = len(compare(sample.memory, sample.gold).rows)
+        n_predicted = len(predicted_lists(prediction)[0])
     else:
-        gold, predicted = len(sample.gold), len(predicted_memories(prediction))
+        n_gold, n_predicted = len(sample.gold), len(predicted_memories(prediction))
     seen = set()
     for pair in pairs or ():
-        place = int(pair["gold"][1:]), int(pair["predicted"][1:])
-        if place[0] > gold or place[1] > predicted:
-            return f"a pair of {pair['gold']} and {pair['predicted']}, of {gold} gold and {predicted} predicted ones"
-        if place in seen:
+        ids = int(pair["gold"][1:]), int(pair["predicted"][1:])
+        if ids[0] > n_gold or ids[1] > n_predicted:
+            return f"a pair of {pair['gold']} and {pair['predicted']}, of {n_gold} gold and {n_predicted} predicted ones"
+        if ids in seen:
             return f"{pair['gold']} and {pair['predicted']} are paired twice"
-        seen.add(place)
+        seen.add(ids)
     items = [item["id"] for item in support["items"]] if support else []
-    if len(items) != len(set(items)) or any(int(name[1:]) > predicted for name in items):
-        return f"support of {len(items):,} memories, of {predicted} predicted ones"
+    if len(items) != len(set(items)) or any(int(item[1:]) > n_predicted for item in items):
+        return f"support of {len(items):,} memories, of {n_predicted} predicted ones"
     return ""
 
 

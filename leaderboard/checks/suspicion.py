@@ -1,33 +1,32 @@
-"""What a person should look at before a submission is believed: nothing here proves anything."""
+"""What a person should look at before a submission is believed, and answers that baselines don't give."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from alps.leaderboard.checks.copied import check_copied
+from alps.errors import AlpsError
+from alps.event_loop import run_loop
+from alps.leaderboard.checks.card import RENAME, is_baseline, is_embedded
+from alps.leaderboard.checks.gold_overlap import check_gold_overlap
 from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.findings import Findings, some_of
-from alps.leaderboard.leaks import leak_in_answer, texts_of
-from alps.leaderboard.recompute import Rows
-from alps.leaderboard.truth import Truth
-from alps.leaderboard.wording import shown
+from alps.leaderboard.gold_data import GoldTrack
+from alps.leaderboard.recompute import Key, Rows
+from alps.leaderboard.submission import Submission
+from alps.leaderboard.unsafe_text import leak_in_answer, shown, texts_of
+from alps.systems import System, resolve_system
 from alps.text import fold
 
-CONSTANT = 0.5
-"""A larger share of one and the same answer."""
-FEWEST = 10
-"""Fewer answers than these say nothing about shares."""
+# A larger share of one and the same answer; fewer answers say nothing about shares.
+CONSTANT, FEWEST = 0.5, 10
+# Characters of an answer, with evidence and reasons, that are too many whatever the others have.
+# The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization),
+# of 4,578 and 289 answers. A bound that followed the usual length let everything pass where all
+# answers were endless.
 LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
-"""Characters of an answer, with evidence and reasons, that are too many for one, whatever the
-others have.
-
-The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization),
-of 4,578 and 289 answers. A bound that followed the usual length let everything pass where all
-answers were endless.
-"""
-
-INJECTIONS = (
+# How answers talk to their judge.
+_INJECTIONS = (
     r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
     r"\b(?:instructions?|rules?|rubrics?|prompts?)\b",
     r"\b(?:as|dear|attention|note to|to) (?:the |an? )?(?:judge|grader|evaluator|annotator)\b",
@@ -38,18 +37,10 @@ INJECTIONS = (
     r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
     r"\b(?:ignoriere?|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|regeln)\b",
     r"\b(?:ignore[zr]?|oubliez?)\b.{0,40}\b(?:instructions?|consignes?)\b",
-    r"\b(?:ignora|olvida|ignore|esqueça|desconsidere)\b.{0,40}\b(?:instrucciones|instruções|reglas|regras|istruzioni)\b",
     r"(?:忽略|无视|無視|不要理会).{0,12}(?:指令|指示|说明|規則|规则|提示)",
-    r"(?:作为|身为)(?:评委|裁判|评审|评分)",
     r"(?:игнорируй|забудь|не обращай внимания).{0,40}(?:инструкци|указани|правил)",
-    r"(?:以前|上記|これまで|前)の.{0,8}(?:指示|命令).{0,8}(?:無視|忘れ)",
-    r"(?:이전|위의?).{0,10}(?:지시|명령|지침).{0,10}(?:무시|잊)",
-    r"(?:تجاهل|انس).{0,30}(?:التعليمات|الأوامر|القواعد)",
 )
-"""How answers talk to their judge, in the languages of the dialogues."""
-_INJECTION = re.compile(
-    "|".join(f"(?:{pattern})" for pattern in INJECTIONS), re.IGNORECASE | re.DOTALL
-)
+_INJECTION = re.compile("|".join(f"(?:{p})" for p in _INJECTIONS), re.IGNORECASE | re.DOTALL)
 _HIDDEN = re.compile("[\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 _MARKUP = re.compile(
     r"<\s*(?:script|iframe|img|svg|object|embed|style|link|meta|base)\b|javascript\s*:",
@@ -58,45 +49,43 @@ _MARKUP = re.compile(
 
 
 def check_suspicion(
-    name: str, task: str, truth: Truth | None, rows: TrackRows, findings: Findings
+    name: str, task: str, gold: GoldTrack | None, rows: TrackRows, findings: Findings
 ) -> None:
-    """Flag answers that look copied, constant, far too long or meant for the judge, and what should
-    stay at home.
+    """Flag answers that look copied, constant, too long or meant for the judge, and leaks.
 
     Args:
         name: The track.
         task: Its task.
-        truth: Its records; None where they are not here, and nothing can be said of copies.
+        gold: Its records; None where they are not here, and nothing can be said of copies.
         rows: The rows of the track.
         findings: Takes what is found.
     """
-    answers = {
-        key: row["prediction"] for key, row in rows.predictions.items() if row["outcome"] == "ok"
-    }
+    answers: dict[Key, Mapping[str, Any]] = {}
+    for key, row in rows.predictions.items():
+        if row["outcome"] == "ok":
+            answers[key] = row["prediction"]
     where = f"{name}/predictions.jsonl"
-    if truth is not None:
-        samples = {
-            sample.benchmark_id: sample for sample in truth.samples if sample.gold is not None
-        }
-        of_record = {
-            key[0]: answer
-            for key, answer in sorted(answers.items(), key=lambda item: item[0], reverse=True)
-        }
-        pairs = [(samples[name], answer) for name, answer in of_record.items() if name in samples]
-        check_copied(where, name, task, pairs, findings)
+    if gold is not None:
+        pairs = []
+        # The first answer to each record: of several, the later ones are overwritten.
+        first = {key[0]: answers[key] for key in sorted(answers, reverse=True)}
+        samples = {sample.benchmark_id: sample for sample in gold.samples}
+        for record, answer in first.items():
+            if (sample := samples.get(record)) is not None and sample.gold is not None:
+                pairs.append((sample, answer))
+        check_gold_overlap(where, name, task, pairs, findings)
     if task == "retrieval":
         _check_ranked(where, rows.scores, findings)
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
-    _check_lengths(where, task, {record: len(said) for record, said in texts.items()}, findings)
-    _check_texts(where, texts, findings)
-    for stage, found in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
-        leaks = {
-            named(key): leak for key, row in found.items() if (leak := leak_in_answer(_text(row)))
-        }
+    _check_texts(where, task, texts, findings)
+    for stage, of_stage in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
+        leaks = []
+        for key, row in of_stage.items():
+            if leak := leak_in_answer(_text(row)):
+                leaks.append((named(key), leak))
         if leaks:
-            record, leak = next(iter(leaks.items()))
-            what = f"{len(leaks):,} rows hold {leak}, the first is {record}"
+            what = f"{len(leaks):,} rows hold {leaks[0][1]}, the first is {leaks[0][0]}"
             findings.warn("leak", f"{name}/{stage}.jsonl", what, "remove it and pack again")
 
 
@@ -105,14 +94,11 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
-    """Flag systems that rank where they are sure, and leave the other answers out of what is a mean
-    over rankings.
-    """
-    ranked = [
-        bool((row.get("counts") or {}).get("ranked"))
-        for row in scores.values()
-        if row["stage"] == "score"
-    ]
+    # Who ranks only where it is sure leaves the other answers out of what is a mean over rankings.
+    ranked = []
+    for row in scores.values():
+        if row["stage"] == "score":
+            ranked.append(bool((row.get("counts") or {}).get("ranked")))
     if any(ranked) and not all(ranked):
         what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, recall@10 and MRR are of those"
         findings.warn("ranked", where, what, "rank all answers or none")
@@ -123,8 +109,8 @@ def _check_constant(
 ) -> None:
     if len(answers) < FEWEST:
         return
-    said = Counter(_gist(task, answer) for answer in answers)
-    gist, count = said.most_common(1)[0]
+    counts = Counter(_gist(task, answer) for answer in answers)
+    gist, count = counts.most_common(1)[0]
     if count > CONSTANT * len(answers):
         what = f"{count:,} of {len(answers):,} answers are the same, digits aside: {shown(gist) or 'nothing'}"
         findings.warn("constant", where, what)
@@ -134,32 +120,80 @@ def _gist(task: str, answer: Mapping[str, Any]) -> str:
     if task == "retrieval":
         return str(answer["selected_memory_id"])
     if task == "utilization":
-        return re.sub(r"\d+", "0", fold(answer["answer"]))
-    return "; ".join(
-        sorted(re.sub(r"\d+", "0", fold(item["value"])) for item in answer["memory_items"])
-    )
+        return _without_digits(answer["answer"])
+    return "; ".join(sorted(_without_digits(item["value"]) for item in answer["memory_items"]))
 
 
-def _check_lengths(where: str, task: str, lengths: Mapping[str, int], findings: Findings) -> None:
-    if long := [name for name, n in lengths.items() if n > LONGEST[task]]:
-        most = f"up to {max(lengths.values()):,} characters, more than {LONGEST[task]:,}"
+def _without_digits(text: str) -> str:
+    return re.sub(r"\d+", "0", fold(text))
+
+
+def _check_texts(where: str, task: str, texts: Mapping[str, str], findings: Findings) -> None:
+    """Flag what is too long, what is addressed to a judge or a browser, and what hides in a text."""
+    if long := [name for name, text in texts.items() if len(text) > LONGEST[task]]:
+        most = f"up to {max(map(len, texts.values())):,} characters, more than {LONGEST[task]:,}"
         findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
-
-
-def _check_texts(where: str, texts: Mapping[str, str], findings: Findings) -> None:
-    """Flag what is addressed to a judge or a browser, and what hides in a text."""
     for code, what, pattern in (
         ("injection", "speak to the judge", _INJECTION),
         ("hidden", "hold invisible characters", _HIDDEN),
     ):
-        found = {name: hit[0] for name, said in texts.items() if (hit := pattern.search(said))}
-        if found:
-            words = shown(next(iter(found.values())))
-            findings.warn(
-                code,
-                where,
-                f"{len(found):,} answers {what}: {some_of(found)}; the first says «{words}»",
-            )
-    if markup := [name for name, said in texts.items() if _MARKUP.search(said)]:
+        hits = {name: hit[0] for name, text in texts.items() if (hit := pattern.search(text))}
+        if hits:
+            words = shown(next(iter(hits.values())))
+            what = f"{len(hits):,} answers {what}: {some_of(hits)}; the first says «{words}»"
+            findings.warn(code, where, what)
+    if markup := [name for name, text in texts.items() if _MARKUP.search(text)]:
         what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
         findings.note("markup", where, what)
+
+
+def check_baseline(
+    name: str, card: Submission, gold: GoldTrack | None, rows: Rows, findings: Findings
+) -> None:
+    """Hold the answers of a system that goes by one of our names against those that it gives here.
+
+    Boards show trivial baselines apart, and take from them what a score is worth: answers that are
+    not theirs are refused. Of other systems of ours, as `rules`, a difference is a warning.
+
+    Args:
+        name: The track.
+        card: The submission.
+        gold: The records of the track; None where they are not here.
+        rows: The predictions.
+        findings: Takes what is found.
+    """
+    model = card.system.model
+    if not is_embedded(model):
+        return
+    unchecked = f"{name}: whether {shown(model)} answers so"
+    if gold is None:
+        findings.unchecked.append(f"{unchecked}, without its records")
+        return
+    try:
+        system = resolve_system(model, gold.task)
+    except AlpsError as error:
+        if is_baseline(card):
+            findings.serious("baseline", f"{name}: system.model", shown(str(error), 160), RENAME)
+        else:
+            findings.unchecked.append(f"{unchecked}; it can't run here")
+        return
+    if other := [named(key) for key in _differing(system, gold, rows)]:
+        add = findings.serious if is_baseline(card) else findings.warn
+        what = f"{len(other):,} answers are not those of {shown(model)} in this version: {some_of(other)}"
+        add("baseline", f"{name}/predictions.jsonl", what, RENAME)
+
+
+def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:
+    """Yield the answers that a system of ours does not give."""
+    by_record: dict[str, list[Key]] = {}
+    for key in rows:
+        by_record.setdefault(key[0], []).append(key)
+    for sample in gold.samples:
+        if keys := by_record.get(sample.benchmark_id):
+            own = run_loop(system.predict(sample))
+            for key in keys:
+                if (rows[key]["outcome"], rows[key].get("prediction")) != (
+                    own.outcome,
+                    own.prediction,
+                ):
+                    yield key

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import Place, figure
+from alps.leaderboard.provenance import Place, figure
+from alps.leaderboard.site_data import System
 from alps.leaderboard.tables import foreign, metric_title
 from alps.report.runs import visible
 from alps.tasks import Metric, Task

@@ -5,9 +5,9 @@ read.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from alps.leaderboard.loading import System
+from alps.leaderboard.gold_data import all_tracks, known_track
 from alps.leaderboard.pages.common import Renderer, track_title
-from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.site_data import System
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
             held.setdefault((track, place["data_sha256"].value), []).append(
                 (name, bool(data["public"].value))
             )
-    for track in tasks():
+    for track in all_tracks():
         for (own, sha256), rows in sorted(held.items()):
             if own == track:
                 name, public = rows[0]
                 known = known_track(track, sha256) is not None
                 yield DataVersion(
-                    track, track_title(tasks()[track]), name, sha256, public, known, len(rows)
+                    track, track_title(all_tracks()[track]), name, sha256, public, known, len(rows)
                 )

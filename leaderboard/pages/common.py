@@ -14,11 +14,10 @@ from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
 from alps.leaderboard.classes import SIGNIFICANCE
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import computed, figure, money, seconds, whole
-from alps.leaderboard.published import Published
-from alps.leaderboard.samples import tasks
-from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title, pair
+from alps.leaderboard.gold_data import all_tracks
+from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
+from alps.leaderboard.site_data import Published, System
+from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title
 from alps.report.runs import MEANINGS, visible
 from alps.tasks import Task
 
@@ -60,7 +59,9 @@ class Content:
 
     def tracks_of(self, task: str) -> list[Task]:
         """Return the tracks of a task that have boards."""
-        return [one for one in tasks().values() if one.name == task and one.track in self.by_track]
+        return [
+            one for one in all_tracks().values() if one.name == task and one.track in self.by_track
+        ]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pydantic_core import from_json
 
 from alps.judges.lexical import AGREEMENT
 from alps.leaderboard.boards import Board
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import Place
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, view
+from alps.leaderboard.provenance import Place
+from alps.leaderboard.site_data import System
 
 CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 FIGURES = {

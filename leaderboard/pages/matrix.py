@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from alps.leaderboard.origin import Place, figure, whole
+from alps.leaderboard.provenance import Place, figure, whole
 
 GOLD = ("retain", "add", "modify", "delete", "none")
 PREDICTED = (*GOLD, "failed")

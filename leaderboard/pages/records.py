@@ -10,10 +10,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.loading import System
+from alps.leaderboard.gold_data import all_tracks, known_track, own_track
 from alps.leaderboard.pages.answers import answers_of, asked
 from alps.leaderboard.pages.common import Content, Renderer, track_title
-from alps.leaderboard.samples import known_track, own_track, tasks
+from alps.leaderboard.site_data import System
 from alps.rejection import shown_value
 from alps.tasks import Task
 
@@ -45,7 +45,7 @@ def _groups() -> dict[str, list[Task]]:
     every size.
     """
     found: dict[str, list[Task]] = {}
-    for task in tasks().values():
+    for task in all_tracks().values():
         found.setdefault("task3" if task.pool_size else task.track, []).append(task)
     return found
 

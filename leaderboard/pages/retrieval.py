@@ -6,17 +6,9 @@ from markupsafe import Markup
 
 from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.figures import COLOURED, Line, letter_of, recall_curve
-from alps.leaderboard.origin import NOTHING, Place, figure
 from alps.leaderboard.pages.common import Renderer, page_of
-from alps.leaderboard.tables import (
-    TableRow,
-    facts_of,
-    foreign,
-    pair,
-    proven,
-    system_name,
-    with_count,
-)
+from alps.leaderboard.provenance import NOTHING, Place, figure, pair
+from alps.leaderboard.tables import TableRow, facts_of, foreign, proven, system_name, with_count
 
 METRIC = "recall_at_1"
 Standings = Mapping[int, Standing]

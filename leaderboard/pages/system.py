@@ -11,14 +11,14 @@ from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
 from alps.leaderboard.figures import scale, whisker
-from alps.leaderboard.history import histories
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import NOTHING, Place, bounds, computed, figure
+from alps.leaderboard.gold_data import all_tracks, known_track
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title
 from alps.leaderboard.pages.matrix import Matrix, matrix_of
-from alps.leaderboard.samples import known_track, tasks
+from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
+from alps.leaderboard.reviews import histories
+from alps.leaderboard.site_data import System
 from alps.leaderboard.submission import NO_JUDGE
-from alps.leaderboard.tables import corrected, metric_title, pair
+from alps.leaderboard.tables import corrected, metric_title
 from alps.tasks import Metric, Task
 
 
@@ -78,7 +78,9 @@ def write_systems(renderer: Renderer) -> None:
             card=system.card,
             runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
             settings=_settings(system.card.system.settings),
-            tracks=[_track(content, system, name) for name in tasks() if name in system.tracks],
+            tracks=[
+                _track(content, system, name) for name in all_tracks() if name in system.tracks
+            ],
             versions=others if len(others) > 1 else [],
         )
 
@@ -92,7 +94,7 @@ def _settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _track(content: Content, system: System, name: str) -> TrackView:
-    task, place = tasks()[name], system.tracks[name]
+    task, place = all_tracks()[name], system.tracks[name]
     boards = [board for board in content.by_system.get(system.slug, ()) if board.key.track == name]
     again = system.review["tracks"][name]["scores"]
     known = known_track(name, str(place["data_sha256"].value))
@@ -152,7 +154,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
     )
     rank = NOTHING
     if board is not None and standing is not None and standing.rank is not None:
-        rank = computed(standing.rank.best, "rank", board.id, slug, said=str(standing.rank))
+        rank = computed(standing.rank.best, "rank", board.id, slug, written=str(standing.rank))
     return ScoreRow(
         title=metric_title(metric),
         lead=metric.headline,

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.figures import COLOURED, Point, letter_of, plane
-from alps.leaderboard.loading import System
-from alps.leaderboard.origin import NOTHING
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, track_title, view
 from alps.leaderboard.pages.matrix import Matrix, matrix_of
 from alps.leaderboard.pages.retrieval import write_retrieval
+from alps.leaderboard.provenance import NOTHING
+from alps.leaderboard.site_data import System
 from alps.leaderboard.tables import Section
 from alps.tasks import Task
 

@@ -1,5 +1,4 @@
-"""Numbers that say where they come from: every figure on a page points into the file that it was
-read from.
+"""Numbers that say where they come from: every figure on a page points into the file it was read from.
 
 `<data value="…" data-from="FILE#POINTER">` is a number as it stands in a file, by a JSON pointer
 (RFC 6901); `<data value="…" data-computed="NAME" data-args="…">` is one that a function here made
@@ -16,15 +15,13 @@ from markupsafe import Markup, escape
 from alps.report.numbers import number
 
 _STEERING = ('"', "<", ">", "&", "'")
+# What stands where nothing is known.
 NOTHING = Markup('<span class="nothing">–</span>')
-"""What stands where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in a file of the leaderboard: the file as pages name it, a JSON pointer, and what
-    stands there.
-    """
+    """A value in a file: the file as pages name it, a JSON pointer, and what stands there."""
 
     file: str
     pointer: str
@@ -50,36 +47,27 @@ class Place:
         for key in self.value or ():
             yield key, self[key]
 
-    @property
-    def origin(self) -> str:
-        """Where it is, as `data-from` says it."""
-        return f"{self.file}#{self.pointer}"
 
-
-def figure(place: Place, said: Callable[[Any], str] = number) -> Markup:
-    """Return a number that says where it stands, written by `said`; a dash where there is none."""
-    value = place.value
+def figure(place: Place, written: Callable[[Any], str] = number) -> Markup:
+    """Return a number that says where it stands; a dash where there is none."""
+    value, origin = place.value, f"{place.file}#{place.pointer}"
     if value is None:
         return NOTHING
-    if type(value) not in (
-        int,
-        float,
-    ):  # a site has hundreds of thousands of numbers, and nothing of them to escape
-        return Markup('<data value="{}" data-from="{}">{}</data>').format(
-            json.dumps(value), place.origin, said(value)
-        )
-    origin = place.origin
+    # A site has hundreds of thousands of numbers, and nothing of them to escape.
+    if type(value) not in (int, float):
+        markup = Markup('<data value="{}" data-from="{}">{}</data>')
+        return markup.format(json.dumps(value), origin, written(value))
     if any(character in origin for character in _STEERING):
         origin = escape(origin)
-    return Markup(f'<data value="{value!r}" data-from="{origin}">{said(value)}</data>')
+    return Markup(f'<data value="{value!r}" data-from="{origin}">{written(value)}</data>')
 
 
-def computed(value: float | str, name: str, *args: str, said: str | None = None) -> Markup:
+def computed(value: float | str, name: str, *args: str, written: str | None = None) -> Markup:
     """Return a number that the function `name` made of `args`."""
-    shown = said if said is not None else f"{value:,}" if isinstance(value, int) else str(value)
-    return Markup('<data value="{}" data-computed="{}" data-args="{}">{}</data>').format(
-        value, name, " ".join(args), shown
-    )
+    if written is None:
+        written = f"{value:,}" if isinstance(value, int) else str(value)
+    markup = Markup('<data value="{}" data-computed="{}" data-args="{}">{}</data>')
+    return markup.format(value, name, " ".join(args), written)
 
 
 def whole(value: float) -> str:
@@ -96,9 +84,7 @@ def money(value: float) -> str:
 
 def seconds(value: float) -> str:
     """Write a duration: milliseconds below a second."""
-    if value and value < 1:
-        return f"{1000 * value:.3g} ms"
-    return f"{value:,.1f} s"
+    return f"{1000 * value:.3g} ms" if value and value < 1 else f"{value:,.1f} s"
 
 
 def bounds(score: Place) -> Markup:
@@ -107,3 +93,10 @@ def bounds(score: Place) -> Markup:
     if low.value is None or high.value is None:
         return NOTHING
     return Markup('<span class="interval">[{}, {}]</span>').format(figure(low), figure(high))
+
+
+def pair(score: Place) -> Markup:
+    """Return a score and its interval in one cell; a dash where there is none."""
+    if not score["value"]:
+        return NOTHING
+    return Markup("{} {}").format(figure(score["value"]), bounds(score) if score["low"] else "")

@@ -1,0 +1,155 @@
+"""Records and gold of tracks: the package's own samples, and the data a submission is held against.
+
+Data are known by their hash. Of data that are not the package's, the site shows figures alone.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from alps.data.pools import SIZES, PoolSource
+from alps.data.release import Split, open_split, read_track, track_hash
+from alps.errors import AlpsError
+from alps.jsonl import dump
+from alps.leaderboard.submission import SAMPLES, RunCard, Track
+from alps.run.source import Data, open_data, options_of
+from alps.settings import RunSettings, parse_settings
+from alps.tasks import Task, TaskOptions, load_tracks
+from alps.tasks.utilization import ABILITIES
+
+
+@dataclass(frozen=True)
+class SampleTrack:
+    """A track of the package's own data: its samples by id, in their order."""
+
+    task: Task
+    sha256: str
+    samples: Mapping[str, Any]
+
+    @property
+    def sessions(self) -> dict[str, str]:
+        """The session of every sample."""
+        return {name: sample.session_id for name, sample in self.samples.items()}
+
+
+@dataclass(frozen=True)
+class GoldTrack:
+    """The records of one track, all of them in memory, with the task that scores them."""
+
+    task: Task
+    data: Data
+    samples: tuple[Any, ...]
+    sha256: str
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the records, in their order."""
+        return tuple(sample.benchmark_id for sample in self.samples)
+
+
+@cache
+def all_tracks() -> dict[str, Task]:
+    """Return every track that there is, by its name."""
+    return {task.track: task for task in load_tracks("all", TaskOptions(distractors="all"))}
+
+
+@lru_cache(maxsize=64)
+def own_track(name: str, seed: int = 0) -> SampleTrack | None:
+    """Return a track of the package's own data; None where there is none by this name.
+
+    Args:
+        name: The track.
+        seed: What pools are drawn by.
+    """
+    task, split = all_tracks().get(name), open_split(SAMPLES, None)
+    assert isinstance(split, Split)
+    if task is None:
+        return None
+    if task.pool_size:
+        return _from_pools(task, split, seed)
+    if not split.has(task.place):
+        return None
+    folder = split.track(task.place)
+    rows = ((pair.input, pair.gold) for pair in read_track(folder))
+    return SampleTrack(task, track_hash(folder), _samples(task, rows))
+
+
+def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
+    """Return the package's own track if its data are those of `sha256`, with pools drawn by `seed`."""
+    track = own_track(name, seed) if seed and name.startswith("task3") else own_track(name)
+    return track if track is not None and track.sha256 == sha256 else None
+
+
+def _from_pools(task: Task, split: Split, seed: int) -> SampleTrack:
+    digest, rows = hashlib.sha256(), []
+    for row, gold in _pools(split, seed).rows(task.pool_size or SIZES[0]):
+        digest.update(dump(row) + dump(gold or {}))
+        rows.append((row, gold))
+    return SampleTrack(task, digest.hexdigest(), _samples(task, rows))
+
+
+@lru_cache(maxsize=4)
+def _pools(split: Split, seed: int) -> PoolSource:
+    return PoolSource(split, seed=seed)
+
+
+def _samples(task: Task, rows: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    samples: dict[str, Any] = {}
+    for row, gold in rows:
+        made = task.read_sample(row, gold)
+        for sample in made if isinstance(made, list) else [made]:
+            samples[sample.benchmark_id] = sample
+    return samples
+
+
+def task_of(name: str, track: Track) -> Task:
+    """Return the task of a track, under the conditions that its card gives.
+
+    Raises:
+        AlpsError: If there is no such track under them.
+    """
+    settings = _settings_of(name, track, data=SAMPLES, split=None, seed=0)
+    return load_tracks(settings.task, options_of(settings))[0]
+
+
+def open_gold(name: str, track: Track, run: RunCard, *, data: str, split: str | None) -> GoldTrack:
+    """Read the records of a track.
+
+    Args:
+        name: The track.
+        track: Its card, for the conditions it was run under.
+        run: The card of its run, for the seed of its pools.
+        data: What `data=` takes; never a word of the submission itself.
+        split: The split, None where there is only one.
+
+    Raises:
+        AlpsError: If they are not there, or can't be read.
+    """
+    seed = run.settings.get("seed", 0)
+    opened = open_data(_settings_of(name, track, data=data, split=split, seed=seed))
+    records = opened.tracks[0]
+    sha256 = str(records.description["sha256"])
+    return GoldTrack(records.task, opened, tuple(records.samples()), sha256)
+
+
+def data_for(run: RunCard, data: str | None) -> str | None:
+    """Return `data`, else the samples where the run names them, else None."""
+    return data if data is not None else SAMPLES if run.data.name == SAMPLES else None
+
+
+def _settings_of(
+    name: str, track: Track, *, data: str, split: str | None, seed: int
+) -> RunSettings:
+    if unknown := set(track.conditions) - {"condition", "window", "prompt", "scoring"}:
+        raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {"task": track.task, "model": "rules", "data": data}
+    values |= {"split": split, "seed": seed}
+    part = name.partition("_")[2]
+    if name.startswith("task3_"):
+        values["distractors"] = part.removeprefix("d")
+    elif name.startswith("task4_"):
+        number = int(part.removeprefix("ability"))
+        values["ability"] = next(ability.name for ability in ABILITIES if ability.number == number)
+    return parse_settings({**values, **track.conditions}, RunSettings)

@@ -1,0 +1,254 @@
+"""What the site shows: the submissions as they lie in their files, and what the paper reports."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import from_json
+
+from alps.errors import DataError, UsageError
+from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.gold_data import SampleTrack, known_track
+from alps.leaderboard.provenance import Place
+from alps.leaderboard.recompute import judge_of
+from alps.leaderboard.reviews import contradictions, same_judge
+from alps.leaderboard.strict_reader import LARGEST_FILE, open_plain, read_model
+from alps.leaderboard.submission import (
+    CARD,
+    NO_JUDGE,
+    REFUTED,
+    REVIEW,
+    SAMPLES,
+    Entry,
+    Submission,
+    read_entry,
+)
+
+PUBLISHED = Path(__file__).with_name("published.json")
+
+
+@dataclass(frozen=True)
+class System:
+    """One submission; `root` is its `submission.json`, in which every number of it stands."""
+
+    entry: Entry
+    root: Place
+    review: Place
+
+    @property
+    def card(self) -> Submission:
+        """The checked card."""
+        return self.entry.card
+
+    @property
+    def slug(self) -> str:
+        """The name of its folder."""
+        return self.card.slug
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether it is a trivial baseline: shown, never ranked."""
+        return self.card.system.kind == "floor"
+
+    @cached_property
+    def refuted(self) -> bool:
+        """Whether a maintainer's second judgement contradicts a score that was submitted."""
+        return self.entry.status == REFUTED or bool(contradictions(self.card, self.entry.review))
+
+    @property
+    def status(self) -> str:
+        """How far it is confirmed."""
+        return REFUTED if self.refuted else self.entry.status
+
+    def again(self, track: str, metric: str) -> Place | None:
+        """Return a maintainer's score under the same judge, which replaces the submitted one."""
+        if not same_judge(self.card, self.entry.review, track, metric):
+            return None
+        score = self.review["tracks"][track]["scores"][metric]
+        return score if score["value"] else None
+
+    @cached_property
+    def tracks(self) -> dict[str, Place]:
+        """The places of its tracks."""
+        return dict(self.root["tracks"].items())
+
+    def run(self, track: str) -> Place:
+        """Return the place of the run that a track comes from."""
+        return self.root["runs"][self.card.tracks[track].run]
+
+    def recomputed(self, track: str, metric: str) -> bool:
+        """Tell whether a score was recomputed when the submission was verified.
+
+        It was where the records are the package's own, if its verdicts are there or none is needed,
+        and else where a maintainer's review says so.
+        """
+        card = self.card.tracks[track]
+        run, review = self.card.runs[card.run], self.entry.review
+        if review is not None and track in review.recomputed:
+            return True
+        if run.data.name != SAMPLES or self._own(track) is None:
+            return False
+        decided = metric in NO_JUDGE or card.files.verdicts is not None
+        return decided or isinstance(judge_of(card, run), LexicalJudge)
+
+    def sessions(self, track: str) -> dict[str, str]:
+        """Return the session of every record of a track; nothing where the data are not ours."""
+        own = self._own(track)
+        return own.sessions if own is not None else {}
+
+    def _own(self, track: str) -> SampleTrack | None:
+        card = self.card.tracks[track]
+        seed = self.card.runs[card.run].settings.get("seed", 0)
+        return known_track(track, card.data_sha256, seed)
+
+    def rows(self, track: str, stage: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a file of a track, one line in memory at a time.
+
+        Nothing where there is no such file.
+
+        Raises:
+            DataError: If the file or a row can't be read; names the line.
+        """
+        if stage not in self.card.tracks[track].files.present():
+            return
+        path = self.entry.folder / track / f"{stage}.jsonl"
+        try:
+            file = open_plain(path, LARGEST_FILE)
+        except ValueError as error:
+            raise DataError(str(error), path=path) from error
+        with file:
+            for number, line in enumerate(file, start=1):
+                # Verifying reads strictly; here only what the pages need is checked.
+                try:
+                    row = from_json(line, allow_inf_nan=False)
+                except ValueError as error:
+                    fault = "not JSON; alps verify tells more"
+                    raise DataError(fault, path=path, line=number) from error
+                if not isinstance(row, dict) or not isinstance(row.get("benchmark_id"), str):
+                    fault = "no row with a benchmark_id; alps verify tells more"
+                    raise DataError(fault, path=path, line=number)
+                yield row
+
+
+def load(submissions: Path) -> list[System]:
+    """Read every submission below `submissions`, in the order of their names.
+
+    Raises:
+        UsageError: If there is no such folder.
+        DataError: If one can't be read, or its folder has another name than its slug.
+    """
+    if not submissions.is_dir():
+        hint = "submissions= takes the folder that holds them"
+        raise UsageError(f"{submissions}: no such folder; {hint}")
+    systems = []
+    for folder in sorted(path for path in submissions.iterdir() if (path / CARD).is_file()):
+        entry = read_entry(folder)
+        if entry.card.slug != folder.name:
+            fault = f"is '{entry.card.slug}' in a folder called otherwise"
+            raise DataError(fault, path=folder / CARD, field="slug")
+        systems.append(System(entry, _root(folder, CARD), _root(folder, REVIEW)))
+    return systems
+
+
+def _root(folder: Path, name: str) -> Place:
+    path = folder / name
+    value = from_json(path.read_bytes()) if path.is_file() else None
+    return Place(f"{folder.name}/{name}", "", value)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Source(_Part):
+    """The paper that the figures were read from."""
+
+    title: str
+    venue: str
+    place: str
+
+
+class Column(_Part):
+    """The metric of a column, in our names."""
+
+    track: str
+    metric: str
+
+
+class ReportedRow(_Part):
+    """One row of a table of the paper."""
+
+    name: str
+    values: list[float | None]
+
+
+class ReportedTable(_Part):
+    """One table of the paper: who is in it, and how it was measured."""
+
+    id: str
+    title: str
+    note: str
+    kind: str
+    columns: list[Column] = Field(min_length=1)
+    rows: list[ReportedRow] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> "ReportedTable":
+        for row in self.rows:
+            if len(row.values) != len(self.columns):
+                counts = f"{len(row.values)} values, {len(self.columns)} columns"
+                raise ValueError(f"{self.id}, {row.name}: {counts}")
+        return self
+
+
+class Reports(_Part):
+    """All that is reported."""
+
+    format: int
+    source: Source
+    tables: list[ReportedTable]
+
+
+@dataclass(frozen=True)
+class Reported:
+    """One system as the paper reports it on one track: the places of its figures by metric."""
+
+    name: str
+    table: ReportedTable
+    scores: dict[str, Place]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The tables of the paper, as facts with their source: never ranked with our boards."""
+
+    reports: Reports
+    root: Place
+
+    def on(self, track: str) -> Iterator[Reported]:
+        """Yield the systems that are reported on `track`, in the order of the tables."""
+        for table, table_place in zip(self.reports.tables, self._tables(), strict=True):
+            for n, row in enumerate(table.rows):
+                values, scores = table_place["rows"][n]["values"], {}
+                for at, column in enumerate(table.columns):
+                    if column.track == track and row.values[at] is not None:
+                        scores[column.metric] = values[at]
+                if scores:
+                    yield Reported(row.name, table, scores)
+
+    def _tables(self) -> Iterator[Place]:
+        for n in range(len(self.reports.tables)):
+            yield self.root["tables"][n]
+
+
+def read_published(path: Path = PUBLISHED) -> Published:
+    """Read the reported tables.
+
+    Raises:
+        DataError: If the file does not fit its form.
+    """
+    reports = read_model(path, Reports)
+    return Published(reports, Place(path.name, "", from_json(path.read_bytes())))

@@ -1,0 +1,159 @@
+"""Untrusted text: what must not be displayed, what must not be published, and names that read alike."""
+
+import os
+import re
+import socket
+import unicodedata
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from alps.confusables import prototypes
+from alps.llm.secrets import redact, secret_in
+
+# By its properties, and the two symbols whose glyph is blank. Not every one is of category C: the
+# Hangul fillers are letters, variation selectors are marks.
+INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{C}\u2800\U0001D159]")
+_UNDISPLAYABLE = regex.compile(rf"{INVISIBLE.pattern}|[\p{{Zl}}\p{{Zp}}]|(?! )\p{{Zs}}")
+_STACKED_MARKS = regex.compile(r"[\p{Mn}\p{Me}]{4}")
+_MARKUP = re.compile(
+    r"<\s*[A-Za-z/!?]|&#|&[A-Za-z][A-Za-z0-9]{1,30};|\{\{|\{%|\b(?:javascript|vbscript|livescript)\s*:|\bdata\s*:\s*text/"
+    r"|\bon[a-z]{3,20}\s*=",
+    re.IGNORECASE,
+)
+_SPACE = regex.compile(r"[\p{Z}\s]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_ALPHABETS = {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}
+_HOMES = re.compile(r"(?<![\w.])(?:/home/|/Users/|/root/|[A-Za-z]:\\Users\\|~/)[^\s\"',;:)]+")
+_ABSOLUTE = re.compile(
+    r"(?<![\w:/.@-])/(?:[\w.@+-]+/)+[\w.@+-]*|(?<!\w)[A-Za-z]:[\\/][\w.-]|\\\\[\w.-]+\\"
+)
+_HOST = re.compile(
+    r"https?://[^\s\"'<>]+|\blocalhost\b(?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?"
+    r"|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:local|internal|lan|intranet|corp)\b",
+    re.IGNORECASE,
+)
+_LIKE_A_KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{20,}")
+
+
+def fault_of(text: str, *, lines: bool = False) -> str | None:
+    """Say why `text` must not be shown as it is; None where it may.
+
+    Args:
+        text: What somebody wants to have shown.
+        lines: Whether it may have several lines.
+    """
+    if hidden := _UNDISPLAYABLE.search(text.replace("\n", "") if lines else text):
+        return f"holds the invisible character U+{ord(hidden[0]):04X}"
+    if text != unicodedata.normalize("NFC", text):
+        return "is not in Unicode's composed form (NFC)"
+    if _STACKED_MARKS.search(text):
+        return "piles up combining marks"
+    if markup := _MARKUP.search(text):
+        return f"holds markup or script ({markup[0].strip()!r})"
+    if text != text.strip() or not text:
+        return "is empty, or begins or ends with white space"
+    return None
+
+
+def shown(text: str, most: int = 60) -> str:
+    """Return untrusted text for a message: one line, short, every odd character escaped."""
+    flat = "".join(
+        c if c.isprintable() and ord(c) < 0x2000 else f"\\u{ord(c):04x}" for c in text[: most + 1]
+    )
+    return flat if len(text) <= most else flat[: most - 1] + "…"
+
+
+def mixed_scripts(text: str) -> str | None:
+    """Return the first word whose letters come from two alphabets that look alike, if any."""
+    for word in _LETTERS.findall(text):
+        scripts = {unicodedata.name(character, "").partition(" ")[0] for character in word}
+        if len(scripts & _ALPHABETS) > 1:
+            return str(word)
+    return None
+
+
+def read_alike(one: str, other: str) -> bool:
+    """Tell whether two names read alike, whatever their case and invisible characters."""
+    return not _name_keys(one).isdisjoint(_name_keys(other))
+
+
+def skeleton(text: str) -> str:
+    """Return the skeleton of `text`: texts that look the same have the same one (UTS 39, 4)."""
+    visible: str = INVISIBLE.sub("", _SPACE.sub(" ", unicodedata.normalize("NFD", text)))
+    mapped = "".join(prototypes().get(character, character) for character in visible)
+    spaced: str = _SPACE.sub(" ", unicodedata.normalize("NFD", mapped))
+    return spaced.strip()
+
+
+@cache
+def _name_keys(text: str) -> frozenset[str]:
+    # Both orders of folding case: `RuIes` with a capital I reads as `Rules`, which only its skeleton
+    # before folding tells; `RULEЅ` with a Cyrillic letter is `Rules` in capitals, which only the one
+    # after it tells. The capital of a letter outside ASCII may look like another one than the letter
+    # does (the palochka), and compatibility forms, as superscripts, are forms of letters.
+    capitals = "".join(c if c.isascii() else c.upper() for c in text)
+    forms = (text, capitals, unicodedata.normalize("NFKC", text))
+    before = {skeleton(form).casefold() for form in forms}
+    after = {skeleton(form.casefold()) for form in forms}
+    return frozenset(before | after | {skeleton(key) for key in before})
+
+
+def leak_in(text: str, *, hosts: bool = True) -> str | None:
+    """Say what a card or a message must not hold and `text` does; never repeats a secret.
+
+    Args:
+        text: What is to be published.
+        hosts: Whether addresses of hosts are a leak; in what people write for readers they are not.
+    """
+    if redact(text) != text:
+        return "a key, or something with the shape of one"
+    if name := secret_in(text):
+        return f"a key: the value of {name}"
+    if path := _HOMES.search(text) or _ABSOLUTE.search(text):
+        return f"an absolute path ({path[0][:40]})"
+    if hosts and (host := _HOST.search(text)):
+        return f"the address of a host ({host[0][:40]})"
+    own = socket.gethostname()
+    # A host's name that can be an ordinary word is no leak.
+    if len(own) >= 8 and re.search(r"[\d.-]", own) and own in text:
+        return "the name of this machine"
+    return None
+
+
+def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
+    """Say what an answer must not hold: less than a card, as dialogues may be about paths and hosts.
+
+    Args:
+        text: What is to be published.
+        secret: Variables of the environment whose values are secret, whatever their names say.
+    """
+    if redact(text) != text:
+        for word in re.split(r"[\s\"',;:(){}\[\]<>]+", text):
+            if _LIKE_A_KEY.match(word) and redact(word) != word:
+                return "something with the shape of a key"
+    if name := secret_in(text, also=secret):
+        return f"a key: the value of {name}"
+    own = {os.path.expanduser("~"), os.environ.get("HOME", ""), str(Path.cwd())}
+    for folder in sorted(own):
+        # A folder at the top of the disk names nobody.
+        if folder.count(os.sep) > 1 and folder in text:
+            return f"a folder of this machine ({folder})"
+    return None
+
+
+def texts_of(value: Any, *, keys: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield every text in plain JSON, its keys unless unwanted, with the path to it."""
+    waiting = [(value, "")]
+    while waiting:
+        node, path = waiting.pop()
+        if isinstance(node, str):
+            yield node, path
+        elif isinstance(node, dict):
+            yield from ((name, path) for name in node if keys)
+            waiting += [(child, f"{path}.{name}" if path else name) for name, child in node.items()]
+        elif isinstance(node, list | tuple):
+            waiting += [(child, f"{path}.{index}") for index, child in enumerate(node)]
