@@ -18,7 +18,7 @@ from alps.leaderboard.reading import faults_of
 from alps.leaderboard.submission import Submission, checksum_of
 from alps.leaderboard.systems import kinds_of, public_name
 from alps.leaderboard.truth import SAMPLES
-from alps.llm.option_words import SAMPLING
+from alps.llm.options import SAMPLING
 from alps.report.runs import Run
 from alps.systems.resolve import RECORDED
 

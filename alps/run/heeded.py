@@ -4,7 +4,7 @@ from typing import Any
 
 from alps.errors import UsageError
 from alps.judges.resolve import is_embedded_judge
-from alps.llm.option_words import SAMPLING
+from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, is_local
