@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from alps.errors import DataError, UsageError, closest
-from alps.llm.option_words import (
+from alps.llm.options import (
     JUDGE_SAMPLING,
     SAMPLING,
     TABLES,
@@ -27,7 +27,7 @@ from alps.llm.option_words import (
     option_tables,
     over_file,
 )
-from alps.llm.patience import AUTO_MOST, PATIENCE, seconds_of
+from alps.llm.retries import AUTO_MOST, PATIENCE, seconds_of
 from alps.llm.secrets import check_address, names_in, redact
 from alps.llm.types import Structured
 

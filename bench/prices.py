@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 
 from document import terminal
 
-from alps.llm.price_table import table
-from alps.llm.prices import price_of
-from alps.llm.rates import Used
+from alps.llm.prices import Used, price_of, table
 
 PROVIDERS = (
     "openai,anthropic,gemini,azure,xai,mistral,deepseek,groq,dashscope,bedrock_converse,together_ai"

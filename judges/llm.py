@@ -35,8 +35,7 @@ from alps.judges.support import (
 )
 from alps.llm.client import Client
 from alps.llm.repair import PARSER_VERSION
-from alps.llm.schemas import schema_of
-from alps.llm.tolerant import ReplyModel, forgiving, read_tolerantly, refuse
+from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse, schema_of
 from alps.llm.types import AnswerType, Read, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from alps.judges.support import Dialogue
-from alps.llm.tolerant import ReplyModel, forgiving, read_tolerantly, refuse
+from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome

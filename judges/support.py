@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from alps.llm.tolerant import ReplyModel, forgiving, read_tolerantly, refuse
+from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Turn

@@ -16,7 +16,7 @@ from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.strict_reader import faults_of
 from alps.leaderboard.submission import SAMPLES, Submission, checksum_of, kinds_of, public_name
 from alps.leaderboard.unsafe_text import leak_in
-from alps.llm.option_words import SAMPLING
+from alps.llm.options import SAMPLING
 from alps.report.runs import Run
 from alps.systems.resolve import RECORDED
 

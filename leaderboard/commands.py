@@ -17,7 +17,7 @@ from alps.leaderboard.strict_reader import read_model
 from alps.leaderboard.submission import CARD, REVIEW, Review, write_card
 from alps.leaderboard.unsafe_text import shown
 from alps.leaderboard.verify import Options, verify
-from alps.llm.option_words import key_of
+from alps.llm.options import key_of
 from alps.report.runs import MANIFEST
 from alps.settings import parse_words, part_words
 

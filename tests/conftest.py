@@ -75,7 +75,7 @@ def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A client's desk, where nobody waits long between attempts."""
-    monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.001)
+    monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.001)
     return Desk(tmp_path)
 
 

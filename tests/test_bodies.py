@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from alps.llm.exchange import LARGEST_BODY
 from alps.llm.provider import send
 from alps.llm.types import Reply, Request, TransportError
+from alps.llm.wire import LARGEST_BODY
 from tests.desk import GOOD, QUIET_LITELLM, Desk, always, question
 from tests.loopback import Answer, asked_over_http, serve
 
@@ -117,7 +117,7 @@ def test_an_encoding_that_was_not_asked_for_is_named():
 def test_the_timeout_bounds_the_whole_call(
     desk: Desk, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("alps.llm.patience._BILLED", 1)
+    monkeypatch.setattr("alps.llm.retries._BILLED", 1)
     began = time.monotonic()
     with serve(always(answer)) as server:
         completion = desk.ask(question(server), timeout=0.5)

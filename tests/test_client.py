@@ -312,7 +312,7 @@ def test_a_key_in_an_error_message_does_not_get_into_a_file(
 
 
 def test_an_address_where_nobody_ever_was_ends_the_run(desk: Desk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("alps.llm.patience._NOBODY_THERE", 0.3)
+    monkeypatch.setattr("alps.llm.retries._NOBODY_THERE", 0.3)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"

@@ -8,7 +8,7 @@ import pytest
 from alps.llm import Request
 from alps.llm.budget import Budget, first_reserve
 from alps.llm.ledger import Totals
-from alps.llm.rates import Price
+from alps.llm.prices import Price
 from tests.desk import QUESTION
 from tests.endtoend import extraction, finish, one_line, rows, run, start, task1, wait_until
 from tests.loopback import Answer, serve

@@ -22,7 +22,7 @@ MOST_ASKED = 3
 @pytest.fixture(autouse=True)
 def _unbroken(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many odd bodies in a row are an outage, and would be asked for one by one."""
-    monkeypatch.setattr("alps.llm.breaker._FAILURES", 10**9)
+    monkeypatch.setattr("alps.llm.retries._FAILURES", 10**9)
 
 
 def bodies(path: tuple[Any, ...]) -> list[str]:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.llm.price_table import entry_of, is_listed
-from alps.llm.prices import price_of
-from alps.llm.rates import Used
+from alps.llm.prices import Used, entry_of, is_listed, price_of
 from tests.endtoend import environment, extraction, run, summary
 from tests.loopback import serve
 from tests.visitors import good, write_visitors

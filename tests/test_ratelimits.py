@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from alps.errors import AlpsError, QuotaError, UsageError
+from alps.llm.failures import Limit, limits, requests_left, seconds_asked, seconds_to_reset
 from alps.llm.provider import send
-from alps.llm.ratelimits import Limit, limits, requests_left, seconds_asked, seconds_to_reset
 from alps.llm.types import Request, TransportError
 from tests.desk import GOOD, QUIET_LITELLM, Desk, always, question
 from tests.loopback import Answer, asked_over_http, serve

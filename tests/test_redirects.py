@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from alps.llm.provider import send
-from alps.llm.redirects import following_none
 from alps.llm.types import Request, TransportError
+from alps.llm.wire import following_none
 from tests.endtoend import extraction, finish, rows, start
 from tests.loopback import Answer, asked_over_http, serve
 from tests.visitors import good, write_visitors

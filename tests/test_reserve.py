@@ -10,7 +10,7 @@ import pytest
 from alps.llm import Request
 from alps.llm.budget import Budget, first_reserve
 from alps.llm.ledger import Call, Totals
-from alps.llm.rates import Price, Rates, Tier
+from alps.llm.prices import Price, Rates, Tier
 from tests.desk import QUESTION, Desk, question
 from tests.endtoend import extraction, one_line, rows, run, summary
 from tests.loopback import Answer, asked_over_http, serve
@@ -124,7 +124,7 @@ def test_a_cap_is_passed_by_at_most_what_is_in_flight(tmp_path, monkeypatch, con
     """Answers become a thousand times longer, which nobody can know before the first of them."""
     desk = Desk(tmp_path)
     price = Price(1e-6, 10e-6, 128_000, "a test")
-    monkeypatch.setattr("alps.llm.served.price_of", lambda _: price)
+    monkeypatch.setattr("alps.llm.provider.price_of", lambda _: price)
     asked = []
 
     def longer(_):

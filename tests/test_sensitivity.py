@@ -227,9 +227,9 @@ def test_what_broken_connections_may_have_cost_is_not_left_to_the_next_wording(
 ):
     (here / "prices.toml").write_text('["openai/priced"]\ninput = 1\noutput = 1\n')
     monkeypatch.setenv("ALPS_PRICES", str(here / "prices.toml"))
-    monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.001)
+    monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.001)
     monkeypatch.setattr(
-        "alps.llm.breaker._FAILURES", 10**9
+        "alps.llm.retries._FAILURES", 10**9
     )  # an outage is asked about once a minute
 
     def breaking(body: dict[str, Any]) -> Answer:

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from alps.errors import CredentialError, UsageError
-from alps.llm.decoding import check_sampling, default_temperature, unlisted_answer
-from alps.llm.endpoints import endpoint_from_environment, version_from_environment
-from alps.llm.keys import credentials
-from alps.llm.preflight import check_model
+from alps.llm.endpoints import credentials, endpoint_from_environment, version_from_environment
+from alps.llm.preflight import check_model, check_sampling, default_temperature, unlisted_answer
 from alps.llm.provider import send
 from alps.llm.types import Request, TransportError
 from tests.endtoend import extraction, one_line, rows, run, without_baselines

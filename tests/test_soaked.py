@@ -183,7 +183,7 @@ def test_a_request_that_has_its_place_and_has_not_started_waits_too():
 def test_one_request_that_hangs_holds_up_none_of_the_others(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("alps.llm.patience._backoff", lambda _: 0.0)
+    monkeypatch.setattr("alps.llm.retries._backoff", lambda _: 0.0)
     answered: list[int] = []
 
     async def send(request: Request[Any], _: object) -> Reply:

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from alps.judges.rubric import rating_answer
-from alps.llm.thought import part_thought
 from alps.llm.types import Completion, Reply
-from alps.llm.understanding import understand
+from alps.llm.understanding import part_thought, understand
 from alps.schema import Candidate, RetrievalSample
 from alps.tasks import load_tracks
 from alps.tasks.base import TaskOptions

@@ -18,7 +18,7 @@ from alps.llm import structured
 from alps.llm.cache import Cache, cache_key
 from alps.llm.client import Client
 from alps.llm.ledger import Call, Ledger
-from alps.llm.pace import Pace
+from alps.llm.limiter import Pace
 from alps.llm.provider import send
 from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from alps.llm.cache import cache_key
-from alps.llm.prompt_cache import marked
+from alps.llm.provider import marked
 from alps.llm.types import Request
 
 FILE = Path(__file__).resolve().parent.parent / "bench" / "wire.py"

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from alps.llm.ledger import Call, Totals
-from alps.llm.rates import Price
+from alps.llm.prices import Price
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request, TransportError
 

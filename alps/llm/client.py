@@ -14,14 +14,12 @@ from alps.llm import provider
 from alps.llm.budget import Budget, may_be_billed
 from alps.llm.cache import Cache, cache_key
 from alps.llm.ledger import Call, Ledger, told_by
-from alps.llm.limiter import EndpointDown, Limiter
-from alps.llm.pace import Pace
-from alps.llm.patience import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries, unreachable
+from alps.llm.limiter import EndpointDown, Limiter, Pace
+from alps.llm.retries import AUTO_MOST, AUTO_START, PATIENCE, Permanent, Tries, unreachable
 from alps.llm.secrets import masked
 from alps.llm.structured import Ladder
-from alps.llm.thought import part_thought
 from alps.llm.types import Completion, Reply, Request, TransportError
-from alps.llm.understanding import understand
+from alps.llm.understanding import part_thought, understand
 from alps.prompts import load_prompt
 from alps.schema import Outcome
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
-from alps.llm.redirects import teach_clients
+from alps.llm.wire import teach_clients
 
 
 @functools.cache

@@ -1,11 +1,11 @@
-"""How many requests may be under way at once, learnt from the server's answers."""
+"""Concurrency: how many requests may be under way at once, and when the next one starts."""
 
 import asyncio
 import math
 import time
 from collections import deque
 
-from alps.llm.breaker import Breaker
+from alps.llm.retries import Breaker
 
 _CUT_EVERY = 1.0
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
@@ -266,3 +266,33 @@ def _now() -> float:
         return asyncio.get_running_loop().time()
     except RuntimeError:
         return time.monotonic()
+
+
+_SHARE = 0.8
+_MOST_APART = 0.01
+
+
+class Pace:
+    """Starts requests no closer together than they can be worked through.
+
+    An event loop advances all that it works on side by side. Requests that start together would
+    therefore all be sent when the last of them is ready, be answered together, and leave first the
+    server idle and then the processor, for as long as the run lasts. Apart by most of what a
+    request costs the processor, none of them is sent later than it would have been, and most are
+    sent sooner.
+    """
+
+    def __init__(self) -> None:
+        self._started = 0
+        self._computed = self._next = 0.0
+
+    async def turn(self) -> None:
+        """Wait until the next request may start."""
+        now, computed = asyncio.get_running_loop().time(), time.process_time()
+        if self._started == 0:
+            self._computed = computed
+        apart = _SHARE * (computed - self._computed) / max(1, self._started)
+        self._started += 1
+        self._next = max(now, self._next + min(apart, _MOST_APART))
+        if self._next > now:
+            await asyncio.sleep(self._next - now)

@@ -1,14 +1,169 @@
-"""What can be told about a model, its key and its options before the first call."""
+"""What can be told about a model, its key and its options before the first call.
+
+litellm knows of each model what it refuses, and says so only when it is asked; its own check is
+made here before the first call, so that nothing is paid for in vain.
+"""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from alps.errors import CredentialError, UsageError
-from alps.llm.decoding import check_sampling
-from alps.llm.extra import kept_by_litellm, variables
-from alps.llm.keys import missing_key
+from alps.llm.endpoints import missing_key
 from alps.llm.libraries import libraries
+from alps.llm.options import kept_by_litellm, sent, variables
+
+LONGEST_UNLISTED, LONGEST_OLD = 32_000, 4_096
+"""Tokens that an Anthropic model may answer which litellm's table does not know: the least maximum
+since Claude 4, and the least before, when models were called claude-3-haiku and claude-2.1.
+
+Anthropic wants a maximum in each request; litellm would send 4,096 and cut answers that are no
+longer than others'.
+"""
+
+_ANTHROPICS_MAXIMUM = ("vertex_ai", "azure_ai")
+"""Clouds whose requests need a maximum, as Anthropic's own do."""
+_OLD_NAME = re.compile(r"claude-(?:instant|v?[123])\b")
+_NOT_REASONING = ("none", "disable")
+_REFUSE_IN_NEW_MODELS = ("openai", "anthropic")
+"""Providers whose newer models take no temperature but their own."""
+_ANTHROPICS_ROUTES = ("bedrock", "vertex_ai", "azure_ai")
+"""Clouds that have Anthropic's models; OpenRouter leaves out what a model does not take."""
+
+
+def default_temperature(
+    model: str, *, api_base: str | None, sampling: Mapping[str, Any], extra: Mapping[str, Any]
+) -> float | None:
+    """Return the temperature of a judge that was given none: 0 where the model takes it, else None:
+    none is sent.
+
+    A model that reasons takes none. Behind a gateway the model is asked for by a longer name; the
+    gateway passes on what the provider then refuses. Of names that litellm does not know, those of
+    OpenAI and Anthropic are new.
+    """
+    effort = sampling.get("reasoning_effort")
+    if effort is not None and effort not in _NOT_REASONING:
+        return None
+    mapped, problem = _mapped(model, {**sampling, **sent(extra), "temperature": 0})
+    _, behind = _mapped(model.partition("/")[2], {"temperature": 0})
+    if problem or behind or _thinks(mapped):
+        return None
+    return None if _is_new(model, api_base) else 0
+
+
+def check_sampling(
+    model: str, sampling: Mapping[str, Any], extra: Mapping[str, Any], *, prefix: str = ""
+) -> None:
+    """Refuse a sampling setting that `model` does not take.
+
+    `prefix` is `judge_` for those of the judge.
+
+    Raises:
+        UsageError: Names the setting, and why litellm would refuse it.
+    """
+    named = {
+        f"{prefix}{name}": {name: value} for name, value in sampling.items() if value is not None
+    }
+    named |= {f"{prefix}request.{name}": sent({name: value}) for name, value in extra.items()}
+    together: dict[str, Any] = {}
+    for option in named.values():
+        together |= option
+    problem = _refusal(model, together)
+    if problem is None:
+        return
+    guilty = [
+        name for name, option in named.items() if _refusal(model, option) is not None
+    ] or list(named)
+    shown = " and ".join(_shown(name, *named[name].values()) for name in guilty)
+    raise UsageError(f"{shown}: {model} does not take it ({problem}); leave it out")
+
+
+def _shown(name: str, value: Any) -> str:
+    return name if isinstance(value, Mapping) else f"{name}={value}"
+
+
+def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
+    """Return how many tokens an Anthropic model may answer that litellm does not know.
+
+    None for all others.
+    """
+    litellm = libraries().litellm
+    name, provider, _, _ = litellm.get_llm_provider(model)
+    asked_by_anthropic = provider == "anthropic" or (
+        provider in _ANTHROPICS_MAXIMUM and "claude" in name
+    )
+    if not asked_by_anthropic or sampling.get("max_tokens") is not None:
+        return None
+    try:
+        known = litellm.get_max_tokens(name)
+    except Exception:  # litellm raises a bare Exception for a model that it does not know
+        known = None
+    if known is not None:
+        return None
+    longest = LONGEST_OLD if _OLD_NAME.search(name) else LONGEST_UNLISTED
+    return int(os.environ.get("DEFAULT_ANTHROPIC_CHAT_MAX_TOKENS", longest))
+
+
+def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
+    mapped, problem = _mapped(model, options)
+    if (
+        problem is None
+        and _thinks(mapped)
+        and "claude" in model
+        and options.get("temperature", 1) != 1
+    ):
+        return "while it thinks, it takes temperature=1 alone"
+    return problem
+
+
+def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the options as litellm would send them, and its objection.
+
+    None and no objection where it can't tell.
+    """
+    litellm = libraries().litellm
+    try:
+        name, provider, _, _ = litellm.get_llm_provider(model)
+    except litellm.exceptions.BadRequestError:
+        return None, None
+    given = {key: value for key, value in options.items() if value is not None}
+    try:
+        return litellm.utils.get_optional_params(
+            model=name, custom_llm_provider=provider, **given
+        ), None
+    except litellm.exceptions.UnsupportedParamsError as error:
+        return {}, _in_short(error)
+    except (litellm.exceptions.BadRequestError, ValueError) as error:
+        return {}, _in_short(error)
+    except Exception:  # whatever else goes wrong in there, the first call will tell
+        return None, None
+
+
+def _in_short(error: Exception) -> str:
+    text = str(error).partition("Error: ")[2] or str(error)
+    return text.splitlines()[0].partition(" To drop ")[0].strip().rstrip(".,")[:200]
+
+
+def _thinks(mapped: Mapping[str, Any] | None) -> bool:
+    thinking = (mapped or {}).get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
+
+
+def _is_new(model: str, api_base: str | None) -> bool:
+    """Tell whether a model is of a family whose newer members take no temperature, and none that
+    litellm knows.
+
+    Under `openai/` with an address it is a server of one's own; other providers with one are
+    reached by a gateway.
+    """
+    litellm = libraries().litellm
+    name, provider, _, _ = litellm.get_llm_provider(model)
+    if (provider == "openai" and api_base is not None) or _OLD_NAME.search(name):
+        return False
+    listed = any(known in litellm.model_cost for known in (model, name, name.rpartition("/")[2]))
+    of_anthropic = provider in _ANTHROPICS_ROUTES and "claude" in name
+    return not listed and (provider in _REFUSE_IN_NEW_MODELS or of_anthropic)
 
 
 def check_name(model: str) -> None:

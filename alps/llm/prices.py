@@ -1,6 +1,7 @@
-"""What a model costs and how much it can answer: the user's price file first, then litellm's table.
+"""Prices: what a model costs and how much it can answer.
 
-The price file is TOML, one table a model, in US dollars per million tokens:
+The user's price file comes first, then litellm's table. The price file is TOML, one table a model,
+in US dollars per million tokens:
 
     ["openai/my-model"]
     input = 0.40
@@ -17,27 +18,402 @@ that it put there; without them they cost as much as others. `reasoning` is for 
 otherwise costs what `output` does. `batch`, `flex` and `priority` are the rates of requests that
 are served so, and `above` those of all tokens of a request whose prompt is longer than that; what
 they leave out stays as it is. A model that is free has `input = 0` and `output = 0`.
+
+litellm's table is read from the file in its package: importing litellm takes 2.6 s, this 50 ms. Its
+`get_model_info` answers for a name that its table lacks with the family that the name looks like,
+at a price of 0. So a name counts as known here only where it is a key of the table: as it stands,
+or without its provider where the entry is of that provider.
 """
 
+import json
+import math
 import os
+import re
 import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from alps.errors import DataError, UsageError
 from alps.folders import user_folder
-from alps.llm.price_table import listed_price
-from alps.llm.rates import Price, Rates, Tier
+
+_SAME_RATES = {"fast": "priority"}
+_DEARER = ("priority", "ultrafast")
+"""Ways of being served that cost more than the standard one: what is not priced by itself has no
+known price there.
+"""
+
+
+@dataclass(frozen=True)
+class Used:
+    """The tokens of a reply, as far as it counted them.
+
+    All are from 0, and parts are at most their whole.
+
+    Attributes:
+        prompt: All that was sent; `cached` of them the provider had in its cache, `cache_write` it
+            put there, and of those `cache_write_hour` for an hour.
+        completion: All that was answered; `reasoning` of them are thought.
+        service: How the request was served, as `flex` or `batch`, None for the ordinary way.
+    """
+
+    prompt: int
+    completion: int
+    cached: int = 0
+    cache_write: int = 0
+    cache_write_hour: int = 0
+    reasoning: int = 0
+    service: str | None = None
+
+
+@dataclass(frozen=True)
+class Rates:
+    """US dollars per token.
+
+    None: cached and written tokens cost what input does, and thought what output does.
+    """
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+    cache_write_hour: float | None = None
+    reasoning: float | None = None
+
+    def cost(self, used: Used) -> float:
+        """Return the dollars for what was used."""
+        cached = min(used.cached, used.prompt)
+        written = min(used.cache_write, used.prompt - cached)
+        for_an_hour = min(used.cache_write_hour, written)
+        thought = min(used.reasoning, used.completion)
+        write = _or(self.cache_write, self.input)
+        parts = (
+            (used.prompt - cached - written, self.input),
+            (cached, _or(self.cached_input, self.input)),
+            (written - for_an_hour, write),
+            (for_an_hour, _or(self.cache_write_hour, write)),
+            (used.completion - thought, self.output),
+            (thought, _or(self.reasoning, self.output)),
+        )
+        return sum(tokens * rate for tokens, rate in parts)
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The rates of all tokens of a request whose prompt has more than `above` tokens."""
+
+    above: int
+    rates: Rates
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per token, and the most tokens the model can answer; None where it is not known.
+
+    Attributes:
+        tiers: The rates of longer prompts, the shortest first.
+        services: By how a request is served, its rates and their tiers.
+    """
+
+    input: float | None
+    output: float | None
+    max_output_tokens: int | None
+    source: str
+    cached_input: float | None = None
+    cache_write: float | None = None
+    cache_write_hour: float | None = None
+    reasoning: float | None = None
+    tiers: tuple[Tier, ...] = ()
+    services: Mapping[str, tuple[Rates, tuple[Tier, ...]]] = field(default_factory=dict)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a price at all."""
+        return self.input is not None and self.output is not None
+
+    def cost(
+        self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0
+    ) -> float | None:
+        """Return the dollars for so many tokens in the ordinary way, or None where the price is not
+        known.
+        """
+        return self.cost_of(Used(prompt_tokens, completion_tokens, cached_tokens))
+
+    def cost_of(self, used: Used) -> float | None:
+        """Return the dollars for what was used, or None where the price is not known.
+
+        A way of being served without rates of its own has the standard ones, unless it is known to
+        cost more.
+        """
+        if self.input is None or self.output is None:
+            return None
+        kinds = self.cached_input, self.cache_write, self.cache_write_hour, self.reasoning
+        rates, tiers = Rates(self.input, self.output, *kinds), self.tiers
+        service = (used.service or "standard").lower()
+        service = _SAME_RATES.get(service, service)
+        if service in self.services:
+            rates, tiers = self.services[service]
+        elif service in _DEARER:
+            return None
+        reached = [tier.rates for tier in tiers if used.prompt > tier.above]
+        return (reached[-1] if reached else rates).cost(used)
+
+
+def _or(rate: float | None, otherwise: float) -> float:
+    return otherwise if rate is None else rate
+
+
+_FILE = "model_prices_and_context_window_backup.json"
+_PROVIDERS_FILE = "provider_endpoints_support_backup.json"
+_KEYS = {
+    "input": "input_cost_per_token",
+    "output": "output_cost_per_token",
+    "cached_input": "cache_read_input_token_cost",
+    "cache_write": "cache_creation_input_token_cost",
+    "cache_write_hour": "cache_creation_input_token_cost_above_1hr",
+    "reasoning": "output_cost_per_reasoning_token",
+}
+_KEY_ENDINGS = {
+    "batch": "_batches",
+    "flex": "_flex",
+    "balanced": "_balanced",
+    "priority": "_priority",
+    "ultrafast": "_ultrafast",
+}
+"""By how a request is served, what the table's keys end in."""
+_THRESHOLD = re.compile(
+    rf"^(?P<key>{'|'.join(_KEYS.values())})_above_(?P<number>\d+)(?P<thousands>k?)_tokens"
+)
+_FAMILIES = ("vertex_ai", "bedrock", "fireworks_ai")
+"""Providers whose entries name a part of them, as `bedrock_converse`."""
+_BEDROCK_ROUTES = ("converse/", "invoke/")
+"""What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
+asked.
+"""
+_REACHED_COUNTS = ("xai",)
+"""Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
+calculator).
+"""
+
+
+@cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """Return litellm's table by its keys.
+
+    Empty where litellm is not installed, or its file can't be read.
+    """
+    read = _read(_FILE)
+    return {key: entry for key, entry in read.items() if isinstance(entry, dict)}
+
+
+@cache
+def providers() -> frozenset[str]:
+    """Return the names of the providers that litellm knows, as they stand before the `/` of a
+    model.
+    """
+    listed = _read(_PROVIDERS_FILE).get("providers")
+    return frozenset(listed if isinstance(listed, dict) else ()) | {
+        key.partition("/")[0] for key in table() if "/" in key
+    }
+
+
+def is_listed(model: str) -> bool:
+    """Tell whether litellm's files say where a name is sent: it has an entry, or a provider that
+    they list.
+    """
+    provider, slash, rest = model.partition("/")
+    return entry_of(model) is not None or bool(slash and rest and provider in providers())
+
+
+def listed_price(model: str) -> Price:
+    """Return what the table says of `model`; its rates are None where the table does not price it."""
+    source, entry = _source(), entry_of(model)
+    if entry is None:
+        return Price(None, None, None, source)
+    longest = _number(entry.get("max_output_tokens"))
+    most = int(longest) if longest is not None and longest >= 1 else None
+    inclusive = entry.get("litellm_provider") in _REACHED_COUNTS
+    standard = _of_ranges(entry) or _of_keys(entry, "", inclusive=inclusive)
+    if standard is None:
+        return Price(None, None, most, source)
+    services = {
+        name: _of_keys(entry, suffix, inclusive=inclusive) for name, suffix in _KEY_ENDINGS.items()
+    }
+    return Price(
+        **vars(standard[0]),
+        max_output_tokens=most,
+        source=source,
+        tiers=standard[1],
+        services={
+            name: (rates[0], rates[1]) for name, rates in services.items() if rates is not None
+        },
+    )
+
+
+@cache
+def _source() -> str:
+    """Return whose table it is; cached, as finding a version takes 2 ms."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return "litellm is not installed"
+
+
+def entry_of(model: str) -> Mapping[str, Any] | None:
+    """Return the entry of `model`, None where no key is exactly its name."""
+    entries = table()
+    entry = entries.get(model)
+    prefix, slash, rest = model.partition("/")
+    if entry is not None and (not slash or prefix not in providers() or _is_of(entry, prefix)):
+        return entry
+    if not slash:
+        return None
+    if prefix == "bedrock":
+        rest = next(
+            (rest.removeprefix(route) for route in _BEDROCK_ROUTES if rest.startswith(route)), rest
+        )
+    own = entries.get(rest)
+    return own if own is not None and _is_of(own, prefix) else None
+
+
+def _is_of(entry: Mapping[str, Any], prefix: str) -> bool:
+    """Tell whether an entry is of the provider that `prefix` names."""
+    provider = str(entry.get("litellm_provider")).replace("-", "_")
+    prefix = prefix.replace("-", "_")  # `amazon-nova` is `amazon_nova` in its entries
+    return provider == prefix or (prefix in _FAMILIES and provider.startswith(prefix))
+
+
+Rated = tuple[Rates, tuple[Tier, ...]]
+
+
+def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated | None:
+    """Return the rates for a way of being served, dearer ones for long prompts with them.
+
+    None where there are none.
+
+    What a way of being served does not price has the standard price, as litellm's cost calculator
+    has it.
+    """
+
+    def rate(key: str) -> float | None:
+        return _number(entry.get(key + suffix))
+
+    if suffix and rate(_KEYS["input"]) is None and rate(_KEYS["output"]) is None:
+        return None
+    base = _rates({name: _first(rate(key), _number(entry.get(key))) for name, key in _KEYS.items()})
+    if base is None:
+        return None
+    if suffix and rate(_KEYS["reasoning"]) is None and rate(_KEYS["output"]) is not None:
+        base = Rates(**{**vars(base), "reasoning": None})
+    tiers = []
+    below = base
+    for tokens, words in sorted(_thresholds(entry)):
+        above = {
+            name: _first(
+                rate(f"{key}_above_{words}_tokens"),
+                _number(entry.get(f"{key}_above_{words}_tokens")),
+            )
+            for name, key in _KEYS.items()
+        }
+        if all(value is None for value in above.values()):
+            continue
+        kept = {
+            **vars(below),
+            **{name: value for name, value in above.items() if value is not None},
+        }
+        below = Rates(**kept)
+        tiers.append(Tier(tokens - inclusive, below))
+    return base, tuple(tiers)
+
+
+def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
+    """Return from how many tokens of a prompt on an entry has other prices, with the word that its
+    keys have for it.
+    """
+    matches = [match for key in entry if (match := _THRESHOLD.match(key))]
+    return {
+        (
+            int(match["number"]) * (1_000 if match["thousands"] else 1),
+            match["number"] + match["thousands"],
+        )
+        for match in matches
+    }
+
+
+def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
+    """Return the rates of an entry that lists its ranges of prompt lengths.
+
+    None where it lists none.
+    """
+    ranges = entry.get("tiered_pricing")
+    if not isinstance(ranges, list):
+        return None
+    found = list(_ranges(ranges))
+    return (found[0].rates, tuple(found[1:])) if found else None
+
+
+def _ranges(ranges: list[Any]) -> Iterator[Tier]:
+    for row in ranges:
+        bounds = row.get("range") if isinstance(row, dict) else None
+        if not isinstance(bounds, list) or not bounds or (above := _number(bounds[0])) is None:
+            continue
+        rates = _rates({name: _number(row.get(key)) for name, key in _KEYS.items()})
+        if rates is not None:
+            yield Tier(int(above), rates)
+
+
+def _rates(values: Mapping[str, float | None]) -> Rates | None:
+    """Return the rates of which `values` are by name.
+
+    None where tokens have no price, or none but 0.
+
+    Where both are 0 nobody told the price: a model that is free is written into a price file.
+    """
+    per_input, per_output = values["input"], values["output"]
+    if per_input is None or per_output is None or not (per_input or per_output):
+        return None
+    thought = None if values["reasoning"] == per_output else values["reasoning"]
+    cached = {name: values[name] for name in ("cached_input", "cache_write", "cache_write_hour")}
+    return Rates(per_input, per_output, **cached, reasoning=thought)
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number from 0; None for anything else."""
+    is_number = (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
+    return float(value) if is_number and value >= 0 else None
+
+
+def _read(name: str) -> dict[str, Any]:
+    """Read a JSON file of litellm's package, without importing it."""
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        try:
+            read = json.loads((Path(folder) / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(read, dict):
+            return read
+    return {}
+
 
 _PER = 1_000_000
 _SERVICES = ("batch", "flex", "priority")
 _Dollars = Annotated[float, Field(ge=0)]
 
 
-class _Rates(BaseModel):
+class _FileRates(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     input: _Dollars
@@ -48,20 +424,20 @@ class _Rates(BaseModel):
 
     def over(self, base: dict[str, float]) -> dict[str, float]:
         """Return the rates in dollars a token, with those of `base` where they leave something out."""
-        given = self.model_dump(include=set(_Rates.model_fields), exclude_none=True)
+        given = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
         return base | {name: value / _PER for name, value in given.items()}
 
 
-class _Tier(_Rates):
+class _FileTier(_FileRates):
     tokens: Annotated[int, Field(ge=1)]
 
 
-class _Entry(_Rates):
+class _FileEntry(_FileRates):
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    above: list[_Tier] = []
-    batch: _Rates | None = None
-    flex: _Rates | None = None
-    priority: _Rates | None = None
+    above: list[_FileTier] = []
+    batch: _FileRates | None = None
+    flex: _FileRates | None = None
+    priority: _FileRates | None = None
 
     def price(self) -> Price:
         """Return the entry as a price."""
@@ -122,7 +498,7 @@ def has_own_price(model: str) -> bool:
 
 
 @cache
-def _own_prices(path: Path) -> dict[str, _Entry]:
+def _own_prices(path: Path) -> dict[str, _FileEntry]:
     if not os.path.isfile(
         path
     ):  # unlike `Path.is_file` it takes a folder that is not ours for none
@@ -130,7 +506,7 @@ def _own_prices(path: Path) -> dict[str, _Entry]:
             raise UsageError(f"ALPS_PRICES={path}: no such file")
         return {}
     try:
-        return TypeAdapter(dict[str, _Entry]).validate_python(
+        return TypeAdapter(dict[str, _FileEntry]).validate_python(
             tomllib.loads(path.read_text(encoding="utf-8"))
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

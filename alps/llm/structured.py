@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from alps.llm.libraries import libraries
-from alps.llm.price_table import entry_of
+from alps.llm.prices import entry_of
 from alps.llm.schemas import is_strict, name_of, schema_of
-from alps.llm.thought import part_thought
 from alps.llm.types import Reply, Request, Structured, TransportError
+from alps.llm.understanding import part_thought
 from alps.prompts import load_prompt
 
 T = TypeVar("T")

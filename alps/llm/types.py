@@ -56,7 +56,7 @@ class Request(Generic[T]):
         answer: The typed answer, or None for plain text.
         sampling: Sampling parameters, sent as they are.
         api_base: The endpoint, None for the provider's own.
-        extra: What else the provider is sent, as `alps.llm.extra` describes it.
+        extra: What else the provider is sent, as `alps.llm.options` describes it.
         repeat: Which of several independent draws this is; only part of the cache key.
         purpose: `generate` or `judge`; only for the ledger.
         about: The record that this is about; only for the ledger.

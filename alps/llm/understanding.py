@@ -1,13 +1,213 @@
-"""A reply turned into a typed answer, or into the kind of failure that it is."""
+"""A reply turned into a typed answer, or into the kind of failure that it is; thought is kept apart.
 
-from collections.abc import Sequence
+Providers and servers leave thought in the text where no reasoning parser fits the model. Forms that
+are known: tags (`<think>…</think>`, `<|begin_of_thought|>…`, `[THINK]…`), of which a template may
+have written the opening one already, and OpenAI's harmony channels, whole or with their markers
+stripped (`analysis…assistantfinal…`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from alps.llm.repair import Reading, looks_like_refusal, readings
-from alps.llm.thought import part_thought
+from alps.llm.repair import JSON_LIKE, Reading, looks_like_refusal, readings
 from alps.llm.types import AnswerType, Completion, Read, Reply
 from alps.schema import Outcome
+
+_WORDS = (
+    r"(?:think|thinking|thoughts?|reason|reasoning|analysis|reflection|rationale|scratchpad|draft)"
+)
+_OPENINGS = (
+    rf"<(?:\w+:)?{_WORDS}(?:\s[^<>\n]{{0,80}})?>",
+    rf"<\|(?:(?:begin|start)(?:_of)?_)?{_WORDS}(?:_(?:begin|start))?\|>",
+    rf"◁{_WORDS}▷",
+    r"(?-i:\[(?:THINK|THINKING|THOUGHT|REASONING)\])",
+    r"(?:<\|start\|>assistant)?<\|channel\|?>\s*(?:analysis|commentary|thought)\b(?!\s+to=)(?:[^<\n]*<\|message\|>)?",
+    r"(?-i:\A\s*(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|[^\x00-\x7f]))",
+)
+_CLOSINGS = (
+    rf"</(?:\w+:)?{_WORDS}\s*>",
+    rf"<\|(?:/|end(?:_of)?_){_WORDS}\|>|<\|{_WORDS}_end\|>",
+    rf"◁/{_WORDS}▷",
+    r"(?-i:\[/(?:THINK|THINKING|THOUGHT|REASONING)\])",
+    r"(?:<\|start\|>assistant)?<\|channel\|>\s*(?:final\b|commentary\s+to=functions)[^\n{]*?<\|message\|>",
+    r"<channel\|>",
+    r"(?-i:assistantfinal)",
+)
+_MARKER = re.compile(
+    rf"(?P<opening>{'|'.join(_OPENINGS)})|(?P<closing>{'|'.join(_CLOSINGS)})", re.IGNORECASE
+)
+_CANDIDATE = re.compile(r"<|◁|\[|assistantfinal")
+"""What a marker begins with, unless it begins the text: looked for first, since the whole
+expression is slow.
+"""
+_ENDS = re.compile(r"(?:\s*<\|(?:end|return|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
+_WRAPPED = re.compile(
+    r"<\|?(?:begin_of_|start_)?(answer|final|final_answer|solution|response|output)\|?>"
+    r"(.*?)(?:<\|?(?:/|end_of_|end_)\1\|?>)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUOTES = frozenset("`'\"‘’“”«»")
+_CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
+_ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
+_MOST_MARKERS = 100
+_FEWEST_WORDS = 4
+"""Of what stands between two tags within a line: less is a mention of the tags. No thought of less
+was met.
+"""
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A text in its two parts.
+
+    Attributes:
+        answer: What is not thought; the text itself where it holds none.
+        thought: The thought, without its markers; None where there is none.
+        unfinished: Whether the text breaks off while the model is still thinking.
+    """
+
+    answer: str
+    thought: str | None = None
+    unfinished: bool = False
+
+
+def part_thought(text: str, *, typed: bool) -> Parted:
+    """Part the thought in `text` from its answer.
+
+    A marker counts where it can't be a quotation: outside the strings of JSON where the answer is
+    `typed`, else outside code and quotation marks. A closing marker without an opening one makes
+    thought of everything before it.
+    """
+    if next(_markers(text, 0), None) is None:
+        return Parted(text)
+    answer: list[str] = []
+    thought: list[str] = []
+    start = at = 0
+    for _ in range(_MOST_MARKERS):
+        marker = _next_marker(text, at, typed=typed)
+        if marker is None:
+            break
+        if marker["closing"] is not None:
+            answer, thought = [], [text[: marker.start()]]
+            start = at = marker.end()
+            continue
+        closing = next((m for m in _markers(text, marker.end()) if m["closing"] is not None), None)
+        if closing is None and (typed or _begins(text, marker)):
+            return Parted(
+                "".join(answer) + text[start : marker.start()],
+                text[marker.end() :].strip(),
+                unfinished=True,
+            )
+        if closing is None or not (typed or _is_thought(text, marker, closing)):
+            at = closing.end() if closing is not None else marker.end()
+            continue
+        answer.append(text[start : marker.start()])
+        thought.append(text[marker.end() : closing.start()])
+        start = at = closing.end()
+    if not thought:
+        return Parted(text)
+    parted = "\n\n".join(filter(None, (part.strip() for part in thought)))
+    return Parted(_unwrapped("".join([*answer, text[start:]])), parted or None)
+
+
+def _markers(text: str, at: int) -> Iterator[re.Match[str]]:
+    places = (candidate.start() for candidate in _CANDIDATE.finditer(text, at))
+    for place in (0, *places) if at == 0 else places:
+        marker = _MARKER.match(text, place) if place >= at else None
+        if marker is not None:
+            yield marker
+            at = marker.end()
+
+
+def _next_marker(text: str, at: int, *, typed: bool) -> re.Match[str] | None:
+    """Return the next marker from `at` on that is not quoted."""
+    quoted = (
+        _quoted_json(text, at)
+        if typed
+        else ((m.start(), m.end(), True) for m in _CODE.finditer(text, at))
+    )
+    span = next(quoted, None)
+    for marker in _markers(text, at):
+        while span is not None and span[1] <= marker.start():
+            span = next(quoted, None)
+        inside = span is not None and span[0] <= marker.start()
+        if inside and span is not None and not span[2]:  # in a string of JSON that breaks off
+            inside = marker["closing"] is None or not _ANSWER_BEGINS.match(text, marker.end())
+        if not inside and not _in_quotation_marks(text, marker):
+            return marker
+    return None
+
+
+def _in_quotation_marks(text: str, marker: re.Match[str]) -> bool:
+    before, after = text[marker.start() - 1 : marker.start()], text[marker.end() : marker.end() + 1]
+    return before in _QUOTES and after in _QUOTES and bool(before) and bool(after)
+
+
+def _begins(text: str, opening: re.Match[str]) -> bool:
+    """Tell whether a text begins with an opening marker, but for a short sentence such as «Sure!»."""
+    before = text[: opening.start()].rstrip()
+    return not before or (_few_words(before) and not before[-1].isalnum())
+
+
+def _is_thought(text: str, opening: re.Match[str], closing: re.Match[str]) -> bool:
+    """Tell whether a pair of markers in plain text holds a thought.
+
+    Two tags in one sentence are spoken of.
+    """
+    begins_line = not text[text.rfind("\n", 0, opening.start()) + 1 : opening.start()].strip()
+    return begins_line or not _few_words(text[opening.end() : closing.start()])
+
+
+def _few_words(text: str) -> bool:
+    return len(text.split()) < _FEWEST_WORDS
+
+
+def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield the spans of JSON in which a marker is a quotation, and whether the JSON is whole.
+
+    Of JSON that can't be parsed, the spans are its strings.
+    """
+    decoder = json.JSONDecoder(strict=False)
+    while (match := JSON_LIKE.search(text, at)) is not None:
+        try:
+            _, at = decoder.raw_decode(text, match.start())
+            yield match.start(), at, True
+        except (ValueError, RecursionError):
+            depth = 0
+            at = match.start()
+            while at < len(text):
+                character = text[at]
+                if character == '"':
+                    end = _string_end(text, at)
+                    yield at, end, False
+                    at = end
+                    continue
+                depth += (character in "{[") - (character in "}]")
+                at += 1
+                if depth <= 0:
+                    break
+
+
+def _string_end(text: str, at: int) -> int:
+    """Return where the JSON string ends that begins at `at`.
+
+    The end of the text where it is never closed.
+    """
+    closing = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL).match(text, at)
+    return closing.end() if closing is not None else len(text)
+
+
+def _unwrapped(answer: str) -> str:
+    """Return an answer without the markers that end a message, and those that say that it is the
+    answer.
+    """
+    plain = _ENDS.sub("", answer).strip()
+    wrapped = _WRAPPED.fullmatch(plain)
+    return wrapped[2].strip() if wrapped is not None else plain
+
 
 T = TypeVar("T")
 

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
-from alps.llm.prices import price_of
-from alps.llm.rates import Price
+from alps.llm.prices import Price, price_of
 from alps.llm.structured import MODES
 from alps.llm.types import Request
 from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units

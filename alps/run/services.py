@@ -338,7 +338,7 @@ def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
         raise UsageError(f"{key}={name}: names a provider and no model, unlike openai/gpt-4.1-mini")
     if guess and "/" not in name:
         raise UsageError(f"{key}={name}: unknown{guess} (LLMs are written provider/model)")
-    from alps.llm.price_table import is_listed
+    from alps.llm.prices import is_listed
 
     if not keys and is_listed(name):
         return

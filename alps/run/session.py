@@ -21,7 +21,7 @@ from alps.data.hub import HubName, hub_name, label, open_hub
 from alps.errors import RunFolderError, UsageError
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import Ledger
-from alps.llm.option_words import SAMPLING
+from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.run.correction import OFF, choose
 from alps.run.manifest import MANIFEST, read_manifest
@@ -255,8 +255,7 @@ def effective_judge(settings: SettingsT) -> SettingsT:
 
 def _takes_no_temperature(settings: AskSettings) -> bool:
     """Tell whether the judge was given no temperature, and takes none but its own."""
-    from alps.llm.decoding import default_temperature
-    from alps.llm.preflight import is_known
+    from alps.llm.preflight import default_temperature, is_known
 
     sampling, extra = settings.judge_sampling(), settings.judge_request or {}
     if "temperature" in sampling or not is_known(settings.judge):
@@ -269,9 +268,8 @@ def _takes_no_temperature(settings: AskSettings) -> bool:
 
 def _added(settings: AskSettings, who: str, prefix: str) -> dict[str, Any]:
     """Return the settings that were not given, and take effect all the same."""
-    from alps.llm.decoding import unlisted_answer
     from alps.llm.endpoints import endpoint_from_environment, version_from_environment
-    from alps.llm.preflight import is_known
+    from alps.llm.preflight import is_known, unlisted_answer
 
     model = getattr(settings, who)
     if not is_known(model):
