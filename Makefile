@@ -13,6 +13,7 @@ NAMES = while read -r verb name rest; do case $$verb in \
 	Collecting) printf '%s ' "$${name%%[<>=!~[]*}" ;; \
 	Installing) printf '\n  … fetched, now unpacking\n' ;; \
 	esac; done
+FAILED = { cat .venv/pip.log >&2; exit 1; }
 
 # Where nothing compiled may be kept, every command that the tests start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -48,18 +49,20 @@ install: .venv/installed
 # Two stamps: whoever only tries the demo does not wait for the development tools.
 .venv/runtime: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("alps needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	@echo "Installing alps and the packages that it runs on into .venv (once; about 600 MB on disk):"
+	@echo "Installing alps and the packages that it runs on into .venv (once; a minute or two, 700 MB on disk):"
 	@$(PYTHON) -m venv .venv
-	@$(PIP) --quiet --constraint requirements.lock hatchling editables
+	@$(PIP) --quiet --constraint requirements.lock hatchling editables 2> .venv/pip.log || $(FAILED)
 	@rm -f $@
-	@{ $(PIP) --constraint requirements.lock --no-build-isolation --editable . && touch $@; } | $(NAMES)
-	@test -e $@
+	@{ $(PIP) --no-compile --constraint requirements.lock --no-build-isolation --editable . 2> .venv/pip.log \
+		&& touch $@; } | $(NAMES)
+	@test -e $@ || $(FAILED)
 
 .venv/installed: .venv/runtime
 	@echo "Installing the development tools:"
 	@rm -f $@
-	@{ $(PIP) --requirement requirements.lock && touch $@; } | $(NAMES)
-	@test -e $@
+	@{ $(PIP) --requirement requirements.lock 2> .venv/pip.log && touch $@; } | $(NAMES)
+	@test -e $@ || $(FAILED)
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib > .venv/pip.log || true
 
 # Pin what a fresh install of the project and its development tools resolves to today: names and versions only.
 lock:
