@@ -1,19 +1,34 @@
-# make demo: install into .venv and run the embedded extractor on the samples; make test: the whole suite;
-# make site: the leaderboard, built from its submissions into site/; make pictures: those of the README, drawn anew;
-# make bench: every benchmark, one after another, into docs/benchmarks.md; ARGS= passes words on, such as only=startup.
+# make demo   install what alps runs on into .venv, and show its results on the samples that come with it
+# make test   install the development tools, too, and run the tests (ARGS= passes words on to pytest)
+# make lint   ruff and mypy
+# make docs   the documentation as a site, in site-docs/
+# make site   the leaderboard as a site, built from its submissions, in site/
+# make bench  every benchmark, one after another, into docs/benchmarks.md (ARGS=only=startup for one)
+# make pictures  draw the pictures of the README again
 PYTHON ?= python3
 BIN = .venv/bin
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
+# Of what pip prints: each package as it is fetched, so that somebody who waits sees that it goes on.
+NAMES = while read -r verb name rest; do case $$verb in \
+	Collecting) printf '%s ' "$${name%%[<>=!~[]*}" ;; \
+	Installing) printf '\n  … fetched, now unpacking\n' ;; \
+	esac; done
+FAILED = { cat .venv/pip.log >&2; exit 1; }
 
 # Where nothing compiled may be kept, every command that the tests start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test site pictures bench lint install lock clean
+.PHONY: demo test docs site pictures bench lint install lock clean
 
-demo: install
-	$(BIN)/alps run task=extraction model=rules data=samples
+demo: .venv/runtime
+	@$(BIN)/python bench/demo.py
 
 test: install
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(ARGS)
+
+docs: install
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "wrote site-docs/index.html"
 
 site: install
 	$(BIN)/alps leaderboard build out=site
@@ -31,20 +46,31 @@ lint: install
 
 install: .venv/installed
 
-.venv/installed: requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("alps needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+# Two stamps: whoever only tries the demo does not wait for the development tools.
+.venv/runtime: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("alps needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@echo "Installing alps and the packages that it runs on into .venv (once; a minute or two, 700 MB on disk):"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --quiet --constraint requirements.lock hatchling editables 2> .venv/pip.log || $(FAILED)
+	@rm -f $@
+	@{ $(PIP) --no-compile --constraint requirements.lock --no-build-isolation --editable . 2> .venv/pip.log \
+		&& touch $@; } | $(NAMES)
+	@test -e $@ || $(FAILED)
+
+.venv/installed: .venv/runtime
+	@echo "Installing the development tools:"
+	@rm -f $@
+	@{ $(PIP) --requirement requirements.lock 2> .venv/pip.log && touch $@; } | $(NAMES)
+	@test -e $@ || $(FAILED)
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib > .venv/pip.log || true
 
 # Pin what a fresh install of the project and its development tools resolves to today: names and versions only.
 lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]' hatchling editables
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check '.[dev,docs]' hatchling editables
 	.venv-lock/bin/python -m pip freeze --exclude alps-eval --exclude-editable | grep '==' > requirements.lock
 	rm -rf .venv-lock
 
 clean:
-	rm -rf .venv .venv-lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lock build dist site-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis

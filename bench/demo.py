@@ -1,0 +1,124 @@
+"""Show what `alps` measures: every task on the samples, offline, in seconds.
+
+`make demo` runs it. The embedded systems stand next to the trivial baselines, and a report page
+shows every record of the runs.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+FOLDER = Path("runs/demo")
+PAGE = FOLDER / "report.html"
+RUNS = {
+    "rules": ("task=all", "model=rules"),
+    "bm25": ("task=retrieval", "model=bm25"),
+    "tfidf": ("task=retrieval", "model=tfidf"),
+}
+"""The runs by the name of the system."""
+METRICS = {
+    "task1": ("extraction", "f1", "F1 of the extracted memories"),
+    "task2": ("update", "f1_changed", "F1 of the changed memories"),
+    "task3_d100": ("retrieval", "recall_at_1", "recall@1 among 100 others"),
+}
+"""What is shown of a track: its task, a key of its scores and what the key means."""
+
+WIDTH = 25
+"""The columns of a bar that stands for a score of 1."""
+CLOSING = """
+ utilization: {answers} answers in {abilities} abilities. Only an LLM judge can rate them:
+   .venv/bin/alps score runs/demo/rules judge=openai/gpt-4.1
+
+The systems are patterns and word counts. The floor/… are trivial baselines: they do
+not read the dialogue, and a system worth having is far above them.
+
+Every record, in a browser: runs/demo/report.html
+One record, here:           .venv/bin/alps show runs/demo/rules task1/1"""
+
+Tracks = dict[str, dict[str, Any]]
+
+
+def alps(*words: str) -> "subprocess.Popen[str]":
+    """Start the command as a process of its own, so that the runs share the cores."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "alps", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> None:
+    """Wait for a command.
+
+    Raises:
+        SystemExit: With what it printed, if it failed.
+    """
+    printed, _ = process.communicate()
+    if process.returncode:
+        sys.exit(f"{printed}\n{' '.join(process.args[3:])}: exit {process.returncode}")
+
+
+def run_systems() -> dict[str, Tracks]:
+    """Run every system, write the page about the first, and return the tracks of each."""
+    processes = {}
+    for name, words in RUNS.items():
+        shutil.rmtree(FOLDER / name, ignore_errors=True)
+        processes[name] = alps("run", *words, "data=samples", f"out={FOLDER / name}")
+    finish(processes.pop("rules"))
+    report = alps("report", str(FOLDER / "rules"), f"out={PAGE}")
+    for process in (*processes.values(), report):
+        finish(process)
+    summaries = {}
+    for name in RUNS:
+        text = (FOLDER / name / "summary.json").read_text(encoding="utf-8")
+        summaries[name] = json.loads(text)["tracks"]
+    return summaries
+
+
+def line(name: str, score: dict[str, Any], colour: str | None) -> str:
+    """Return a system's score, its interval and a bar."""
+    value, low, high = (f"{score[key]:.3f}".lstrip("0") for key in ("value", "low", "high"))
+    interval, bar = f"[{low}, {high}]", "█" * round(score["value"] * WIDTH)
+    return click.style(f"   {name:<27}{value:>5}   {interval:<15}  {bar}", fg=colour)
+
+
+def lines(track: str, systems: dict[str, Tracks]) -> Iterator[str]:
+    """Return the lines of a track: the systems, then the trivial baselines."""
+    task, key, metric = METRICS[track]
+    rules = systems["rules"][track]
+    yield f"\n {click.style(task, bold=True)}: {metric} ({rules['n']} records)"
+    for name, tracks in systems.items():
+        if track in tracks:
+            yield line(name, tracks[track]["scores"][key], "cyan")
+    for name, baseline in rules["floors"].items():
+        yield line(name, baseline["scores"][key], None)
+
+
+def main() -> None:
+    """Run the systems, and print their scores and the path of the page."""
+    click.echo("Running three embedded systems on the hand-written samples: no network, no key …\n")
+    systems = run_systems()
+    click.echo(f"{'   system':<30}{'score':>5}   95 % interval")
+    for track in METRICS:
+        for text in lines(track, systems):
+            click.echo(text)
+    click.echo(CLOSING.format(**answers(systems)))
+
+
+def answers(systems: dict[str, Tracks]) -> dict[str, int]:
+    """Count the answers that the closing lines speak of."""
+    tracks = [track for name, track in systems["rules"].items() if name.startswith("task4")]
+    return {"answers": sum(track["n"] for track in tracks), "abilities": len(tracks)}
+
+
+if __name__ == "__main__":
+    main()
