@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas
 
     from alps.report.compare import Comparison
-    from alps.run.calibrate import Calibrated
+    from alps.calibration.calibrate import Calibrated
     from alps.run.start import Finished
 
 T = TypeVar("T")
@@ -216,7 +216,7 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
     Raises:
         AlpsError: If labels, judge or folder can't be used.
     """
-    from alps.run.calibrate import calibrate_judge
+    from alps.calibration.calibrate import calibrate_judge
     from alps.settings import CalibrateSettings, parse_settings
 
     given = {"judge": judge, "labels": str(labels), **settings}

@@ -178,7 +178,7 @@ def test_a_setting_that_nobody_heeds_is_refused(words, told):
     ("words", "told"),
     [
         (("run", "config=a.toml"), "top_p=0.5 would change nothing"),
-        (("score", "anywhere", "judge_repeats=3"), "judge_repeats=3 would change nothing"),
+        (("score", "finished", "judge_repeats=3"), "judge_repeats=3 would change nothing"),
         (
             ("calibrate", "judge=lexical", "labels=stress", "judge_temperature=1"),
             "judge_temperature=1.0 would change",
@@ -192,6 +192,9 @@ def test_a_setting_that_nobody_heeds_is_refused_by_every_command(
     Path("a.toml").write_text(
         'task = "extraction"\nmodel = "rules"\ntop_p = 0.5\n', encoding="utf-8"
     )
+    if words[0] == "score":
+        finished = ("run", "task=extraction", "model=rules", "limit=1", "out=finished")
+        assert CliRunner().invoke(cli, finished).exit_code == 0
     assert told in str(CliRunner().invoke(cli, words).exception)
 
 
