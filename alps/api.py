@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import datasets
     import pandas
 
-    from alps.report.compare import Comparison
     from alps.calibration.calibrate import Calibrated
+    from alps.report.compare import Comparison
     from alps.run.start import Finished
 
 T = TypeVar("T")

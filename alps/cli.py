@@ -18,7 +18,7 @@ from alps.completion import (
     words_of,
 )
 from alps.errors import BudgetError, TooManyFailuresError
-from alps.guard import close_streams, encode_all, guarded, open_streams
+from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 from alps.typed import allow_typed
 
 
@@ -38,7 +38,7 @@ def cli(context: click.Context) -> None:
       alps run task=extraction model=rules data=samples
     """
     if context.invoked_subcommand is None:
-        from alps.face import face
+        from alps.welcome import face
 
         click.echo(face())
 

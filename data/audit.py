@@ -26,11 +26,18 @@ from collections import defaultdict
 from pathlib import Path
 
 from alps.data.audit_findings import SEVERITIES, AuditReport, Example, Finding, Tally, TrackLooked
-from alps.data.audit_gold import check_evidence, check_labels, check_rejected, known_values
+from alps.data.audit_gold import (
+    Overlap,
+    UpdateAudit,
+    check_evidence,
+    check_labels,
+    check_rejected,
+    known_values,
+    order_of,
+    track_folders,
+)
 from alps.data.audit_pools import PoolAudit
 from alps.data.audit_rows import check_alignment, check_emptiness, joined, task_of
-from alps.data.audit_splits import Overlap, order_of, track_folders
-from alps.data.audit_updates import UpdateAudit
 from alps.data.hub import HubSplit
 from alps.data.release import open_split
 

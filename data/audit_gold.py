@@ -2,23 +2,30 @@
 input.
 """
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rapidfuzz import fuzz
 
-from alps.data.audit_findings import Tally
+from alps.data.audit_findings import ALPHA, Example, Finding, Tally, shorten
 from alps.data.audit_rows import (
     DIALOGUES,
     Turns,
     conversation,
     dicts_at,
     gold_memories,
+    joined,
+    queries,
+    task_of,
     text_at,
     turns_at,
 )
-from alps.data.release import Row
+from alps.data.hub import HubSplit
+from alps.data.release import INPUT, Row, Split
 from alps.rejection import is_rejected
 from alps.schema import UNMAPPED
 from alps.text import fold, fold_loosely
@@ -194,3 +201,190 @@ def known_values(row: Row, gold: Row | None) -> Iterator[tuple[str, str]]:
         for owner in {text_at(row, "session_id"), text_at(item, "evidence", "session_id")} - {""}:
             if value:
                 yield owner, value
+
+
+FEWEST = 20
+"""So many records are needed before a share of them says anything."""
+USUAL = 0.9
+"""From this share on, a count is the same in nearly every record."""
+NEAR = 2
+"""A rule may point at so many turns."""
+LEAST_SHARE = 0.8
+"""Those turns must hold the evidence of this share of the changes."""
+LEAST_GAIN = 0.2
+"""And that share must be so far above what the same number of turns holds by chance."""
+
+
+class UpdateAudit:
+    """Audits the records of one update track, one at a time.
+
+    | code | severity | what it is |
+    |---|---|---|
+    | `update-position-cue` | serious | evidence of changes lies at the same few distances from the end |
+    | `update-count-cue` | warning | nearly every record has the same number of new and of missing values |
+    """
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._distances: Counter[int] = Counter()
+        self._user_turns: list[int] = []
+        self._changes: Counter[tuple[int, int]] = Counter()
+        self._examples: list[Example] = []
+
+    def look(self, name: str, row: Row, gold: Row | None) -> None:
+        """Look at one record: how many values changed, and where the evidence of new ones stands."""
+        if gold is None:
+            return
+        old = {fold(text_at(item, "value")) for item in dicts_at(row, "input", "memory")}
+        items = gold_memories(gold)
+        kept = {fold(text_at(item, "value")) for item in items}
+        new = [item for item in items if fold(text_at(item, "value")) not in old]
+        self._changes[len(new), len(old - kept)] += 1
+        turns = [
+            turn for turn in dicts_at(row, "input", "new_dialogue") if turn.get("role") == "user"
+        ]
+        texts = [fold(text_at(turn, "text")) for turn in turns]
+        for item in new:
+            quote = fold(text_at(item, "evidence", "text"))
+            holding = [place for place, text in enumerate(texts) if quote and quote in text]
+            if len(holding) == 1:
+                distance = len(texts) - holding[0]
+                self._distances[distance] += 1
+                self._user_turns.append(len(texts))
+                example = Example(name, shorten(f"user turn {distance} from the end: «{quote}»"))
+                self._examples.append(example)
+
+    def findings(self) -> list[Finding]:
+        """Return what the records have in common that gives their changes away."""
+        found = [self._position_cue(), self._count_cue()]
+        return [finding for finding in found if finding is not None]
+
+    def _position_cue(self) -> Finding | None:
+        """Compare the commonest distances from the end with as many turns drawn by chance.
+
+        One-sided exact binomial test against the mean share that `NEAR` turns have of a dialogue's
+        user turns, times the number of pairs of distances that could have been the commonest; p <
+        `ALPHA`.
+        """
+        n = sum(self._distances.values())
+        if n < FEWEST:
+            return None
+        commonest = sorted(distance for distance, _ in self._distances.most_common(NEAR))
+        hits = sum(self._distances[distance] for distance in commonest)
+        chance = sum(min(1.0, NEAR / turns) for turns in self._user_turns) / n
+        if hits / n < LEAST_SHARE or hits / n - chance < LEAST_GAIN:
+            return None
+        from scipy.stats import binom
+
+        longest = max(self._user_turns)
+        p = min(1.0, longest * (longest - 1) / 2 * float(binom.sf(hits - 1, n, chance)))
+        if p >= ALPHA:
+            return None
+        turns = " or ".join(str(distance) for distance in commonest)
+        detail = (
+            f"the evidence of a new memory lies in user turn {turns} from the end of the new dialogue "
+            f"(by chance {chance:.0%}, p = {p:.1g})"
+        )
+        examples = tuple(self._examples[:3])
+        return Finding(
+            "update-position-cue",
+            "serious",
+            self._tally.track,
+            hits,
+            n,
+            "changes",
+            detail,
+            examples,
+        )
+
+    def _count_cue(self) -> Finding | None:
+        n = sum(self._changes.values())
+        if n < FEWEST:
+            return None
+        (new, gone), hits = self._changes.most_common(1)[0]
+        if hits / n < USUAL:
+            return None
+        detail = f"{_memories(new)} new and {_memories(gone)} gone: a system can know how many to look for"
+        return Finding(
+            "update-count-cue", "warning", self._tally.track, hits, n, "rows", detail, ()
+        )
+
+
+def _memories(count: int) -> str:
+    return f"{count} {'memory is' if count == 1 else 'memories are'}"
+
+
+_SHORTEST_TEXT = 20
+
+
+def track_folders(split: Split | HubSplit) -> list[tuple[str, Path]]:
+    """Return the name and the folder of every track of a split.
+
+    Raises:
+        UsageError: If a split of the hub can't be fetched.
+    """
+    top = split.folder() if isinstance(split, HubSplit) else split.folder
+    folders = {
+        path.parent
+        for pattern in (f"task*/{INPUT}", f"task*/*/{INPUT}")
+        for path in top.glob(pattern)
+    }
+    named = [(folder.relative_to(top).as_posix(), folder) for folder in folders]
+    return sorted(named, key=lambda pair: order_of(pair[0]))
+
+
+def order_of(track: str) -> tuple[str, int, str]:
+    """Return a key that sorts tracks by task, then by size of pool or number of ability."""
+    return track.partition("/")[0], len(track), track
+
+
+class Overlap:
+    """Knows the sessions and texts of the other splits of a data set, by their digests."""
+
+    def __init__(self, split: Split) -> None:
+        self.splits: list[str] = []
+        self._known: dict[bytes, tuple[str, str]] = {}
+        for folder in sorted(path for path in split.folder.parent.iterdir() if path.is_dir()):
+            tracks = [] if folder == split.folder else track_folders(Split(folder.name, folder))
+            if tracks:
+                self.splits.append(folder.name)
+            for track, place in tracks:
+                for _, row, _ in joined(place, Tally(track), with_gold=False):
+                    for _, _, digest in _traces(row, track):
+                        self._known.setdefault(digest, (folder.name, track))
+
+    def check(self, name: str, row: Row, tally: Tally) -> None:
+        """Count what a row shares with another split: `split-overlap`, serious.
+
+        Looked at are session ids, whole dialogues, and the queries of retrieval and utilization,
+        all within one task; texts are compared after folding, and those under twenty characters are
+        left out.
+        """
+        shared: set[str] = set()
+        for kind, text, digest in _traces(row, tally.track):
+            if kind not in shared and (place := self._known.get(digest)) is not None:
+                shared.add(kind)
+                what = f"{place[0]}/{place[1]}: {text}"
+                tally.find(
+                    "split-overlap", "serious", f"the {kind} stands in another split", name, what
+                )
+
+
+def _traces(row: Row, track: str) -> Iterator[tuple[str, str, bytes]]:
+    """Yield (kind, shown text, digest) of what tells where a row comes from."""
+    task = task_of(track)
+    if session := text_at(row, "session_id"):
+        yield "session", session, _digest(task, "session", session)
+    for path in DIALOGUES:
+        said = fold(" ".join(text for _, text in turns_at(row, *path)))
+        if len(said) >= _SHORTEST_TEXT:
+            yield "dialogue", f"«{said[:80]}»", _digest(task, "dialogue", said)
+    # In extraction and update the query is the instruction, the same for everyone.
+    for query in queries(row) if task in ("task3", "task4") else ():
+        asked = fold(query)
+        if len(asked) >= _SHORTEST_TEXT:
+            yield "query", f"«{asked[:80]}»", _digest(task, "query", asked)
+
+
+def _digest(*parts: str) -> bytes:
+    return hashlib.blake2b("\0".join(parts).encode(errors="replace"), digest_size=12).digest()

@@ -6,8 +6,20 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from alps.data.audit_cues import ID_RULES, SAME_ID, above_chance, far_from_uniform, picks, shifted
-from alps.data.audit_findings import MOST_EXAMPLES, Example, Finding, Severity, Tally, shorten
+from alps.data.audit_findings import (
+    ID_RULES,
+    MOST_EXAMPLES,
+    SAME_ID,
+    Example,
+    Finding,
+    Severity,
+    Tally,
+    above_chance,
+    far_from_uniform,
+    picks,
+    shifted,
+    shorten,
+)
 from alps.data.audit_rows import MISALIGNED, at, dicts_at, rows_of, text_at
 from alps.data.release import Row
 from alps.rejection import shown_value

@@ -14,8 +14,8 @@ from alps.judges.matching import (
     pairs_as_rows,
     predicted_items,
 )
+from alps.judges.relate import Screening, screen
 from alps.judges.rubric import Rating, RubricQuestion
-from alps.judges.screening import Screening, screen
 from alps.judges.support import Dialogue, SupportJudgement
 from alps.llm.types import Request
 from alps.prompts import Prompt

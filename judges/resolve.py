@@ -1,11 +1,180 @@
-"""From `judge=` to a judge."""
+"""One judge asked several times about the same thing: the majority decides, and its agreement with
+itself is told.
+"""
 
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
+from statistics import median_low
+from typing import Any
 
 from alps.errors import UsageError, closest
 from alps.judges.base import Judge
 from alps.judges.lexical import LexicalJudge
+from alps.judges.matching import POLICIES, RELATIONS, Item, Judgement, Pair, Relation
 from alps.judges.recorded import RecordedJudge
+from alps.judges.rubric import Rating, RubricQuestion, agreement_of
+from alps.judges.support import Dialogue, Support, SupportJudgement
+from alps.llm.types import Request
+from alps.prompts import Prompt
+
+_UNRELATED = "unrelated"
+_FAVOUR = {relation: rank for rank, relation in enumerate((*RELATIONS, _UNRELATED))}
+
+
+class RepeatedJudge:
+    """Asks independent draws of one judge, and takes the majority pair by pair.
+
+    Args:
+        draws: The same judge, once per repeat, each with its own place in the reply cache.
+    """
+
+    def __init__(self, draws: Sequence[Judge]) -> None:
+        self._draws = draws
+        first = draws[0]
+        self.name = first.name
+        self.relations: frozenset[Relation] = first.relations
+        self.comparable = first.comparable
+        self.supports = first.supports
+        self.rates = first.rates
+        self.fingerprint: Mapping[str, Any] = {**first.fingerprint, "repeats": len(draws)}
+
+    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+        """Return everything that verdicts under `rubrics` depend on."""
+        return {**self._draws[0].fingerprint_for(rubrics), "repeats": len(self._draws)}
+
+    async def match(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Judgement:
+        """Name the relation that most draws name; one draw that fails fails the judgement."""
+        judgements = await asyncio.gather(
+            *(draw.match(gold, predicted, about=about) for draw in self._draws)
+        )
+        failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
+        if failed is not None:
+            return failed
+        votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
+        named = tuple({place: pair.relation for place, pair in vote.items()} for vote in votes)
+        places = sorted({place for vote in votes for place in vote})
+        pairs = [
+            pair
+            for place in places
+            if (pair := _majority([vote.get(place) for vote in votes])) is not None
+        ]
+        return Judgement(
+            "ok",
+            tuple(pairs),
+            tuple(note for judgement in judgements for note in judgement.notes),
+            raw=tuple(text for judgement in judgements for text in judgement.raw),
+            agreement=self_agreement(named),
+            draws=named,
+        )
+
+    async def support(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> SupportJudgement:
+        """Say of each item what most draws say, and of a tie `unsupported`.
+
+        One draw that fails fails the judgement.
+        """
+        judgements = await asyncio.gather(
+            *(draw.support(dialogue, items, about=about) for draw in self._draws)
+        )
+        failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
+        if failed is not None:
+            return failed
+        raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
+        agreed = {
+            item.id: _most_said([judgement.support[item.id] for judgement in judgements])
+            for item in items
+        }
+        return SupportJudgement("ok", agreed, raw=raw or None)
+
+    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+        """Take the lower median of the marks that the draws give.
+
+        One draw that fails fails the judgement.
+        """
+        ratings = await asyncio.gather(*(draw.rate(question, about=about) for draw in self._draws))
+        failed = next((rating for rating in ratings if rating.outcome != "ok"), None)
+        if failed is not None:
+            return failed
+        marks = {
+            name: median_low(rating.marks[name] for rating in ratings) for name in ratings[0].marks
+        }
+        closest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
+        raw = tuple(text for rating in ratings for text in rating.raw)
+        said = tuple(rating.marks for rating in ratings)
+        return replace(closest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=said)
+
+    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
+        """Return the calls of all draws."""
+        return [
+            request for draw in self._draws for request in draw.rate_requests(question, about=about)
+        ]
+
+    def match_requests(
+        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
+        """Return the calls of all draws."""
+        return [
+            request
+            for draw in self._draws
+            for request in draw.match_requests(gold, predicted, about=about)
+        ]
+
+    def support_requests(
+        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
+    ) -> Sequence[Request[Any]]:
+        """Return the calls of all draws."""
+        return [
+            call
+            for draw in self._draws
+            for call in draw.support_requests(dialogue, items, about=about)
+        ]
+
+
+def _majority(named: Sequence[Pair | None]) -> Pair | None:
+    """Return the pair with the relation that most draws give it.
+
+    Of a tie, the least favourable to the system.
+    """
+    counts = Counter(pair.relation if pair is not None else _UNRELATED for pair in named)
+    most = max(counts.values())
+    chosen = max(
+        (relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__
+    )
+    return next((pair for pair in named if pair is not None and pair.relation == chosen), None)
+
+
+def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
+    """Return what most draws say of an item, with a reason of one of them."""
+    counts = Counter(support for support, _ in opinions)
+    most = max(counts.values())
+    leading = [support for support in counts if counts[support] == most]
+    chosen: Support = leading[0] if len(leading) == 1 else "unsupported"
+    reasons = (reason for support, reason in opinions if support == chosen)
+    return chosen, next(reasons, "the draws disagree")
+
+
+def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
+    """Return how often two draws agree on whether a pair is a lenient match, over the pairs that
+    any draw names.
+
+    1 where no draw names any pair: all of them said the same, nothing.
+    """
+    counted = POLICIES["lenient"]
+    places = {place for vote in votes for place in vote}
+    agreed = [
+        (one.get(place) in counted) == (other.get(place) in counted)
+        for one, other in combinations(votes, 2)
+        for place in places
+    ]
+    return sum(agreed) / len(agreed) if agreed else 1.0
+
 
 EMBEDDED_JUDGES = ("lexical",)
 RECORDED = "recorded:"

@@ -27,10 +27,10 @@ from alps.judges.resolve import RECORDED
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track
 from alps.prompts import Prompt
-from alps.run.board import Board
 from alps.run.correction import Chosen, corrected_scores
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.journal import Journal, key_of
+from alps.run.scores import Board
 from alps.run.summary import summarise_track
 from alps.schema import Prediction
 from alps.systems import Unheard, floor_systems

@@ -35,7 +35,7 @@ from alps.leaderboard.submission import (
 from alps.leaderboard.verify import Options, verify
 from alps.llm.ledger import counted_in
 from alps.run.estimate import Stage
-from alps.run.manifest import write_json
+from alps.run.folder import write_json
 from alps.run.source import open_data
 from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings

@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.grounding import grounding
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
+from alps.judges.support import grounding
 from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected, shown_value

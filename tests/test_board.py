@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from alps.run.board import Board, count_failure
+from alps.run.scores import Board, count_failure
 from alps.schema import FAILURES, UNHEARD
 from alps.stats.bootstrap import Estimate
 from alps.tasks import Metric, Scored

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.run.column import Column
+from alps.run.scores import Column
 
 REPRODUCIBLY = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 GAPS = st.integers(min_value=0, max_value=3)

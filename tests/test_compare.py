@@ -13,7 +13,7 @@ from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.report.compare import Comparison, Contrast, compare_runs
 from alps.report.compare_table import print_comparison
-from alps.run.manifest import write_json
+from alps.run.folder import write_json
 from alps.stats.paired import holm
 from tests.endtoend import rows
 from tests.test_cli import HEAVY, modules_after

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from alps.cli import cli
-from alps.face import CAME_FOR, face
+from alps.welcome import CAME_FOR, face
 from tests.endtoend import run
 from tests.test_cli import HEAVY, modules_after
 from tests.tracks import alps_here

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.data.audit_cues import natural
+from alps.data.audit_findings import natural
 from alps.data.audit_gold import _OMISSION, _is_said
 from alps.llm.repair import _unfenced, readings
 from alps.report.evidence import _ELLIPSIS, locate

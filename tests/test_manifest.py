@@ -5,7 +5,7 @@ import pytest
 
 from alps import __version__
 from alps.errors import RunFolderError
-from alps.run.manifest import build_manifest, claim, write_json
+from alps.run.folder import build_manifest, claim, write_json
 
 
 def manifest(**changes):

@@ -7,7 +7,7 @@ from alps.errors import DataError, UsageError
 from alps.judges.base import Embedded, match_memories
 from alps.judges.matching import RELATIONS, Judgement, Pair, assign
 from alps.judges.recorded import RELATION_OF, RecordedJudge
-from alps.judges.repeated import RepeatedJudge, self_agreement
+from alps.judges.resolve import RepeatedJudge, self_agreement
 from alps.judges.rubric import RubricQuestion
 from alps.judges.support import support_answer
 from tests.builders import memories

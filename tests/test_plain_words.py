@@ -15,10 +15,10 @@ from alps.calibration.gates import GATES
 from alps.calibration.page import write_calibration_page
 from alps.cli import cli
 from alps.errors import AlpsError, DataError, UsageError
-from alps.guard import guarded
+from alps.exit_codes import guarded
 from alps.report.tables import show_estimate
-from alps.run.board import Board
 from alps.run.estimate import Stage
+from alps.run.scores import Board
 from alps.run.session import refuse_without_effect
 from alps.settings import CalibrateSettings, JudgeSettings, RunSettings, parse_words
 from alps.systems import resolve_system

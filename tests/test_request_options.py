@@ -12,7 +12,7 @@ import pytest
 from alps.errors import DataError, UsageError
 from alps.llm.cache import cache_key
 from alps.llm.types import Request
-from alps.run.manifest import write_config
+from alps.run.folder import write_config
 from alps.settings import CalibrateSettings, JudgeSettings, RunSettings, parse_words
 from tests.endtoend import extraction, one_line, run
 from tests.loopback import serve

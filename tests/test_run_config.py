@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from alps.run.manifest import write_config
+from alps.run.folder import write_config
 from alps.settings import RunSettings, read_config
 from tests.endtoend import JOURNALS, contents
 from tests.tracks import alps_here

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from alps.run.board import Board
+from alps.run.scores import Board
 from alps.tasks import Metric, Scored
 from tests.builders import memory
 from tests.endtoend import JOURNALS, contents, rows, run, summary

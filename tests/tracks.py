@@ -10,7 +10,7 @@ from typing import Any
 
 from alps.cli import cli
 from alps.data.release import write_track
-from alps.guard import guarded
+from alps.exit_codes import guarded
 from tests.endtoend import rows, summary
 from tests.loopback import Answer
 

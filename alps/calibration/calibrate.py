@@ -44,9 +44,8 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.llm.ledger import Totals
 from alps.run.engine import stopping_together
+from alps.run.folder import MANIFEST, build_manifest, claim, claimed_folder, write_json
 from alps.run.journal import Journal
-from alps.run.lock import claimed_folder
-from alps.run.manifest import MANIFEST, build_manifest, claim, write_json
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect

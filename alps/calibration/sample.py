@@ -25,8 +25,8 @@ from alps.jsonl import Row, dump
 from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
 from alps.judges.matching import Item
 from alps.judges.rubric import EMOTIONAL, RubricQuestion
+from alps.run.folder import read_manifest, write_json
 from alps.run.judge_questions import Asked, Lists, asked_in, by_record, population_hash
-from alps.run.manifest import read_manifest, write_json
 from alps.run.source import Data, open_data
 from alps.settings import RunSettings, parse_settings
 from alps.similarity import similarity_matrix

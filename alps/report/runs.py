@@ -12,8 +12,7 @@ from alps.errors import RunFolderError, UsageError, closest
 from alps.jsonl import Row, parse_json, scan
 from alps.report.tables import lead_of
 from alps.tasks import Metric, Task, TaskOptions, load_tracks
-from alps.tasks.registry import not_importable
-from alps.tasks.unimported import stand_in
+from alps.tasks.registry import not_importable, stand_in
 
 MANIFEST, SUMMARY = "manifest.json", "summary.json"
 RUNS = Path("runs")

@@ -17,8 +17,8 @@ from typing import Any
 from alps.jsonl import Row
 from alps.judges.base import Judge
 from alps.llm.secrets import masked
-from alps.run.board import Board, count_failure
 from alps.run.journal import Journal, journal_key
+from alps.run.scores import Board, count_failure
 from alps.schema import UNHEARD, Prediction
 from alps.systems.base import System
 from alps.systems.embedded import Embedded

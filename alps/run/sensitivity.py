@@ -13,7 +13,7 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import rubric
 from alps.llm.ledger import counted_in
 from alps.prompts import Prompt, read_prompt
-from alps.run.manifest import read_manifest
+from alps.run.folder import read_manifest
 from alps.run.source import options_of
 from alps.run.start import Finished, score_again
 from alps.settings import RunSettings, SensitivitySettings, parse_settings

@@ -14,11 +14,11 @@ import click
 from alps.errors import UsageError, closest
 from alps.folders import can_be_kept
 from alps.judges.base import Judge
-from alps.judges.repeated import RepeatedJudge
-from alps.judges.resolve import EMBEDDED_JUDGES, embedded_judge, is_embedded_judge
+from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
+from alps.run.folder import read_manifest
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
@@ -363,3 +363,41 @@ def _check_llm(asked: _Asked, embedded: Iterable[str], *, keys: bool) -> None:
 def say_once(line: str) -> None:
     """Say something on stderr, however often it is checked before a run begins."""
     click.echo(f"alps: {line}", err=True)
+
+
+STRUCTURED = "structured"
+
+
+def structured_modes(
+    settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
+) -> dict[str, str]:
+    """Return the modes in which `model` and `judge` are asked: of those that are LLMs, and give
+    typed answers.
+    """
+    modes: dict[str, str] = {}
+    if ladder is None:
+        return modes
+    if not is_local(settings.model, tasks) and not all(task.plain for task in tasks):
+        modes["model"] = settings.structured or ladder.mode(settings.model, settings.api_base)
+    if not is_embedded_judge(settings.judge):
+        modes["judge"] = settings.judge_structured or ladder.mode(
+            settings.judge, settings.judge_api_base
+        )
+    return modes
+
+
+def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
+    """Begin with the modes that earlier sessions of a run came to, so that no endpoint need refuse
+    one again.
+    """
+    from alps.llm.structured import MODES
+
+    kept = read_manifest(folder).get(STRUCTURED)
+    asked = {
+        "model": (settings.model, settings.api_base),
+        "judge": (settings.judge, settings.judge_api_base),
+    }
+    for role, (model, api_base) in asked.items():
+        mode = kept.get(role) if isinstance(kept, dict) else None
+        if ladder is not None and mode in MODES:
+            ladder.resume(model, api_base, mode)

@@ -24,7 +24,7 @@ from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.run.correction import OFF, choose
-from alps.run.manifest import MANIFEST, read_manifest
+from alps.run.folder import MANIFEST, read_manifest
 from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of
 from alps.settings import AskSettings, RunSettings, parse_settings

@@ -21,22 +21,28 @@ from alps.prompts import Prompt
 from alps.run.correction import Chosen, add_corrections, choose
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
-from alps.run.journal import Journal
-from alps.run.lock import claimed_folder
-from alps.run.manifest import (
+from alps.run.folder import (
     CONFIG,
     MANIFEST,
     add_learned,
     build_manifest,
     claim,
+    claimed_folder,
     prompt_hashes,
     refuse_other_files,
     write_config,
     write_json,
 )
-from alps.run.modes import STRUCTURED, resume_modes, structured_modes
+from alps.run.journal import Journal
 from alps.run.progress import progress_line
-from alps.run.services import Services, closing, open_services
+from alps.run.services import (
+    STRUCTURED,
+    Services,
+    closing,
+    open_services,
+    resume_modes,
+    structured_modes,
+)
 from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, slug
 from alps.run.source import Data, TrackData
 from alps.run.summary import served, summarise_run, summarise_track
@@ -45,8 +51,7 @@ from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.raised import STDERR, TRACEBACKS
 from alps.tasks import JudgingOptions, Task
-from alps.tasks.registry import PYTHON
-from alps.tasks.unimported import RECORDED, recorded
+from alps.tasks.registry import PYTHON, RECORDED, recorded
 
 PREDICTIONS, VERDICTS = "predictions.jsonl", "verdicts.jsonl"
 

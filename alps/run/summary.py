@@ -6,8 +6,8 @@ from typing import Any
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Totals
 from alps.prompts import Prompt
-from alps.run.board import Board
 from alps.run.engine import Outcome, Plan, TrackPlan
+from alps.run.scores import Board
 from alps.schema import FAILURES
 from alps.systems.retriever import Retriever
 from alps.tasks import Metric, Task
