@@ -269,8 +269,9 @@ def labels() -> None:
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @takes("out=DIR [n=…] [seed=…]", "alps.settings:DrawSettings")
 def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
-    """Draw answers of a run at random for people to label: what its judge was asked, without what
-    it said.
+    """Draw answers of a run at random for people to label.
+
+    What its judge was asked, without what it said.
 
     \b
       alps labels draw runs/utilization-rules-samples n=100 out=labels

@@ -117,8 +117,9 @@ class Explained(click.Command):
             raise click.UsageError(f"No such option '{error.option_name}'; {hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the settings before the options: those that must be given first, defaults in
-        brackets.
+        """Write the settings before the options.
+
+        Those that must be given first, defaults in brackets.
         """
         for words in self.params:
             if isinstance(words, Words) and words.settings is not None:
@@ -209,8 +210,9 @@ def words_of(
 
 
 def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, Key]) -> str:
-    """Say how what was meant by an option is written: as the setting with its name, or the closest
-    to it.
+    """Say how what was meant by an option is written.
+
+    As the setting with its name, or the closest to it.
     """
     name = error.option_name.lstrip("-").replace("-", "_")
     if _IS_KEY(name):
@@ -389,8 +391,9 @@ def _choices(annotation: Any) -> tuple[str, ...]:
 
 
 class _Bash(BashComplete):
-    """Completion in bash, which takes `=` and `:` for the ends of words: it is told only what comes
-    after them.
+    """Completion in bash, which takes `=` and `:` for the ends of words.
+
+    It is told only what comes after them.
     """
 
     name = "bash"

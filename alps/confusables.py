@@ -1,5 +1,6 @@
-"""Characters that look alike: the prototypes of UTS 39 (Unicode Security Mechanisms, 4: Confusable
-Detection).
+"""Characters that look alike.
+
+The prototypes of UTS 39 (Unicode Security Mechanisms, 4: Confusable Detection).
 """
 
 import unicodedata

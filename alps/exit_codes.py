@@ -30,8 +30,9 @@ tables keep shape.
 
 
 class _Unread(io.FileIO):
-    """A stream whose reader may go away, as `head` does: what is written then is dropped, and the
-    command goes on.
+    """A stream whose reader may go away, as `head` does.
+
+    What is written then is dropped, and the command goes on.
     """
 
     def write(self, data: Any, /) -> int:
@@ -77,8 +78,9 @@ def _number_of(stream: io.TextIOWrapper) -> int | None:
 
 
 def close_streams(code: int) -> int:
-    """Print what is still to be printed, and return the exit code: another one where there is no
-    room for it.
+    """Print what is still to be printed, and return the exit code.
+
+    Another one where there is no room for it.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -93,8 +95,9 @@ def close_streams(code: int) -> int:
 
 
 def encode_all() -> None:
-    """Let stdout and stderr print every text, whatever their encoding: what it does not have is
-    replaced.
+    """Let stdout and stderr print every text, whatever their encoding.
+
+    What it does not have is replaced.
     """
     codecs.register_error("alps", _replaced)
     for stream in (sys.stdout, sys.stderr):

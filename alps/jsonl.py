@@ -130,8 +130,9 @@ class Appender:
         self._durable = self.size
 
     def write(self, row: Row) -> None:
-        """Write `row` without flushing: the crash of a process leaves it there, that of a machine
-        need not.
+        """Write `row` without flushing.
+
+        The crash of a process leaves it there, that of a machine need not.
 
         Raises:
             OSError: As `append`.

@@ -27,8 +27,9 @@ def load_prompt(package: str, folder: str, name: str) -> Prompt:
 
 
 def asked_sha256(prompt: Prompt, schema: str | None) -> str:
-    """Return the sha256 of everything that a model is told beside the data: a prompt, and the
-    schema of its reply.
+    """Return the sha256 of everything that a model is told beside the data.
+
+    A prompt, and the schema of its reply.
     """
     return (
         prompt.sha256

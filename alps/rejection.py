@@ -18,8 +18,9 @@ def is_rejected(value: str) -> bool:
 
 
 def _mark(value: str) -> int:
-    """Return where the mark of rejection begins: the `[ERROR:` whose bracket closes at the end, or
-    never does.
+    """Return where the mark of rejection begins.
+
+    The `[ERROR:` whose bracket closes at the end, or never does.
 
     Where several stand in a row at the end, the first of them; the length of the value where there
     is none.

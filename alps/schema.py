@@ -150,8 +150,9 @@ Action = Literal["retain", "add", "modify", "delete"]
 
 
 class UpdatedMemory(Memory):
-    """A memory of an updated list: what was done with it and, where it was modified, the id of the
-    one it replaces.
+    """A memory of an updated list.
+
+    What was done with it and, where it was modified, the id of the one it replaces.
     """
 
     action: Action | None
@@ -219,8 +220,9 @@ class RetrievalAnswer(Record):
 
 
 class Target(Record):
-    """What a response is judged by: the memory it turns on, all that is known of the user, and the
-    whole dialogue.
+    """What a response is judged by.
+
+    The memory it turns on, all that is known of the user, and the whole dialogue.
 
     `rubric` names the judge's rubric, `language` the language of the query where scores are
     reported by it.
@@ -338,8 +340,9 @@ class GoldNeeded(ValueError):
 
 
 def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, ...]:
-    """Read the memories of a data set: their fields as tolerantly as any, but none of them may be
-    lost.
+    """Read the memories of a data set.
+
+    Their fields as tolerantly as any, but none of them may be lost.
 
     Args:
         node: A list of memories, as JSON has it.

@@ -189,8 +189,9 @@ class AskSettings(BaseModel):
 
     @property
     def workers(self) -> int:
-        """How many records are worked on at once: enough to keep the requests of two endpoints
-        under way.
+        """How many records are worked on at once.
+
+        Enough to keep the requests of two endpoints under way.
         """
         return 2 * (AUTO_MOST if self.concurrency == "auto" else self.concurrency)
 
@@ -348,8 +349,9 @@ class RunSettings(JudgeSettings):
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
 
     def experiment(self) -> dict[str, Any]:
-        """Return what the run measures: every setting that is not operational, a secret in a
-        command left out.
+        """Return what the run measures.
+
+        Every setting that is not operational, a secret in a command left out.
 
         What came later is left out where it was not given: folders are named after a hash of these.
         """

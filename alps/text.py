@@ -74,8 +74,9 @@ fold_value = lru_cache(maxsize=4096)(fold)
 
 
 def fold_loosely(text: str) -> str:
-    """Fold `text` further, for similarity: accents, vowel points and the script of digits are
-    dropped too.
+    """Fold `text` further, for similarity.
+
+    Accents, vowel points and the script of digits are dropped too.
     """
     return loosen(fold(text))
 
@@ -118,8 +119,9 @@ _ASCII_PROTOTYPES = {"0": "o", "O": "o", "1": "l", "I": "l", "i": "l", "|": "l"}
 
 
 def letters(text: str) -> tuple[str, str]:
-    """Return the letters and digits of `text` as they look: no case, accent, space, sign, invisible
-    mark.
+    """Return the letters and digits of `text` as they look.
+
+    No case, accent, space, sign, invisible mark.
 
     Letters that look alike are one (the confusables of UTS 39), and a wide character stands twice.
     Folded by case first, and by look first: two texts are alike if they are so in one of both.

@@ -1,5 +1,6 @@
-"""What the user typed to have code of theirs imported: `task=python:MODULE` among the words of a
-command.
+"""What the user typed to have code of theirs imported.
+
+`task=python:MODULE` among the words of a command.
 """
 
 

@@ -1,5 +1,6 @@
-"""What `alps` says when it is asked nothing: the three things people come for, each with a command
-to copy.
+"""What `alps` says when it is asked nothing.
+
+The three things people come for, each with a command to copy.
 """
 
 import os

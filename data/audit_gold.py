@@ -1,5 +1,6 @@
-"""What an audit looks for in gold: rejected items, quotes nobody said, and gold that stands in the
-input.
+"""What an audit looks for in gold.
+
+Rejected items, quotes nobody said, and gold that stands in the input.
 """
 
 import hashlib
@@ -55,8 +56,9 @@ _NO_LABEL = {"", UNMAPPED, "UNKNOWN"}
 
 
 def check_rejected(name: str, gold: Row | None, tally: Tally) -> None:
-    """Count gold memories that carry the mark of rejection, `[ERROR: …]`: `rejected-gold`, a
-    warning.
+    """Count gold memories that carry the mark of rejection, `[ERROR: …]`.
+
+    `rejected-gold`, a warning.
     """
     for item in gold_memories(gold):
         tally.look("gold items")
@@ -164,8 +166,9 @@ def _note_labels(name: str, row: Row, gold: Row, tally: Tally) -> None:
 
 
 def _secrets(row: Row, gold: Row) -> tuple[set[str], set[str]]:
-    """Return the folded values and the ids that would tell the gold: of an update only what
-    changes.
+    """Return the folded values and the ids that would tell the gold.
+
+    Of an update only what changes.
     """
     values = {fold(text_at(item, "value")) for item in gold_memories(gold)}
     if not dicts_at(gold, "gold", "answer"):

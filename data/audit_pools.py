@@ -131,8 +131,9 @@ class PoolAudit:
     def _duplicates(
         self, name: str, candidates: Sequence[Row], folded: Sequence[str], gold: str | None
     ) -> None:
-        """Count pools in which values are equal after folding: serious where the gold has a twin,
-        else a warning.
+        """Count pools in which values are equal after folding.
+
+        Serious where the gold has a twin, else a warning.
         """
         again = {value: count - 1 for value, count in Counter(folded).items() if count > 1}
         if not again:
@@ -216,8 +217,9 @@ class PoolAudit:
                 return
 
     def _look_at_bank(self, name: str, row: Row, gold: Row) -> None:
-        """Look at what the bank offers a query: the memories of other users, without those equal to
-        the gold.
+        """Look at what the bank offers a query.
+
+        The memories of other users, without those equal to the gold.
         """
         value = text_at(gold, "gold", "selected_memory", "value")
         self._tally.look(_OVER_BANK)

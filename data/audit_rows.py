@@ -1,5 +1,6 @@
-"""How an audit reads a track: rows are joined where they can be, and what can't be is counted,
-never raised.
+"""How an audit reads a track.
+
+Rows are joined where they can be, and what can't be is counted, never raised.
 
 `read_track` stops at the first row that can't be joined, as a run must. An audit goes on, and finds
 the others.
@@ -66,8 +67,9 @@ def conversation(row: Row) -> Turns:
 
 
 def queries(row: Row) -> list[str]:
-    """Return the queries of a retrieval or utilization row: `input.queries` where there are
-    several.
+    """Return the queries of a retrieval or utilization row.
+
+    `input.queries` where there are several.
     """
     several = [text_at(item, "query") for item in dicts_at(row, "input", "queries")]
     return several or [

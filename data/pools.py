@@ -89,8 +89,9 @@ class PoolSource:
         return _distinct([*found, *generated_memories(GENERATED, self.seed)])
 
     def _golds(self) -> Iterator[BankMemory]:
-        """Yield what other queries call for: a memory that stood in one pool alone would be seen to
-        be its gold.
+        """Yield what other queries call for.
+
+        A memory that stood in one pool alone would be seen to be its gold.
         """
         for query in self.queries:
             if query.memory is not None and not is_rejected(query.memory["value"]):
@@ -159,8 +160,9 @@ class PoolSource:
 
     @cached_property
     def _like_gold(self) -> dict[str, frozenset[int]]:
-        """By query, the places in the bank of what its gold says, or nearly: the same for pools of
-        every size.
+        """By query, the places in the bank of what its gold says, or nearly.
+
+        The same for pools of every size.
         """
         return {}
 

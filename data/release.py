@@ -1,5 +1,6 @@
-"""The public release layout: `<root>/<split>/<track>/{model_input,reference_output}.jsonl`, joined
-on `benchmark_id`.
+"""The public release layout.
+
+`<root>/<split>/<track>/{model_input,reference_output}.jsonl`, joined on `benchmark_id`.
 
 Input rows stream; of the gold rows only their places are kept in memory.
 """
@@ -143,8 +144,9 @@ def read_track(folder: Path) -> Iterator[RowPair]:
 
 
 def read_samples(folder: Path, read: Any) -> Iterator[Any]:
-    """Yield what `read(input_row, gold_row)` makes of every row of a track: a sample, or a list of
-    samples.
+    """Yield what `read(input_row, gold_row)` makes of every row of a track.
+
+    A sample, or a list of samples.
 
     Raises:
         DataError: If a row can't be read; names the file, the line and the field.
@@ -158,8 +160,9 @@ def read_samples(folder: Path, read: Any) -> Iterator[Any]:
 
 
 def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> DataError:
-    """Say what is wrong with a row, and in which of the two files: one that reads without its gold
-    has bad gold.
+    """Say what is wrong with a row, and in which of the two files.
+
+    One that reads without its gold has bad gold.
     """
     path, line = folder / INPUT, pair.line
     if pair.gold is not None:
@@ -251,8 +254,9 @@ def _benchmark_id(row: Row, path: Path, line: int) -> str:
 
 
 def _gold_places(path: Path) -> dict[str, int]:
-    """Return the place of every gold row by its id: its offset above `_LINE_BITS` bits, and below
-    them its line.
+    """Return the place of every gold row by its id.
+
+    Its offset above `_LINE_BITS` bits, and below them its line.
     """
     if not path.is_file():
         return {}

@@ -1,3 +1,4 @@
-"""Who says what counts as right: one-to-one matching of memories, rubrics, and the judges
-themselves.
+"""Who says what counts as right.
+
+One-to-one matching of memories, rubrics, and the judges themselves.
 """

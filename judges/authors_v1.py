@@ -104,8 +104,9 @@ def value_similarity(first: object, second: object) -> float:
 
 
 def pair_score(gold: AuthorsItem, predicted: AuthorsItem) -> float:
-    """Return the score of one pair, from 0 to 1 and rounded: label, value, type and confidence,
-    weighted.
+    """Return the score of one pair, from 0 to 1 and rounded.
+
+    Label, value, type and confidence, weighted.
     """
     alike = bool(_field(gold, "type") == _field(predicted, "type"))
     score = (
@@ -210,8 +211,9 @@ def _field(item: AuthorsItem, name: str) -> Any:
 
 
 def _fold(text: object) -> str:
-    """Fold a text, trimming it first: a mark dropped from an end leaves a space there, which the
-    sequences see.
+    """Fold a text, trimming it first.
+
+    A mark dropped from an end leaves a space there, which the sequences see.
     """
     trimmed = "" if text is None else str(text).strip().lower()
     return _WHITE_SPACE.sub(" ", _DROPPED.sub(" ", trimmed))

@@ -14,8 +14,8 @@ from alps.judges.matching import (
     pairs_as_rows,
     predicted_items,
 )
-from alps.judges.relate import Screening, screen
 from alps.judges.rubric import Rating, RubricQuestion
+from alps.judges.screening import Screening, screen
 from alps.judges.support import Dialogue, SupportJudgement
 from alps.llm.types import Request
 from alps.prompts import Prompt
@@ -82,8 +82,9 @@ class Judge(Protocol):
 
 
 class Embedded:
-    """What embedded judges share: they make no calls, and what they can't tell they fail to, rather
-    than guess.
+    """What embedded judges share.
+
+    They make no calls, and what they can't tell they fail to, rather than guess.
     """
 
     fingerprint: Mapping[str, Any]
@@ -122,8 +123,9 @@ class Embedded:
 
 
 def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
-    """Return a short name of a fingerprint: the first 12 hex digits of the sha256 of its canonical
-    JSON.
+    """Return a short name of a fingerprint.
+
+    The first 12 hex digits of the sha256 of its canonical JSON.
     """
     text = json.dumps(fingerprint, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -174,8 +176,9 @@ def match_row(judged: Judgement, judge: Judge, rubrics: Sequence[Prompt]) -> dic
 async def match_memories(
     gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str
 ) -> Judgement:
-    """Relate two lists of memories: identical values pair without a call, the judge is asked about
-    the rest.
+    """Relate two lists of memories.
+
+    Identical values pair without a call, the judge is asked about the rest.
     """
     asked = question(gold, predicted)
     identical = asked.screening.identical

@@ -171,8 +171,9 @@ class LlmJudge:
         }
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
-        """Return everything that verdicts under `rubrics` depend on: the fingerprint with their
-        hashes.
+        """Return everything that verdicts under `rubrics` depend on.
+
+        The fingerprint with their hashes.
         """
         said = {name: prompt for name, prompt in self._wording.items() if rubric(name) in rubrics}
         worded = {rubric(name).id: prompt for name, prompt in said.items()}
@@ -210,8 +211,9 @@ class LlmJudge:
     def match_requests(
         self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
     ) -> list[Request[tuple[JudgedPair, ...]]]:
-        """Return the calls that it takes to relate `gold` and `predicted`: one, or one a block of
-        long lists.
+        """Return the calls that it takes to relate `gold` and `predicted`.
+
+        One, or one a block of long lists.
         """
         payloads = (
             {
@@ -308,8 +310,9 @@ class LlmJudge:
 
 
 def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
-    """Return the messages of a judge: the static instructions, then the payload as the end of the
-    user message.
+    """Return the messages of a judge.
+
+    The static instructions, then the payload as the end of the user message.
     """
     user = f"{INTRODUCTION.text}\n\n{payload_text(payload)}"
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}

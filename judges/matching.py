@@ -91,15 +91,17 @@ class Match:
 
 
 def gold_items(memories: Sequence[Memory]) -> list[Item]:
-    """Show gold memories to a judge: ids `g1…`, and values without the mark of a rejected gold
-    item.
+    """Show gold memories to a judge.
+
+    Ids `g1…`, and values without the mark of a rejected gold item.
     """
     return [_gold_item(f"g{number}", memory) for number, memory in enumerate(memories, start=1)]
 
 
 def predicted_items(memories: Sequence[Memory]) -> list[Item]:
-    """Show predicted memories to a judge: ids `p1…`, type, value, and a label of the taxonomy or
-    `UNMAPPED`.
+    """Show predicted memories to a judge.
+
+    Ids `p1…`, type, value, and a label of the taxonomy or `UNMAPPED`.
 
     A prediction's evidence is not shown, nor a label of its own making: both are free text that
     nobody checks, and a judge that reads them can be told there what the value does not say.

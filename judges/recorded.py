@@ -1,5 +1,6 @@
-"""Verdicts that the AlpsBench authors' judge left, read from their records: no call, no new
-opinion.
+"""Verdicts that the AlpsBench authors' judge left, read from their records.
+
+No call, no new opinion.
 
 Each line holds `benchmark_id`, the `model_output.memory_items` that were judged, and
 `judge_output.pair_reviews` with `gold_id`, `pred_id` and `error_type`. A review is only used for
@@ -150,8 +151,9 @@ def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, i
 
 
 def _is_of(said: Row, response: str) -> bool:
-    """Tell whether a verdict is of `response`: it may quote what it is of, and places can be out of
-    step.
+    """Tell whether a verdict is of `response`.
+
+    It may quote what it is of, and places can be out of step.
     """
     return "response" not in said or fold(str(said["response"] or "")) == response
 

@@ -1,5 +1,6 @@
-"""One judge asked several times about the same thing: the majority decides, and its agreement with
-itself is told.
+"""One judge asked several times about the same thing.
+
+The majority decides, and its agreement with itself is told.
 """
 
 import asyncio

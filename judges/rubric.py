@@ -1,5 +1,6 @@
-"""Rating one answer by a rubric: what a judge is asked, how its verdict is read, and the rules that
-bind it.
+"""Rating one answer by a rubric.
+
+What a judge is asked, how its verdict is read, and the rules that bind it.
 
 A rubric is one Markdown file in `rubrics/`. Its hard rules marked «(enforced)» do not depend on the
 judge's obedience:
@@ -55,8 +56,9 @@ _ADDED: dict[str, Prompt] = {}
 
 
 def is_rated(name: str) -> bool:
-    """Tell whether answers can be rated by the rubric called `name`: one of ours, or one that was
-    added.
+    """Tell whether answers can be rated by the rubric called `name`.
+
+    One of ours, or one that was added.
     """
     return name in _ADDED or name in (*BINARY, EMOTIONAL)
 
@@ -213,8 +215,9 @@ def lowest_marks(name: str) -> dict[str, int]:
 
 
 def enforce(rating: Rating, question: RubricQuestion) -> Rating:
-    """Apply the hard rules of the rubrics to a verdict: they hold whatever the judge was talked
-    into.
+    """Apply the hard rules of the rubrics to a verdict.
+
+    They hold whatever the judge was talked into.
     """
     lowest = lowest_marks(question.rubric)
     broken = broken_rule(question)

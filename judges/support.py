@@ -1,17 +1,16 @@
-"""Whether a dialogue supports a memory: tells a hallucination from a memory that the annotators
-missed.
+"""Whether a dialogue supports a memory.
+
+Tells a hallucination from a memory that the annotators missed.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-from alps.judges.rubric import own_text
 from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.schema import Outcome, Turn
-from alps.similarity import features
 
 Support = Literal["supported", "unsupported", "not_about_user"]
 SUPPORTS: tuple[Support, ...] = get_args(Support)
@@ -76,17 +75,3 @@ def support_answer(ids: Sequence[str]) -> AnswerType[dict[str, tuple[Support, st
         return Read({name: found[name] for name in ids})
 
     return AnswerType(schema=SupportReply, read=read, partial=False, decision=_without_reasons)
-
-
-def grounding(response: str, memory: str, dialogue: Dialogue) -> float | None:
-    """Return the weighted share of the memory's content words that stand in the answer's own
-    sentences, in [0, 1].
-
-    Sentences copied from the dialogue word for word do not count: repeating everything is not using
-    anything. None where the memory has no content words.
-    """
-    wanted = features(memory).content
-    if not wanted:
-        return None
-    said = features(own_text(response, dialogue)).content
-    return sum(weight for piece, weight in wanted.items() if piece in said) / sum(wanted.values())

@@ -1,5 +1,6 @@
-"""Extraction and update under the authors' first scores: for comparison with published v1 numbers
-only, never ours.
+"""Extraction and update under the authors' first scores.
+
+For comparison with published v1 numbers only, never ours.
 """
 
 from collections.abc import Callable, Sequence

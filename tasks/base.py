@@ -14,8 +14,9 @@ Row = Mapping[str, Any]
 
 
 class SampleLike(Protocol):
-    """What the engine needs to know of any sample: its id, and the session whose samples are not
-    independent.
+    """What the engine needs to know of any sample.
+
+    Its id, and the session whose samples are not independent.
     """
 
     @property
@@ -61,8 +62,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """What is asked beyond the score: `extras` asks whether the dialogue supports what matched no
-    gold.
+    """What is asked beyond the score.
+
+    `extras` asks whether the dialogue supports what matched no gold.
     """
 
     extras: bool = False

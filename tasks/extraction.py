@@ -121,8 +121,9 @@ def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping
 
 
 def input_row(sample: ExtractionSample) -> dict[str, Any]:
-    """Return what an external program is given: the dialogue in the release layout, nothing that
-    gives gold away.
+    """Return what an external program is given.
+
+    The dialogue in the release layout, nothing that gives gold away.
     """
     dialogue = [turn.model_dump() for turn in sample.dialogue]
     return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": {"dialogue": dialogue}}

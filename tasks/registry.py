@@ -62,8 +62,9 @@ def load_task(name: str, options: TaskOptions = DEFAULTS) -> Task:
 
 
 def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]:
-    """Return the tracks of the tasks that `names` lists: one, several with commas between, or
-    `all`.
+    """Return the tracks of the tasks that `names` lists.
+
+    One, several with commas between, or `all`.
 
     Raises:
         UsageError: If there is none by a name, or an option does not fit.
@@ -182,8 +183,9 @@ _CONDITIONS = TypeAdapter(dict[str, str | int | float | bool | None])
 
 
 def recorded(task: Task) -> dict[str, Any]:
-    """Return what a summary records of a task of the user's own: its metrics and conditions, as
-    plain JSON.
+    """Return what a summary records of a task of the user's own.
+
+    Its metrics and conditions, as plain JSON.
     """
     metrics = [_plain(metric) for metric in task.metrics]
     return {"metrics": metrics, "conditions": dict(task.conditions)}

@@ -87,8 +87,9 @@ def _said(item: Row, where: str) -> str:
 
 
 def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then candidates and query as
-    JSON.
+    """Render what an LLM is asked.
+
+    The static instructions first, then candidates and query as JSON.
     """
     shown = {
         "candidates": [candidate.model_dump() for candidate in sample.candidates],

@@ -122,8 +122,9 @@ def read_sample(row: Row, gold: Row | None) -> UpdateSample:
 
 
 def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then memories and both
-    conversations as JSON.
+    """Render what an LLM is asked.
+
+    The static instructions first, then memories and both conversations as JSON.
     """
     labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
     turns = [

@@ -1,5 +1,6 @@
-"""What was done to a list of memories: the actions of the gold, and those of a prediction that
-names none.
+"""What was done to a list of memories.
+
+The actions of the gold, and those of a prediction that names none.
 
 Old and new lists are compared by meaning. Ids only decide where meaning leaves it open: models keep
 the id of a memory that they rewrite, and the release names the replacement of `m3` `m3_updated`.
@@ -18,8 +19,9 @@ _ON_THE_SAME_MATTER = ("same", "narrower", "broader", "conflicting")
 
 @dataclass(frozen=True)
 class GoldChange:
-    """What became of one memory of the gold list: its action, and the old memory that it was, or
-    takes the place of.
+    """What became of one memory of the gold list.
+
+    Its action, and the old memory that it was, or takes the place of.
     """
 
     action: Action
@@ -59,8 +61,9 @@ class Lists:
 
 
 def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
-    """Derive the gold actions: the same value is retained, `<id>_updated` and a rewritten id
-    modified, others added.
+    """Derive the gold actions.
+
+    The same value is retained, `<id>_updated` and a rewritten id modified, others added.
     """
     changes: dict[int, GoldChange] = {}
     free = dict(enumerate(old))
@@ -98,8 +101,9 @@ def predicted_actions(
     matches: Iterable[Match],
     pairs: Sequence[Pair],
 ) -> list[Action]:
-    """Return the action of every predicted memory: the one it names, else the one that meaning and
-    then its id give.
+    """Return the action of every predicted memory.
+
+    The one it names, else the one that meaning and then its id give.
     """
     standing = ((match.predicted, lists.old_of(match.gold)) for match in matches)
     kept = {item: place for item, place in standing if place is not None}
@@ -132,8 +136,9 @@ def rewritten_old(
 
 
 def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[int]:
-    """Return the old memories, by position, that a prediction says it deleted: by their id, or else
-    by their value.
+    """Return the old memories, by position, that a prediction says it deleted.
+
+    By their id, or else by their value.
     """
     by_id: Mapping[str, int] = {memory.memory_id: place for place, memory in enumerate(old)}
     by_value = {fold(memory.value): place for place, memory in enumerate(old)}
@@ -146,8 +151,9 @@ def deleted_old(old: Sequence[Memory], deleted: Sequence[UpdatedMemory]) -> set[
 
 
 def _place(places: Mapping[str, int], name: str, replaces: str | None = None) -> int | None:
-    """Return the place of the old memory that an item is about: the one it names, its own id's, or
-    its base id's.
+    """Return the place of the old memory that an item is about.
+
+    The one it names, its own id's, or its base id's.
     """
     return next(
         (places[known] for known in (replaces or name, name, base_id(name)) if known in places),

@@ -12,8 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
+from alps.judges.grounding import grounding
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
-from alps.judges.support import grounding
 from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected, shown_value
@@ -147,8 +147,9 @@ def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:
 
 
 def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
-    """Return the rubric of a preference: by the authors' numbering, else by whether it is about how
-    to be talked to.
+    """Return the rubric of a preference.
+
+    By the authors' numbering, else by whether it is about how to be talked to.
     """
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
@@ -163,8 +164,9 @@ def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
 
 
 def language_of(stratum: str, query: str) -> str:
-    """Return `zh` or `en` for emotional intelligence: as the row says, else by the script of the
-    query.
+    """Return `zh` or `en` for emotional intelligence.
+
+    As the row says, else by the script of the query.
     """
     if stratum.casefold() in ("ch", "zh", "en"):
         return "en" if stratum.casefold() == "en" else "zh"
@@ -173,8 +175,9 @@ def language_of(stratum: str, query: str) -> str:
 
 
 def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
-    """Render what an LLM is asked: the static instructions first, then what it knows and the query
-    as JSON.
+    """Render what an LLM is asked.
+
+    The static instructions first, then what it knows and the query as JSON.
     """
     turns = [{"role": turn.role, "text": turn.text} for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}
@@ -186,8 +189,9 @@ def messages(sample: UtilizationSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: UtilizationSample) -> dict[str, Any]:
-    """Return what an external program is given: the dialogue and the query, under `gold_memory` the
-    memories, too.
+    """Return what an external program is given.
+
+    The dialogue and the query, under `gold_memory` the memories, too.
     """
     history = [turn.model_dump() for turn in sample.dialogue]
     known = {"known_about_user": list(sample.memories)} if sample.memories else {}

@@ -14,7 +14,7 @@ from alps.judges.base import Embedded
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge, payload_text
 from alps.judges.matching import RELATIONS, Item, Judgement, Pair, gold_items, predicted_items
-from alps.judges.relate import LONGEST_VALUE, MOST_EXTRA, screen
+from alps.judges.screening import LONGEST_VALUE, MOST_EXTRA, screen
 from alps.judges.support import SupportJudgement
 from alps.llm.types import Request
 from alps.schema import Memory, Outcome, Prediction, Turn

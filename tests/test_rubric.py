@@ -9,6 +9,7 @@ import pytest
 from alps.data.release import open_split, read_track
 from alps.errors import DataError
 from alps.judges.base import Embedded, fingerprint_id
+from alps.judges.grounding import grounding
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
@@ -27,7 +28,6 @@ from alps.judges.rubric import (
     rating_answer,
     rubric,
 )
-from alps.judges.support import grounding
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger
 from alps.prompts import Prompt

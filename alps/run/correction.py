@@ -222,8 +222,9 @@ def _no_correction(method: str, labelled: int, reason: str) -> Correction:
 def _whole(
     metric: Metric, correction: Correction, clusters: Sequence[str], failed: Sequence[str]
 ) -> Corrected:
-    """Add the answers that failed: they are known to be worst, but how many fail is a matter of
-    chance, too.
+    """Add the answers that failed.
+
+    They are known to be worst, but how many fail is a matter of chance, too.
     """
     judged, bounds = len(clusters), (metric.lowest, metric.highest)
     n = judged + len(failed)
@@ -558,8 +559,9 @@ def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str
 
 
 def _name(calibration: Calibration) -> str:
-    """Return the name of a calibration: of its folder, or of its file where that has a name of its
-    own.
+    """Return the name of a calibration.
+
+    Of its folder, or of its file where that has a name of its own.
     """
     path = calibration.path.resolve()
     name = path.parent.name if path.name == "calibration.json" else path.stem

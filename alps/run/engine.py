@@ -160,8 +160,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Unit:
-    """One sample to be answered once: its track, its position in the data, and which of its repeats
-    this is.
+    """One sample to be answered once.
+
+    Its track, its position in the data, and which of its repeats this is.
     """
 
     track: TrackPlan
@@ -198,8 +199,9 @@ def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
 
 
 def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
-    """Yield the samples of tracks, each track in its order: at each step, every sample left is
-    equally likely next.
+    """Yield the samples of tracks, each track in its order.
+
+    At each step, every sample left is equally likely next.
 
     The draws are the same in every run on tracks of these sizes.
     """
@@ -319,8 +321,9 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
 
 
 def _without_secrets(unit: Unit, prediction: Prediction) -> Prediction:
-    """Mask the values of secret variables, whatever system repeated them: rows are published, and
-    judges are asked.
+    """Mask the values of secret variables, whatever system repeated them.
+
+    Rows are published, and judges are asked.
     """
     own = {"prediction": prediction.prediction, "raw": prediction.raw, "notes": prediction.notes}
     kept = {**own, "thought": prediction.thought, "error": prediction.error}
@@ -411,8 +414,9 @@ async def _score_free_floors(plan: Plan, unit: Unit) -> None:
 
 
 async def _judge_floors(plan: Plan, journal: Journal) -> None:
-    """Judge the floors on the records that were drawn for it: last, so that a budget goes to the
-    run first.
+    """Judge the floors on the records that were drawn for it.
+
+    Last, so that a budget goes to the run first.
     """
     sampled = (
         unit

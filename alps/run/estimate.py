@@ -70,8 +70,9 @@ def estimate(
     predictions: Journal | None,
     verdicts: Journal | None,
 ) -> list[Stage]:
-    """Count the calls that a run still has to make: those not finished in its folder, and not in
-    the reply cache.
+    """Count the calls that a run still has to make.
+
+    Those not finished in its folder, and not in the reply cache.
 
     A prediction that does not exist yet is taken to need one call of the judge; it needs none if it
     is empty or says everything in the words of the gold, and more if it is very long.
@@ -134,8 +135,9 @@ def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Ser
 
 
 def _keys(request: Request[Any]) -> Iterator[str]:
-    """Yield the keys under which a reply may be kept: one a mode, where the run would only find out
-    which is taken.
+    """Yield the keys under which a reply may be kept.
+
+    One a mode, where the run would only find out which is taken.
     """
     modes = (
         MODES

@@ -17,8 +17,9 @@ _NOWHERE = -1
 
 
 def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:
-    """Return the key of a row: track and `benchmark_id`, and which of several answers to the sample
-    it is about.
+    """Return the key of a row.
+
+    Track and `benchmark_id`, and which of several answers to the sample it is about.
     """
     return f"{track}\x00{benchmark_id}\x00{repeat}"
 

@@ -1,5 +1,6 @@
-"""What a judge was asked in a run, found again from its predictions: every one is put before a
-judge that only listens.
+"""What a judge was asked in a run, found again from its predictions.
+
+Every one is put before a judge that only listens.
 
 So it does not matter who judged the run, or whether that judge rates answers at all.
 """

@@ -145,8 +145,9 @@ class Board:
         return total
 
     def _by_place(self, name: str) -> tuple[Integers, Floats, Integers]:
-        """Return the records that have a value, in the order of their places: place, mean over
-        repeats, and cluster.
+        """Return the records that have a value, in the order of their places.
+
+        Place, mean over repeats, and cluster.
         """
         column = self._columns.get(name, Column()).numbers()
         rows = np.flatnonzero(~np.isnan(column))
@@ -180,8 +181,9 @@ _SMALL: dict[float, int] = {number: number for number in range(_NOTHING)}
 
 
 class Column:
-    """One number a record, or none: whole ones below 255 take a byte each, until one comes that is
-    not among them.
+    """One number a record, or none.
+
+    Whole ones below 255 take a byte each, until one comes that is not among them.
     """
 
     def __init__(self) -> None:

@@ -371,8 +371,9 @@ STRUCTURED = "structured"
 def structured_modes(
     settings: RunSettings, tasks: Sequence[Task], ladder: "Ladder | None"
 ) -> dict[str, str]:
-    """Return the modes in which `model` and `judge` are asked: of those that are LLMs, and give
-    typed answers.
+    """Return the modes in which `model` and `judge` are asked.
+
+    Of those that are LLMs, and give typed answers.
     """
     modes: dict[str, str] = {}
     if ladder is None:

@@ -52,8 +52,9 @@ class Data:
 
     @property
     def id_key(self) -> str:
-        """What the aliases of ids are made with: the hashes of the data, which say nothing to who
-        has not got them.
+        """What the aliases of ids are made with.
+
+        The hashes of the data, which say nothing to who has not got them.
         """
         return " ".join(str(track.description["sha256"]) for track in self.tracks)
 

@@ -187,8 +187,9 @@ def _estimated(
 
 
 def _copied(path: Path, scratch: Path) -> Journal | None:
-    """Open a copy of a journal: opening mends a torn line, which in a run that goes on is one being
-    written.
+    """Open a copy of a journal.
+
+    Opening mends a torn line, which in a run that goes on is one being written.
     """
     return Journal(Path(shutil.copy(path, scratch))) if path.exists() else None
 

@@ -71,8 +71,9 @@ def summarise_run(
 
 
 def served(totals: Totals) -> dict[str, Any]:
-    """Return what answered, by purpose, as far as providers told: the names of models, and of their
-    builds.
+    """Return what answered, by purpose, as far as providers told.
+
+    The names of models, and of their builds.
     """
     by_purpose = {
         purpose: [
