@@ -96,8 +96,9 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     runs=True,
 )
 def sensitivity(words: tuple[str, ...]) -> None:
-    """Judge the same predictions under several wordings of a judge's rubrics, and show how far the
-    scores move.
+    """Judge the same predictions under several wordings of a judge's rubrics.
+
+    The result shows how far the scores move.
 
     DIR holds a folder a wording, with a file RUBRIC.md for each rubric that it says in other words;
     our own wording always stands among them.
@@ -328,8 +329,9 @@ def calibrate(settings: tuple[str, ...]) -> None:
     "RUN… [name=…] [org=…] [url=…] [out=DIR]", "alps.leaderboard.settings:SubmitSettings", runs=True
 )
 def submit(words: tuple[str, ...]) -> None:
-    """Pack finished runs of one system into a folder for the leaderboard, and show what will be
-    published.
+    """Pack finished runs of one system into a folder for the leaderboard.
+
+    Shows what will be published.
 
     \b
       alps submit runs/extraction-rules-samples name="Our rules" dry_run=yes

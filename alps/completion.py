@@ -80,7 +80,7 @@ Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str
 
 
 class Key(NamedTuple):
-    """A setting: what it says, the only values it takes (else none), and whether it must be given."""
+    """A setting: its text, the only values it takes (else none), and whether it is required."""
 
     told: str
     values: tuple[str, ...] = ()
@@ -325,7 +325,7 @@ def _run_folders(incomplete: str) -> list[str]:
 
 
 def _paths(begun: str, *, files: bool = False) -> list[str]:
-    """Return the folders, each with a slash at its end, and maybe the files whose paths begin so."""
+    """Return the folders, each with a slash at its end, and maybe the files, by beginning."""
     folder, slash, name = begun.rpartition("/")
     try:
         inside = sorted(os.scandir(Path(folder + slash).expanduser()), key=lambda entry: entry.name)
@@ -409,7 +409,8 @@ class _Bash(BashComplete):
     fi
     return 0
 }
-complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F %(complete_func)s %(prog_name)s
+complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null ||
+    complete -F %(complete_func)s %(prog_name)s
 """
 
     def get_completion_args(self) -> tuple[list[str], str]:

@@ -42,7 +42,8 @@ class CodeNotImportedError(UsageError):
             character if character.isprintable() else "?" for character in name[:100]
         )
         super().__init__(
-            f"task={printable}: code that a file names is not imported; if you trust it, type task={printable}"
+            f"task={printable}: code that a file names is not imported; if you trust it, type "
+            f"task={printable}"
         )
 
 

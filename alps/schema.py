@@ -465,7 +465,8 @@ def _text(given: object, field: str, notes: Counter[str]) -> str | None:
     text = given if isinstance(given, str) else _flat(given)
     if not isinstance(given, str):
         notes[
-            f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read as text"
+            f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read "
+            "as text"
         ] += 1
     if _LONE_SURROGATE.search(text):
         notes[f"{field} has half a character, read as \ufffd"] += 1

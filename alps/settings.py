@@ -160,7 +160,10 @@ class AskSettings(BaseModel):
     concurrency: Annotated[
         Annotated[int, Field(ge=1, le=1024)] | Literal["auto"],
         Field(
-            description="the most requests under way at each endpoint; auto: 16, and up to 200 while that is clean"
+            description=(
+                "the most requests under way at each endpoint; auto: 16, and up to 200 while that "
+                "is clean"
+            )
         ),
     ] = "auto"
     timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
@@ -169,7 +172,9 @@ class AskSettings(BaseModel):
         BeforeValidator(_seconds),
         Field(
             ge=0,
-            description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h [30min]",
+            description=(
+                "how long failures that may pass are tried again: seconds, 90s, 30min or 2h [30min]"
+            ),
         ),
     ] = PATIENCE
     max_failures: Annotated[
@@ -233,7 +238,9 @@ class JudgeSettings(AskSettings):
     calibration: Annotated[
         str | None,
         Field(
-            description="a calibration of the judge, to correct by; off: none; else those that are known"
+            description=(
+                "a calibration of the judge, to correct by; off: none; else those that are known"
+            )
         ),
     ] = None
 
@@ -265,8 +272,8 @@ class RunSettings(JudgeSettings):
     model: Annotated[
         str,
         Field(
-            description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, predictions:FILE, program:CMD, "
-            "python:MODULE:CLASS"
+            description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, "
+            "predictions:FILE, program:CMD, python:MODULE:CLASS"
         ),
     ]
     data: Data = "samples"
@@ -419,7 +426,9 @@ class CalibrateSettings(AskSettings):
     gate_rate: Annotated[
         Share | None,
         Field(
-            description="sensitivity and specificity; if only an interval is below, it limits [0.75]"
+            description=(
+                "sensitivity and specificity; if only an interval is below, it limits [0.75]"
+            )
         ),
     ] = None
     gate_below_people: Annotated[
@@ -585,9 +594,7 @@ def _missing(key: str, model: type[BaseModel]) -> str:
 
 
 def _in_words(error: Any) -> str:
-    """Say what is wrong with a value, in words of ours where the validator's are those of a
-    programmer.
-    """
+    """Say what is wrong with a value, in words of users and not of the validator."""
     said = _IN_WORDS.get(error["type"])
     if said is not None:
         return said.format(**error.get("ctx", {}))

@@ -206,9 +206,7 @@ def _compare(first: Features, second: Features) -> float:
 
 
 def _conflict(first: Features, second: Features) -> bool:
-    """Tell whether only one of two texts is negated, or whether they give numbers and none in
-    common.
-    """
+    """Tell whether one of two texts is negated, or both give numbers and share none."""
     if first.negated != second.negated:
         return True
     return bool(first.numbers and second.numbers and not first.numbers & second.numbers)
@@ -231,9 +229,7 @@ def _folded(text: str) -> str:
 
 
 class _Words(NamedTuple):
-    """The words and numbers of a value in their order, those of its content, and how many only
-    phrase it.
-    """
+    """The words of a value in their order, those of its content, and its phrasing."""
 
     folded: str
     tokens: dict[str, None]
@@ -245,8 +241,9 @@ class _Words(NamedTuple):
 def similar_pairs(
     golds: Sequence[str], predictions: Sequence[str], threshold: float
 ) -> list[tuple[int, int, float]]:
-    """Return row, column and similarity of every pair whose similarity is at least `threshold`, row
-    by row.
+    """Return row, column and similarity of every pair that reaches the threshold.
+
+    The pairs come row by row.
 
     `threshold` is above 0; the figures are those of `similarity`, without comparing every pair: of
     a prediction it is first asked only which stems of the gold words stand anywhere in it. That
@@ -282,8 +279,9 @@ def _text(prediction: str) -> str:
 
 
 def _wanted(gold: str) -> tuple[list[str], float, float, float]:
-    """Return the stems of the words of `gold`, the most that one weighs, the weight of its phrasing
-    and of everything.
+    """Return the stems of the words of `gold`, and what they can weigh.
+
+    These are the most that one weighs, the weight of the phrasing, and that of everything.
 
     Two values share no more than those words whose stems both have, and the phrasing.
     """
@@ -345,8 +343,9 @@ def _words(text: str) -> _Words | None:
 
 
 def _affirmed(folded: str) -> tuple[dict[str, None], bool]:
-    """Return the words and numbers of a text without its negations and elisions, and whether it has
-    a negation.
+    """Return the words and numbers of a text, and whether it has a negation.
+
+    Negations and elisions are left out.
     """
     tokens = _tokens(folded)
     negating = not _MAY_NEGATE.isdisjoint(tokens)

@@ -42,7 +42,10 @@ _INVISIBLE = {code: None for first, last in _INVISIBLE_RANGES for code in range(
 
 
 class _Kept(dict[int, str | None]):
-    """What becomes of each character in loose folding, looked up once: nothing, a digit, or itself."""
+    """What becomes of each character in loose folding, looked up once.
+
+    Nothing, a digit, or itself.
+    """
 
     def __missing__(self, code: int) -> str | None:
         character = chr(code)

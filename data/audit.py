@@ -4,17 +4,17 @@
 |---|---|---|
 | `id-leak` | serious | retrieval: the gold can be told from candidate ids alone |
 | `position-cue` | serious | retrieval: the gold's place in the pool is far from uniform |
-| `length-cue` | serious, warning | retrieval: the gold is the longest or shortest value, or its mean rank is off |
-| `duplicate-candidate` | serious, warning | retrieval: values of a pool are equal after folding (serious: the gold's) |
+| `length-cue` | serious, warning | retrieval: the gold's length or mean rank stands out |
+| `duplicate-candidate` | serious, warning | retrieval: equal values (serious: the gold's) |
 | `same-session-distractor` | serious, warning | retrieval: a distractor is of the gold's own user |
 | `near-duplicate-of-gold` | warning | retrieval: a distractor says nearly what the gold says |
-| `update-position-cue` | serious | update: new memories are told at the same few distances from the end |
+| `update-position-cue` | serious | update: new memories come at the same distances from the end |
 | `update-count-cue` | warning | update: nearly every record has the same number of changes |
 | `rejected-gold` | warning | everywhere: a gold memory carries the mark of rejection |
 | `label-in-input` | serious, note | everywhere: a field of the input gives the gold away |
 | `evidence-not-in-user-turn` | warning | everywhere: a quote that no user turn holds |
-| `empty-row` | serious, warning, note | everywhere: no dialogue, query or text; an empty gold list is only a note |
-| `misaligned-row` | serious | everywhere: rows that don't join, or whose parts don't belong together |
+| `empty-row` | serious, warning, note | everywhere: no dialogue, query or text |
+| `misaligned-row` | serious | everywhere: rows or parts that don't belong together |
 | `split-overlap` | serious | everywhere: a session, dialogue or query stands in two splits |
 
 How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`,
@@ -57,7 +57,8 @@ def audit(data: str, split: str | None) -> AuditReport:
     overlap = None
     if isinstance(opened, HubSplit):
         unchecked.append(
-            "split-overlap: the other splits of the hub are not fetched; audit a local copy of them all"
+            "split-overlap: the other splits of the hub are not fetched; audit a local copy of "
+            "them all"
         )
     else:
         overlap = Overlap(opened)

@@ -182,9 +182,7 @@ def _secrets(row: Row, gold: Row) -> tuple[set[str], set[str]]:
 
 
 def _leaves(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield every text of an input row that is not in a memory list, among candidates or in a
-    dialogue.
-    """
+    """Yield every text of an input row outside memory lists, candidates and dialogues."""
     if path in _LISTS or path in _NAMES:
         return
     if isinstance(node, str):
@@ -223,8 +221,8 @@ class UpdateAudit:
 
     | code | severity | what it is |
     |---|---|---|
-    | `update-position-cue` | serious | evidence of changes lies at the same few distances from the end |
-    | `update-count-cue` | warning | nearly every record has the same number of new and of missing values |
+    | `update-position-cue` | serious | changes are told at the same distances from the end |
+    | `update-count-cue` | warning | records have the same number of new and missing values |
     """
 
     def __init__(self, tally: Tally) -> None:
@@ -235,7 +233,7 @@ class UpdateAudit:
         self._examples: list[Example] = []
 
     def look(self, name: str, row: Row, gold: Row | None) -> None:
-        """Look at one record: how many values changed, and where the evidence of new ones stands."""
+        """Look at one record: how many values changed, and where the new ones are told."""
         if gold is None:
             return
         old = {fold(text_at(item, "value")) for item in dicts_at(row, "input", "memory")}
@@ -285,7 +283,8 @@ class UpdateAudit:
             return None
         turns = " or ".join(str(distance) for distance in commonest)
         detail = (
-            f"the evidence of a new memory lies in user turn {turns} from the end of the new dialogue "
+            f"the evidence of a new memory lies in user turn {turns} from the end of the new "
+            "dialogue "
             f"(by chance {chance:.0%}, p = {p:.1g})"
         )
         examples = tuple(self._examples[:3])
@@ -307,7 +306,10 @@ class UpdateAudit:
         (new, gone), hits = self._changes.most_common(1)[0]
         if hits / n < USUAL:
             return None
-        detail = f"{_memories(new)} new and {_memories(gone)} gone: a system can know how many to look for"
+        detail = (
+            f"{_memories(new)} new and {_memories(gone)} gone: a system can know how many to look "
+            "for"
+        )
         return Finding(
             "update-count-cue", "warning", self._tally.track, hits, n, "rows", detail, ()
         )

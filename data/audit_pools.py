@@ -281,7 +281,10 @@ class PoolAudit:
             return finding
         if uneven := far_from_uniform(self._places):
             distance, p = uneven
-            detail = f"places are far from uniform: distance {distance:.2f}, p {_p(p)} (Kolmogorov-Smirnov)"
+            detail = (
+                f"places are far from uniform: distance {distance:.2f}, p {_p(p)} "
+                "(Kolmogorov-Smirnov)"
+            )
             n = len(self._places)
             return Finding("position-cue", "serious", self._tally.track, n, n, "pools", detail, ())
         return None
@@ -298,7 +301,10 @@ class PoolAudit:
         if off := shifted(self._ranks, self._value_sizes):
             mean, p = off
             kind = "longer" if mean > 0.5 else "shorter"
-            detail = f"the gold is {kind} than its pool: mean rank {mean:.2f} where .50 is fair, p {_p(p)} (z test)"
+            detail = (
+                f"the gold is {kind} than its pool: mean rank {mean:.2f} where .50 is fair, p "
+                f"{_p(p)} (z test)"
+            )
             n = len(self._ranks)
             count = sum((rank > 0.5) == (mean > 0.5) and rank != 0.5 for rank in self._ranks)
             return Finding(

@@ -174,7 +174,7 @@ def _lines(path: Path) -> Iterator[tuple[int, int, Row | None]]:
 
 
 def rows_of(path: Path) -> Iterator[Row]:
-    """Yield the objects of a file of one JSON object a line; lines that can't be read are left out."""
+    """Yield the objects of a JSON lines file; lines that can't be read are left out."""
     return (row for _, _, row in _lines(path) if row is not None)
 
 

@@ -1,5 +1,6 @@
-"""Pools of distractors for retrieval, built from a data set's own memories where the release gives
-none.
+"""Pools of distractors for retrieval, built where the release gives none.
+
+They are drawn from a data set's own memories.
 
 Every pool is drawn by a seed and the id of its query: ids are opaque and local to the pool, the
 gold's place is uniform, no value stands twice or nearly twice, and no distractor comes from the
@@ -43,7 +44,7 @@ class Query:
 
     @property
     def value(self) -> str:
-        """What the gold memory says, without a mark of rejection; empty where the gold is withheld."""
+        """The text of the gold memory without a mark of rejection; empty if it is withheld."""
         return shown_value(self.memory["value"].strip()) if self.memory is not None else ""
 
 
@@ -109,14 +110,13 @@ class PoolSource:
         for query in self.queries:
             if query.memory is None:
                 raise UsageError(
-                    f"{self._split.folder}: '{query.benchmark_id}' has no gold: its pool can't be built"
+                    f"{self._split.folder}: '{query.benchmark_id}' has no gold: its pool can't be "
+                    "built"
                 )
             yield self._pool(query, size)
 
     def generated_share(self, size: int) -> float:
-        """Return the share of generated memories among the distractors of all pools of `size`, in
-        [0, 1].
-        """
+        """Return the share of generated memories among the distractors of a size, in [0, 1]."""
         generated = {fold(memory.value) for memory in self.bank if memory.generated}
         if not generated:
             return 0.0
@@ -136,7 +136,8 @@ class PoolSource:
         if len(drawn) < size:
             most = len(known) + len(generated)
             raise UsageError(
-                f"distractors={size}: {self._split.folder} has {most} memories that can stand beside "
+                f"distractors={size}: {self._split.folder} has {most} memories that can stand "
+                "beside "
                 f"'{query.benchmark_id}'; choose fewer, or give pools as task3/d{size}"
             )
         values = [memory.value for memory in drawn]

@@ -27,8 +27,9 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass(frozen=True)
 class RowPair:
-    """An input row with its gold row (None where the gold is withheld), and the lines they stand
-    on.
+    """An input row with its gold row, and the lines they stand on.
+
+    The gold row is None where the gold is withheld.
     """
 
     input: Row
@@ -57,14 +58,16 @@ class Split:
         folder = self.folder / track
         if not (folder / INPUT).is_file():
             raise UsageError(
-                f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release layout"
+                f"{self.folder}: no {track}/{INPUT} here; data= takes a folder in the release "
+                "layout"
             )
         return folder
 
 
 def open_split(data: str, split: str | None) -> Split | HubSplit:
-    """Find a split: `data` is `samples`, `hub[:OWNER/NAME][@REVISION]`, a data set's folder, or
-    that of one split.
+    """Find a split.
+
+    `data` is `samples`, `hub[:OWNER/NAME][@REVISION]`, a data set's folder, or that of one split.
 
     Raises:
         UsageError: If there is no such folder or split, or the split must be named.

@@ -1,5 +1,6 @@
-"""The first scores that the AlpsBench authors published, recomputed for comparison with their
-numbers only.
+"""The first scores that the AlpsBench authors published.
+
+They are recomputed for comparison with their numbers only.
 
 Labels, types and confidence carry six tenths of a pair here and meaning none, so that an answer
 without content does
@@ -51,7 +52,7 @@ _WHITE_SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class AuthorsPair:
-    """A gold and a predicted item that were paired: their positions, and their score from 0 to 1."""
+    """A gold and a predicted item that were paired: their positions and score (0 to 1)."""
 
     gold: int
     predicted: int
@@ -201,7 +202,8 @@ def _penalty(base: int, review: Mapping[str, Any]) -> float:
     )
     if not 0 <= number <= LARGEST_SEVERITY:
         raise ValueError(
-            f"severity {repr(severity)[:40]} of a review is not a number from 0 to {LARGEST_SEVERITY}"
+            f"severity {repr(severity)[:40]} of a review is not a number from 0 to "
+            f"{LARGEST_SEVERITY}"
         )
     return base * (0.5 + 0.5 * number)
 

@@ -210,7 +210,7 @@ class Calibration:
 
 
 def is_pinned(judge: Judge) -> bool:
-    """Tell whether a judge's name holds a dated snapshot; embedded judges are pinned by their code."""
+    """Tell whether a judge's name holds a dated snapshot; embedded judges have a version."""
     name = str(judge.fingerprint.get("judge", judge.name))
     return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
 
@@ -223,9 +223,7 @@ def bound(
     days: int = VALID_DAYS,
     api_base: str | None = None,
 ) -> dict[str, Any]:
-    """Bind the row of a calibration to the judge that it is of, to its rubrics and to the time that
-    it counts.
-    """
+    """Bind a calibration to its judge, to its rubrics and to the time that it counts."""
     rubrics = {
         name: {**found, "rubric_sha256": _rubric_hash(judge, name)}
         for name, found in row["rubrics"].items()
@@ -282,8 +280,9 @@ def own_calibrations() -> Path:
 
 
 def calibration_files() -> list[Path]:
-    """Return the calibrations of the user's folder, then those of the package, each in the order of
-    their paths.
+    """Return the calibrations of the user's folder, then those of the package.
+
+    Each in the order of their paths.
     """
     shipped = Path(str(files("alps.judges"))) / "calibrations"
     return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
@@ -329,8 +328,10 @@ def rubric_of(name: str) -> Prompt:
     if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
         message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
         raise UsageError(
-            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose another name"
+            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose "
+            "another name"
         )
     raise UsageError(
-        f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the label folder"
+        f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the "
+        "label folder"
     )

@@ -10,8 +10,9 @@ from alps.similarity import features
 
 
 def grounding(response: str, memory: str, dialogue: Dialogue) -> float | None:
-    """Return the weighted share of the memory's content words that stand in the answer's own
-    sentences, in [0, 1].
+    """Return the weighted share of a memory's content words in an answer, in [0, 1].
+
+    Only the answer's own sentences count.
 
     Sentences copied from the dialogue word for word do not count: repeating everything is not using
     anything. None where the memory has no content words.

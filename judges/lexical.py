@@ -12,7 +12,10 @@ from alps.judges.base import Embedded
 from alps.judges.matching import Item, Judgement, Pair, Relation
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
-AGREEMENT = "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not identical"
+AGREEMENT = (
+    "kappa .51 [.41, .60] with recorded LLM verdicts on 362 pairs, .21 [.11, .33] on the 216 not "
+    "identical"
+)
 """Cross-validated by session, with clustered 95 % intervals; measured by `bench/lexical_judge.py`.
 """
 

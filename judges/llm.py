@@ -231,9 +231,7 @@ class LlmJudge:
     def _blocks(
         self, gold: Sequence[Item], predicted: Sequence[Item]
     ) -> list[tuple[list[int], list[int]]]:
-        """Return the positions that stand together in one call, in the order in which they are
-        shown.
-        """
+        """Return the positions that share a call, in the order in which they are shown."""
         return blocks(self._order("gold", gold), self._order("predicted", predicted))
 
     def _order(self, side: str, items: Sequence[Item]) -> list[int]:

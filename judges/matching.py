@@ -142,8 +142,9 @@ def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]
 
 
 def bundles_named(pairs: Sequence[Pair], gold: Sequence[Memory]) -> list[Pair]:
-    """Return `pairs` with `bundle` in place of `narrower` where a prediction states several gold
-    memories.
+    """Return `pairs` with `bundle` for predictions that state several gold memories.
+
+    It takes the place of `narrower`.
 
     A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says
     that it states all of them. Gold memories that share a content word may be one matter told
@@ -181,8 +182,9 @@ def left_over(count: int, taken: Iterable[int]) -> list[int]:
 def blocks(
     gold: Sequence[int], predicted: Sequence[int], size: int = BLOCK
 ) -> list[tuple[list[int], list[int]]]:
-    """Cut long lists into calls of at most `size` a side, so that every pair stands together in
-    exactly one call.
+    """Cut long lists into calls of at most `size` a side.
+
+    Every pair stands together in exactly one call.
     """
     return [
         (list(gold[row : row + size]), list(predicted[column : column + size]))

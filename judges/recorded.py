@@ -105,7 +105,7 @@ class RecordedJudge(Embedded):
         return self._judged(about) == {memory.memory_id: fold(memory.value) for memory in predicted}
 
     def _judged(self, about: str) -> dict[str, str] | None:
-        """Return the folded values that were judged, by their ids; None where they can't be read."""
+        """Return the folded values that were judged, by id; None where they can't be read."""
         items = (self._records.get(about, {}).get("model_output") or {}).get("memory_items") or []
         try:
             return {

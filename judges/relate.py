@@ -137,8 +137,9 @@ def relate_requests(
 def _with_detail_named(
     pairs: Sequence[Pair], gold: Sequence[Memory], predicted: Sequence[Memory], dialogue: Dialogue
 ) -> tuple[Pair, ...]:
-    """Return `pairs` with `narrower` in place of `same` where the prediction has a name or number
-    of its own.
+    """Return `pairs` with `narrower` where the prediction adds a name or a number.
+
+    It takes the place of `same`.
 
     One word more is easily taken for the same; a name or number that neither the gold memory nor
     the user has said is detail, and is checked as such.
@@ -155,8 +156,9 @@ def _with_detail_named(
 
 
 def _adds_name_or_number(value: str, known: str) -> bool:
-    """Tell whether `value` has a number, or a capitalised word after its first, that `known` does
-    not have.
+    """Tell whether `value` has a number or a name that `known` does not have.
+
+    A name is a capitalised word after the first.
     """
     if features(value).numbers - features(known).numbers:
         return True
@@ -178,8 +180,9 @@ def _support_requests(
 
 
 def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
-    """Return the predictions that were asked about and are `same` as no gold memory in the best
-    matching.
+    """Return the predictions that were asked about and are `same` as no gold memory.
+
+    What counts is the best matching.
     """
     matched = {match.predicted for match in assign(pairs, "strict")}
     return {position for position in screening.asked if position not in matched}
@@ -249,8 +252,9 @@ def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, An
 def relation_counts(
     relations: Relations, matches: Sequence[Match], judge: Judge
 ) -> dict[str, float]:
-    """Count matches by relation, where `judge` tells them apart, and the predictions that could not
-    match.
+    """Count matches by relation, and the predictions that could not match.
+
+    Relations are counted where `judge` tells them apart.
     """
     counts: dict[str, float] = {
         "bundles": len(relations.bundles),

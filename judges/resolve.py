@@ -162,8 +162,9 @@ def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
-    """Return how often two draws agree on whether a pair is a lenient match, over the pairs that
-    any draw names.
+    """Return how often two draws agree on whether a pair is a lenient match.
+
+    All pairs that any draw names are looked at.
 
     1 where no draw names any pair: all of them said the same, nothing.
     """

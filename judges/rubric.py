@@ -240,8 +240,7 @@ def broken_rule(question: RubricQuestion) -> str | None:
 
 
 def copied_share(response: str, dialogue: Dialogue) -> float:
-    """Return how much of `response` stands in `dialogue` word for word, in [0, 1], counted in
-    letters.
+    """Return how much of `response` is copied from `dialogue`, in [0, 1], in letters.
 
     Letters are compared as they look (`alps.text.letters`): case, signs, spaces, invisible marks
     and look-alikes change nothing. What stands between copied pieces counts once however often it
@@ -266,7 +265,7 @@ def _word_share(response: str, dialogue: Dialogue) -> float:
 
 
 def own_text(response: str, dialogue: Dialogue) -> str:
-    """Return the sentences of `response` that are not copied from `dialogue`, a space between them."""
+    """Return the sentences of `response` not copied from `dialogue`, joined by spaces."""
     texts = tuple(turn.text for turn in dialogue)
     sentences = [part.strip() for part in _SENTENCE.split(response)]
     return " ".join(s for s in sentences if s and not _is_copied(s, texts))
@@ -279,7 +278,7 @@ def agreement_of(ratings: Sequence[Rating]) -> float:
 
 
 class _Source(NamedTuple):
-    """What can be copied: every piece of `_SHORTEST_COPY` letters, and shorter parts of sentences."""
+    """What can be copied: every piece of `_SHORTEST_COPY` letters, and short sentences."""
 
     pieces: frozenset[str]
     parts: frozenset[str]

@@ -94,7 +94,7 @@ def _screen(gold: tuple[str, ...], predicted: tuple[str, ...]) -> Screening:
 def _near_copies(
     predicted: Sequence[str], positions: Sequence[int], matched: set[int]
 ) -> dict[int, int]:
-    """Return the predictions that nearly repeat one before them, or one that is matched, and which."""
+    """Return the predictions that nearly repeat an earlier or a matched one, and which."""
     order = sorted(positions, key=lambda position: (position not in matched, position))
     copies: dict[int, int] = {}
     for place, copy in enumerate(order):

@@ -1,5 +1,6 @@
-"""Extraction: a whole dialogue in, the user's memories out, scored by one-to-one matching with the
-gold memories.
+"""Extraction: a whole dialogue in, the user's memories out.
+
+Scored by one-to-one matching with the gold memories.
 """
 
 import json

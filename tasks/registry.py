@@ -44,9 +44,7 @@ def allow_modules(names: str) -> None:
 
 
 def not_importable(names: str) -> tuple[str, ...]:
-    """Return the `python:MODULE` names among the tasks that `names` lists whose code must not be
-    imported.
-    """
+    """Return the `python:MODULE` names in `names` whose code must not be imported."""
     return tuple(
         name for name in names.split(",") if name.startswith(PYTHON) and name not in _typed
     )
@@ -108,15 +106,17 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
 
 
 def _in_one_line(task: Task, name: str) -> Task:
-    """Return a user's task whose functions raise a `UsageError` that says which of them failed, and
-    in which line.
+    """Return a user's task whose errors say which of its functions failed, and where.
+
+    What it raises is a `UsageError`.
     """
 
     def failed(function: str, error: Exception) -> UsageError:
         frame = extract_tb(error.__traceback__)[-1]
         raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return UsageError(
-            f"task={name}: its {function} raised {raised} ({Path(frame.filename).name}, line {frame.lineno})"
+            f"task={name}: its {function} raised {raised} ({Path(frame.filename).name}, line "
+            f"{frame.lineno})"
         )
 
     def guarded(function: str, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
-"""Retrieval: a query and a pool of memories in, the one that the query calls for out, scored by
-    whether it is the gold.
+"""Retrieval: a query and a pool of memories in, the one that the query calls for out.
+
+Scored by whether it is the gold.
 
 A candidate is shown under an id that is local to the pool, in a pool without duplicate values:
 neither can give the gold away. Whether the memory was used in the answer is a second figure, asked
@@ -102,7 +103,7 @@ def messages(sample: RetrievalSample) -> tuple[Mapping[str, str], ...]:
 
 
 def input_row(sample: RetrievalSample) -> dict[str, Any]:
-    """Return what an external program is given: the query and the candidates, with their local ids."""
+    """Return what an external program is given: query and candidates, with local ids."""
     pool = [{"id": candidate.id, "value": candidate.value} for candidate in sample.candidates]
     return {
         "benchmark_id": sample.benchmark_id,

@@ -1,5 +1,6 @@
-"""Update: old memories, old and new dialogue in, the whole list as it should stand now out, each
-    item with its action.
+"""Update: old memories, old and new dialogue in, the whole list as it should stand now out.
+
+Each item has its action.
 
 Doing nothing keeps most of a list right, so the headline is F1 on what changed. One matching
 question covers it all:
@@ -205,8 +206,9 @@ def _memories_of(prediction: Row) -> list[UpdatedMemory]:
 async def judge_prediction(
     sample: UpdateSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
-    """Relate the predicted memories to the gold ones and to the old ones that should be gone, in
-    one question.
+    """Relate the predicted memories to the gold ones and to those that should be gone.
+
+    One question covers both.
     """
     rows = compare(sample.memory, sample.gold or ()).rows
     listed, _ = predicted_lists(prediction)
@@ -286,8 +288,9 @@ def score(
 def _reworded(
     lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int
 ) -> int:
-    """Return how many of the retained memories that are lost stand in the list reworded into
-    something else.
+    """Return how many of the retained memories that are lost were reworded.
+
+    The list then has them as something else.
 
     A judge that tells relations says which: those that it relates to a prediction which matches
     nothing. One that only tells what is the same can't, and each such prediction then stands for
@@ -310,8 +313,9 @@ def _reworded(
 def _changes(
     lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int
 ) -> dict[str, int]:
-    """Count changes: right ones, those of the gold, and those of the prediction, whatever actions
-    it declares.
+    """Count right changes, those of the gold, and those of the prediction.
+
+    The actions that the prediction declares do not count.
 
     A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained
     memory that is not there; with the prediction that rewords it, it makes one change. And so is,

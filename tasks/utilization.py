@@ -1,5 +1,6 @@
-"""Utilization: a past dialogue and a new query in, an answer in plain text out, rated by the rubric
-of the ability.
+"""Utilization: a past dialogue and a new query in, an answer in plain text out.
+
+It is rated by the rubric of the ability.
 """
 
 import json
@@ -36,8 +37,9 @@ BYTES_A_TOKEN = 4
 
 _NUMBERED = re.compile(r"ability2_(\d+)\Z")
 _INTERACTION = re.compile(
-    r"\b(?:answers?|repl(?:y|ies)|respon[sd]\w*|tone|wording|concise|brief|short|long|lengthy|detailed|format\w*|bullet|"
-    r"tables?|lists?|step[- ]by[- ]step|emojis?|formal|informal|polite|style|language|structured?|addressed|called)\b",
+    r"\b(?:answers?|repl(?:y|ies)|respon[sd]\w*|tone|wording|concise|brief|short|long|lengthy|detailed"
+    r"|format\w*|bullet|tables?|lists?|step[- ]by[- ]step|emojis?|formal|informal|polite|style|language"
+    r"|structured?|addressed|called)\b",
     re.IGNORECASE,
 )
 
@@ -125,7 +127,7 @@ def read_samples(
 
 
 def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
-    """Name the samples of a row; an id that only tells its queries apart gets the row's before it."""
+    """Name the samples of a row; an id that only tells its queries apart gets the row's."""
     if len(queries) == 1:
         return [benchmark_id]
     own = [str(asked["query_id"]) for asked in queries]
@@ -135,7 +137,7 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
 
 
 def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:
-    """Return the latest turns that fit into `window` tokens, at 4 bytes each; the last one always."""
+    """Return the latest turns that fit into `window` tokens (4 bytes each), at least one."""
     kept: list[Turn] = []
     room = window * BYTES_A_TOKEN
     for turn in reversed(dialogue):

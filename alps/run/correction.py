@@ -193,7 +193,10 @@ def _why_no_sample(
             return f"the scale of the labels under {name} is not that of the score"
         labelled, drawn = len(_labels(name, row)), _drawn(row, answers.track)
         if labelled < WHOLE * drawn:
-            return f"{drawn - labelled} of {drawn} drawn answers have no label under {name}, and may differ: label them"
+            return (
+                f"{drawn - labelled} of {drawn} drawn answers have no label under {name}, and may "
+                "differ: label them"
+            )
     if not known:
         return "no answer has a label" + (
             f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
@@ -268,8 +271,9 @@ OTHER_ENDPOINT = "calibrated at another judge_api_base"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The calibrations that may be used for a judge, by rubric, and why others of the same judge
-    may not.
+    """The calibrations that may be used for a judge, by rubric.
+
+    For others of the same judge it holds why they may not.
     """
 
     by_rubric: Mapping[str, Sequence[Calibration]]
@@ -334,7 +338,7 @@ def choose(
 
 
 def _known(unreadable: dict[str, None]) -> list[Calibration]:
-    """Return the calibrations that lie where they are looked for; a broken one must not stop a run."""
+    """Return the calibrations in the usual places; a broken one must not stop a run."""
     found = []
     for path in calibration_files():
         try:
@@ -364,9 +368,7 @@ def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chos
 
 
 def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
-    """Say where the verdicts of a run are of another model than those of the calibration that
-    corrects it.
-    """
+    """Say where the verdicts of a run are of another model than its calibration."""
     now = sorted(
         {row["model"] for row in summary.get("served", {}).get("judge", ()) if row["model"]}
     )

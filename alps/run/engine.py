@@ -1,5 +1,6 @@
-"""Generate, judge, score: every sample passes the three stages, and each stage is journalled before
-the next begins.
+"""Generate, judge, score: every sample passes the three stages.
+
+Each stage is journalled before the next begins.
 """
 
 import asyncio
@@ -38,8 +39,7 @@ def baseline_key(row: Row) -> str | None:
 
 @dataclass(frozen=True)
 class Journals:
-    """The three journals of a run folder, and the numbers that the keys of its records have in all
-    of them.
+    """The three journals of a run folder, with one numbering of their keys.
 
     `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made
     anew.
@@ -95,7 +95,7 @@ class Outcome:
     errors: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def remember_error(self, kind: str, error: str | None, place: int) -> None:
-        """Keep the error of the sample at `place`, unless an earlier sample failed in the same way."""
+        """Keep the error of a sample, unless an earlier one failed in the same way."""
         if error:
             self.errors[kind] = min(self.errors.get(kind, (place, error)), (place, error))
 
@@ -187,8 +187,9 @@ class Unit:
 
 
 def units(tracks: Iterable[TrackPlan]) -> Iterator[Unit]:
-    """Yield every sample of every track as often as it is to be answered, the tracks of one task
-    mixed.
+    """Yield every sample of every track, the tracks of one task mixed.
+
+    Each comes as often as it is to be answered.
 
     One ability after the other would tell a program by a row's position which one is rated.
     """

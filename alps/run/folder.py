@@ -171,8 +171,9 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
-    """Write the settings that were `given` as the config file that repeats a run, unless the folder
-    has one.
+    """Write the settings that were `given` as the config file that repeats a run.
+
+    A config file that is there stays as it is.
 
     Paths stay as they were typed, but for the `~` of `out`, and secrets are masked; `told` are
     lines that are said above the settings.
@@ -239,9 +240,7 @@ def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str
 
 
 def add_learned(folder: Path, learned: Mapping[str, Any]) -> None:
-    """Write what a session learned into its manifest, such as the models that answered, where it is
-    not there yet.
-    """
+    """Write what a session learned into its manifest, such as the models that answered."""
     manifest = read_manifest(folder)
     new = {name: value for name, value in learned.items() if value and manifest.get(name) != value}
     if new:

@@ -71,7 +71,7 @@ class Journal:
         self._note(row, self._file.append)
 
     async def append_together(self, row: Row) -> None:
-        """Write `row` durably; rows that come at about the same time are flushed to disk together."""
+        """Write `row` durably; rows that come at about the same time share a flush to disk."""
         self._note(row, self._file.write)
         await self._file.flushed()
 

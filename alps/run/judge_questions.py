@@ -79,8 +79,9 @@ class Asked:
 
 
 def asked_in(run: Path, data: Data) -> list[Asked]:
-    """Return every question that the predictions in the folder `run` put to a judge, in the order
-    of their `data`.
+    """Return every question that the predictions in the folder `run` put to a judge.
+
+    They come in the order of the `data`.
 
     Predictions that failed are left out, as no judge is asked about them; those whose judgement
     failed are not.
@@ -100,7 +101,10 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
                     try:
                         found += await _ask(track.task, sample, repeat, row)
                     except (LookupError, TypeError, AttributeError, ValueError) as error:
-                        where = f"{run / 'predictions.jsonl'}: the row about {track.task.track}/{sample.benchmark_id}"
+                        where = (
+                            f"{run / 'predictions.jsonl'}: the row about "
+                            f"{track.task.track}/{sample.benchmark_id}"
+                        )
                         raise RunFolderError(
                             f"{where} can't be read; carry out the run again, with another out="
                         ) from error

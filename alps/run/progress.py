@@ -46,8 +46,9 @@ def progress_line(title: str, total: int, totals: Totals) -> Iterator[Callable[[
 
 
 def spent(totals: Totals) -> str:
-    """Say what was spent: `$0.0123`, with `+?` where some calls have no known price, `$–` where
-    none has.
+    """Say what was spent, such as `$0.0123`.
+
+    With `+?` where some calls have no known price, and `$–` where none has.
     """
     nothing_priced = totals.unpriced and totals.cost == 0
     if nothing_priced:

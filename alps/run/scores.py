@@ -73,8 +73,9 @@ class Board:
         return int(np.nansum(self._column(name))) if name in self._columns else 0
 
     def total_once(self, name: str) -> int:
-        """Return the sum of a count over the scored records, each taken once however often it was
-        answered.
+        """Return the sum of a count over the scored records.
+
+        A record that was answered several times counts once.
         """
         return int(np.nansum(self._by_place(name)[1])) if name in self._columns else 0
 
@@ -92,7 +93,7 @@ class Board:
         return clustered_mean(values[defined], self._clusters()[defined], bounds=_bounds_of(metric))
 
     def difference(self, other: "Board", metric: Metric) -> Estimate:
-        """Estimate the paired difference of a mean metric to `other`, over the records both have."""
+        """Estimate the paired difference of a mean metric to `other`, over shared records."""
         places, mine, clusters = self._by_place(metric.name)
         others, theirs, _ = other._by_place(metric.name)
         _, at, there = np.intersect1d(places, others, assume_unique=True, return_indices=True)

@@ -1,5 +1,6 @@
-"""The same predictions judged under several wordings of a judge's rubrics, each in a run folder of
-its own.
+"""The same predictions judged under several wordings of a judge's rubrics.
+
+Each wording has a run folder of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,7 +59,10 @@ class WordingPlan:
         """What will be done, in one line."""
         names = ", ".join(wording.name for wording in self.wordings)
         runs = str(self.sources[0]) if len(self.sources) == 1 else f"{len(self.sources)} runs"
-        return f"Nothing is generated: the predictions of {runs} are judged by {self.judge} in the wordings {names}."
+        return (
+            f"Nothing is generated: the predictions of {runs} are judged by {self.judge} in the "
+            f"wordings {names}."
+        )
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,8 @@ def _read_folder(folder: Path, used: Sequence[str]) -> tuple[Wording, list[str]]
 def _read_single(path: Path, used: Sequence[str]) -> Wording:
     if len(used) > 1:
         raise UsageError(
-            f"{path}: these runs use {len(used)} rubrics; say which it is: {path.stem}/RUBRIC.md with RUBRIC one of "
+            f"{path}: these runs use {len(used)} rubrics; say which it is: {path.stem}/RUBRIC.md "
+            "with RUBRIC one of "
             f"{', '.join(used)}"
         )
     return Wording(path.stem, {used[0]: _read(path, used[0])})
@@ -221,7 +226,8 @@ def _read(path: Path, name: str) -> Prompt:
         raise DataError("nothing stands below the id line", path=path)
     if prompt.sha256 == rubric(name).sha256:
         raise UsageError(
-            f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among them"
+            f"{path}: says {name} as ours does, byte by byte; leave it out, ours is always among "
+            "them"
         )
     return prompt
 

@@ -1,4 +1,4 @@
-"""The system, the judge, and what they share: set up from the settings, closed when the run ends."""
+"""The system, the judge, and what they share: opened for a run, closed when it ends."""
 
 import os
 import sys
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """The systems, the judge, the reply cache (None where no LLM is asked, or it is off), and who
-    asks the LLMs, how.
+    """The systems, the judge and the reply cache of a run, and the clients that ask LLMs.
+
+    The cache is None where no LLM is asked, or it is off.
 
     `systems` has a row for every track, in their order, with the system once per repeat.
     """
@@ -142,8 +143,9 @@ def open_judge(settings: AskSettings, ledger: Ledger) -> Services:
 
 
 def check_judge(settings: AskSettings, *, keys: bool = True) -> None:
-    """Refuse an unknown judge, or one whose key is missing or that takes other options, before
-    anything is written.
+    """Refuse a judge that is unknown, has no key, or takes other options.
+
+    Nothing is written before.
 
     Raises:
         AlpsError: What is unknown, missing or not taken, in one line.
@@ -217,7 +219,8 @@ def _open_cache() -> "Cache | None":
     if not chosen and (path is None or not can_be_kept(path.parent)):
         where = "there is no home folder" if path is None else f"{path.parent} can't be written"
         click.echo(
-            f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for them",
+            f"alps: {where}: replies are not kept for other runs; ALPS_CACHE names a folder for "
+            "them",
             err=True,
         )
         return None
@@ -388,8 +391,9 @@ def structured_modes(
 
 
 def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -> None:
-    """Begin with the modes that earlier sessions of a run came to, so that no endpoint need refuse
-    one again.
+    """Begin with the modes that earlier sessions of a run came to.
+
+    So no endpoint need refuse one again.
     """
     from alps.llm.structured import MODES
 

@@ -1,4 +1,4 @@
-"""A run resolved from its settings: system, judge, data and folder, checked before anything is paid.
+"""A run resolved from its settings: system, judge, data and folder, checked at once.
 
 The command and the Python API both come through `resolve`, so that the same settings are refused
 for the same reasons wherever they were given.
@@ -308,7 +308,7 @@ def check_calibration(settings: RunSettings, data: Data) -> None:
 
 
 def run_folder(settings: RunSettings) -> Path:
-    """Return the folder of a run: the one that was given, or one named after what the run measures."""
+    """Return the folder of a run: as it was given, or named after what the run measures."""
     if settings.out:
         return Path(settings.out)
     data = label(settings.data)

@@ -1,4 +1,4 @@
-"""The records that a run is about: those of the release layout, or pools that are built from them."""
+"""The records that a run is about: of the release layout, or of pools built from them."""
 
 import hashlib
 from collections.abc import Callable, Iterator

@@ -202,8 +202,10 @@ def _given(settings: RunSettings) -> list[str]:
 def _repeating(folder: Path) -> list[str]:
     """Say how the settings of a run repeat it."""
     return [
-        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before what stands here.",
-        "Paths are seen from the folder that the run was started in, and keys come from the environment.",
+        f"alps run config={folder / CONFIG} out=ELSEWHERE repeats this run; words come before "
+        "what stands here.",
+        "Paths are seen from the folder that the run was started in, and keys come from the "
+        "environment.",
     ]
 
 
@@ -266,15 +268,19 @@ def _carry_out(
 
 
 def _complaint(tracks: Sequence[Mapping[str, Any]], most: float, folder: Path) -> str | None:
-    """Say that more than the share `most` of the records failed or is unscored, and the first error
-    whole.
+    """Say that more than the share `most` of the records failed or is unscored.
+
+    The first error stands there whole.
     """
     n = sum(track["n"] for track in tracks)
     unscored = sum(map(_not_heard, tracks))
     failed = sum(track["failed_predictions"].get(kind, 0) for track in tracks for kind in FAILURES)
     if failed + unscored <= most * n:
         return None
-    account = f"{failed} of {n} predictions failed, {unscored} are unscored: more than max_failures={100 * most:g}%"
+    account = (
+        f"{failed} of {n} predictions failed, {unscored} are unscored: more than "
+        f"max_failures={100 * most:g}%"
+    )
     named = [
         item
         for track in tracks
