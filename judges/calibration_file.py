@@ -8,7 +8,7 @@ folder: `ALPS_CALIBRATIONS`, else `calibrations` among the user's data of alps.
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.resources import files
@@ -26,11 +26,19 @@ from alps.prompts import Prompt
 
 MATCHING = "matching"
 DIMENSION_OF: Mapping[str, str] = {f"{EMOTIONAL}_{name}": name for name in DIMENSIONS}
-"""The rubrics that stand for one dimension of emotional intelligence, and which."""
+"""The rubrics that are one dimension of emotional intelligence each, and which."""
+
+VALID_DAYS = 180
+"""For how long a calibration counts unless it says otherwise: providers change models without a new
+name.
+"""
 
 _NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
 _FILE_NAME = re.compile(r"\w[\w.-]*")
-
+_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+_SNAPSHOT = re.compile(
+    rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}"
+)
 
 Value = int | float | str
 Texts = Annotated[str, Field(max_length=2_000)]
@@ -62,6 +70,14 @@ class ScaleRow(_Model):
     kind: str
     values: Annotated[tuple[Value, ...], Field(min_length=2, max_length=1_000)]
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the scale that means are on; 0 and 1 of two values."""
+        if len(self.values) == 2:
+            return 0.0, 1.0
+        numbers = [value for value in self.values if not isinstance(value, str)]
+        return min(numbers, default=0.0), max(numbers, default=0.0)
+
 
 class DrawnFrom(_Model):
     """What items were drawn from: the answers of one track, by their hash."""
@@ -89,15 +105,13 @@ class Sample(_Model):
 
 
 def _items(rows: Any) -> Any:
-    return (
-        [tuple(row) if isinstance(row, list) else row for row in rows]
-        if isinstance(rows, list)
-        else rows
-    )
+    if not isinstance(rows, list):
+        return rows
+    return [tuple(row) if isinstance(row, list) else row for row in rows]
 
 
 class RubricRow(_Model):
-    """What was found of a judge under one rubric, as far as it is used again."""
+    """What is known of a judge under one rubric, as far as it is used again."""
 
     rubric_sha256: str | None = None
     verdict: str = "?"
@@ -107,15 +121,15 @@ class RubricRow(_Model):
     acceptance: dict[str, Any] | None = None
     heterogeneity: dict[str, Any] = {}
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the scale; both 0 where there is none."""
+        return (0.0, 0.0) if self.scale is None else self.scale.ends
+
     @model_validator(mode="after")
     def _on_scale(self) -> "RubricRow":
-        values = self.scale.values if self.scale is not None else ()
-        numbers = [value for value in values if not isinstance(value, str)]
-        low, high = (
-            (0.0, 1.0)
-            if len(values) == 2
-            else (min(numbers, default=0.0), max(numbers, default=0.0))
-        )
+        values = () if self.scale is None else self.scale.values
+        low, high = self.ends
         for item in self.labelled:
             if item.mean is not None and not low <= item.mean <= high:
                 raise ValueError(
@@ -151,6 +165,35 @@ class CalibrationRow(_Model):
     rubrics: dict[str, RubricRow]
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration, and the file that it is in."""
+
+    row: CalibrationRow
+    path: Path
+
+    @property
+    def judge(self) -> str:
+        """The name of the judge that was calibrated."""
+        return self.row.judge
+
+    @property
+    def rubrics(self) -> Mapping[str, RubricRow]:
+        """What is known of it, by rubric."""
+        return self.row.rubrics
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Read a calibration: a file, or the `calibration.json` of a folder.
+
+    Raises:
+        UsageError: If there is none.
+        DataError: If it is not what `alps calibrate` writes.
+    """
+    file = path / "calibration.json" if path.is_dir() else path
+    return Calibration(read_calibration_row(file), file)
+
+
 def read_calibration_row(path: Path) -> CalibrationRow:
     """Read a `calibration.json`.
 
@@ -171,48 +214,28 @@ def read_calibration_row(path: Path) -> CalibrationRow:
         return CalibrationRow.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(
-            f"{first['msg'].lower()}; calibrate again", path=path, field=_place(first["loc"])
-        ) from error
+        field = ".".join(map(str, first["loc"]))
+        message = f"{first['msg'].lower()}; calibrate again"
+        raise DataError(message, path=path, field=field) from error
 
 
-def _place(loc: Sequence[object]) -> str:
-    return ".".join(str(part) for part in loc)
+def calibration_files() -> list[Path]:
+    """Return the calibrations of the user's folder, then those of the package, sorted by path."""
+    shipped = Path(str(files("alps.judges"))) / "calibrations"
+    return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
 
 
-VALID_DAYS = 180
-"""For how long a calibration counts unless it says otherwise: providers change models without a new
-name.
-"""
-
-_MONTH, _DAY = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
-_SNAPSHOT = re.compile(
-    rf"20\d\d-?{_MONTH}-?{_DAY}|[-@](?:{_MONTH}{_DAY}|2\d{_MONTH})(?!\d)|@[0-9a-f]{{7,}}"
-)
+def own_calibrations() -> Path:
+    """Return the folder of the user's own calibrations."""
+    if chosen := os.environ.get("ALPS_CALIBRATIONS"):
+        return Path(chosen).expanduser()
+    return (user_folder("data") or Path(os.devnull)) / "calibrations"
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """A calibration as it was written, and the file that it stands in."""
-
-    row: CalibrationRow
-    path: Path
-
-    @property
-    def judge(self) -> str:
-        """The name of the judge that was calibrated."""
-        return self.row.judge
-
-    @property
-    def rubrics(self) -> Mapping[str, RubricRow]:
-        """What was found, by rubric."""
-        return self.row.rubrics
-
-
-def is_pinned(judge: Judge) -> bool:
-    """Tell whether a judge's name holds a dated snapshot; embedded judges have a version."""
-    name = str(judge.fingerprint.get("judge", judge.name))
-    return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
+def _files(folder: Path) -> Iterable[Path]:
+    if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
+        return ()
+    return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")})
 
 
 def bound(
@@ -223,11 +246,10 @@ def bound(
     days: int = VALID_DAYS,
     api_base: str | None = None,
 ) -> dict[str, Any]:
-    """Bind a calibration to its judge, to its rubrics and to the time that it counts."""
-    rubrics = {
-        name: {**found, "rubric_sha256": _rubric_hash(judge, name)}
-        for name, found in row["rubrics"].items()
-    }
+    """Bind the row of a calibration to its judge, to its rubrics and to the time that it counts."""
+    rubrics = {}
+    for name, of_rubric in row["rubrics"].items():
+        rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, name)}
     return {
         **row,
         "fingerprint": fingerprint_id(judge.fingerprint),
@@ -240,13 +262,16 @@ def bound(
     }
 
 
+def is_pinned(judge: Judge) -> bool:
+    """Tell whether a judge is embedded, and pinned by its code, or its name holds a snapshot."""
+    name = str(judge.fingerprint.get("judge", judge.name))
+    return "/" not in name or (_SNAPSHOT.search(name) is not None and "latest" not in name)
+
+
 def differing_part(
     calibration: Calibration, judge: Judge, rubric: str, *, today: date
 ) -> str | None:
-    """Say what keeps a calibration from being used for `judge` under `rubric`.
-
-    None where nothing does.
-    """
+    """Return why a calibration can't be used for `judge` under `rubric`; None where it can."""
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
@@ -254,12 +279,12 @@ def differing_part(
     for name in sorted({*then, *now}, key=lambda name: (name != "judge", name)):
         if then.get(name) != now.get(name):
             return f"judge.{name} was {_short(then.get(name))}, and is {_short(now.get(name))}"
-    found = row.rubrics.get(rubric)
-    if found is None:
+    of_rubric = row.rubrics.get(rubric)
+    if of_rubric is None:
         return f"it holds no rubric {rubric}"
-    if found.acceptance is not None:
+    if of_rubric.acceptance is not None:
         return "it is of items made right or wrong on purpose, on which a judge errs otherwise"
-    if found.rubric_sha256 != _rubric_hash(judge, rubric):
+    if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric):
         return f"the text of rubric {rubric} has changed since"
     return _expired(row.expires, today)
 
@@ -272,40 +297,8 @@ def _expired(expires: str | None, today: date) -> str | None:
     return f"it expired on {last.isoformat()}" if last < today else None
 
 
-def own_calibrations() -> Path:
-    """Return where the user's own calibrations lie."""
-    if chosen := os.environ.get("ALPS_CALIBRATIONS"):
-        return Path(chosen).expanduser()
-    return (user_folder("data") or Path(os.devnull)) / "calibrations"
-
-
-def calibration_files() -> list[Path]:
-    """Return the calibrations of the user's folder, then those of the package.
-
-    Each in the order of their paths.
-    """
-    shipped = Path(str(files("alps.judges"))) / "calibrations"
-    return [path for folder in (own_calibrations(), shipped) for path in _files(folder)]
-
-
-def read_calibration(path: Path) -> Calibration:
-    """Read a calibration: a file, or the `calibration.json` of a folder.
-
-    Raises:
-        UsageError: If there is none.
-        DataError: If it is not what `alps calibrate` writes.
-    """
-    file = path / "calibration.json" if path.is_dir() else path
-    return Calibration(read_calibration_row(file), file)
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    readable = os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)
-    return sorted({*folder.glob("*.json"), *folder.glob("*/calibration.json")}) if readable else ()
-
-
 def _rubric_hash(judge: Judge, name: str) -> str | None:
-    """Return the hash of what the judge is told under a rubric; None for judges that read none."""
+    """Return the hash of the judge's instructions under a rubric; None if it reads none."""
     hashes = judge.fingerprint_for((rubric_of(name),)).get("rubrics")
     return str(next(iter(hashes.values()))) if hashes else None
 
@@ -328,10 +321,10 @@ def rubric_of(name: str) -> Prompt:
     if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
         message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
         raise UsageError(
-            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; choose "
-            "another name"
+            f"rubric {shown(name)}: {message}, so it has no instructions for a judge; "
+            "choose another name"
         )
     raise UsageError(
-        f"rubric {name}: no instructions for a judge; put them into rubrics/{name}.md of the "
-        "label folder"
+        f"rubric {name}: no instructions for a judge; "
+        f"put them into rubrics/{name}.md of the label folder"
     )

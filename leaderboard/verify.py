@@ -259,7 +259,9 @@ class _TrackCheck:
 
     def _is_overdue(self, again: Recomputed) -> bool:
         if again.overdue:
-            what = f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
+            what = (
+                f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
+            )
             self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
         return again.overdue
 

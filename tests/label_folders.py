@@ -2,8 +2,8 @@
 
 import json
 
+from alps.calibration.calibrate import calibrate
 from alps.calibration.labels import read_labels, read_verdicts
-from alps.calibration.report import calibrate
 
 BINARY = {"kind": "nominal", "values": [0, 1]}
 FIVE = {"kind": "ordinal", "values": [1, 2, 3, 4, 5]}

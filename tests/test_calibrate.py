@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from alps.calibration.calibrate import Calibrated
+from alps.calibration.calibrate import Calibrated, calibrate
 from alps.calibration.gates import FAIL, LIMITS, PASS, Gates
 from alps.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts
 from alps.calibration.matrix import truth_of
-from alps.calibration.report import calibrate, report_rows
+from alps.calibration.report import report_rows
 from alps.calibration.table import print_account, print_calibration
 from alps.errors import UsageError
-from alps.stats.agreement import Scale, kappa, pair_table
+from alps.stats.agreement import Scale, disagreement, kappa_of, pair_table
 from bench.label_sets import import_labels
 from tests.endtoend import one_line
 from tests.label_folders import BINARY, FIVE, binary, reports, write
@@ -59,7 +59,7 @@ def test_the_cells_and_rates_of_a_binary_judge(tmp_path):
         "bias_index": -10 / 140,
     }
     assert {name: report.figures[name].value for name in expected} == pytest.approx(expected)
-    assert report.details["base_rates"]["people"]["1"] == pytest.approx(80 / 140)
+    assert report.details.base_rates["people"]["1"] == pytest.approx(80 / 140)
     assert report.row()["confusion"] == {"values": [0, 1], "counts": [[50, 10], [20, 60]]}
 
 
@@ -131,7 +131,7 @@ def test_on_a_scale_that_says_what_is_accepted_the_rates_of_accepting_are_told(t
         ("ei", {"anna": truth}, said) for truth, said in ((5, 4), (4, 3), (4, 5), (2, 1), (1, 5))
     ]
     report = reports(write(tmp_path, {"ei": FIVE | {"positive": [4, 5]}}, rows))["ei"]
-    found = report.details["at_threshold"]
+    found = report.details.at_threshold
     assert [found[cell] for cell in ("tp", "fn", "fp", "tn")] == [2, 1, 1, 1]
     assert found["sensitivity"]["value"] == pytest.approx(2 / 3)
 
@@ -158,8 +158,9 @@ def test_every_two_people_and_the_judge_with_each_stand_beside_each_other(tmp_pa
         ("ben", "carla"),
     ]
     scale = Scale("nominal", (0, 1))
-    expected = kappa(pair_table(labels[:, 0].tolist(), labels[:, 1].tolist(), scale), scale).value
-    assert people[0]["kappa"]["value"] == pytest.approx(expected)
+    table = pair_table(labels[:, 0].tolist(), labels[:, 1].tolist(), scale)
+    expected = kappa_of(table, disagreement(scale, "unweighted"))
+    assert people[0]["kappa"]["value"] == pytest.approx(float(expected))
     assert pairs[0]["kappa"]["value"] == 1
 
 
@@ -178,7 +179,7 @@ def test_probabilities_are_held_against_people_s_shares(tmp_path):
     rows = [binary(n < 3, 1, probability=0.95) for n in range(4)] + [
         binary(n < 1, 0, probability=0.15) for n in range(4)
     ]
-    found = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].details["reliability"]
+    found = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].details.reliability
     assert [(one["judge"], one["people"], one["n"]) for one in found["bins"]] == [
         (pytest.approx(0.15), 0.25, 4),
         (pytest.approx(0.95), 0.75, 4),
@@ -188,7 +189,7 @@ def test_probabilities_are_held_against_people_s_shares(tmp_path):
 
 def test_without_probabilities_verdicts_are_held_against_people_s_means(tmp_path):
     rows = [("ei", {"anna": truth}, said) for truth, said in ((1, 2), (3, 2), (5, 4), (4, 4))]
-    found = reports(write(tmp_path, {"ei": FIVE}, rows))["ei"].details["reliability"]
+    found = reports(write(tmp_path, {"ei": FIVE}, rows))["ei"].details.reliability
     assert [(one["judge"], one["people"], one["n"]) for one in found["bins"]] == [
         (2, 2, 2),
         (4, 4.5, 2),
@@ -399,7 +400,7 @@ def test_the_other_recorded_judges_get_theirs(public, judge, cells, kappa):
     assert tuple(report.counts[cell] for cell in ("tp", "fn", "fp", "tn")) == cells
     assert report.figures["kappa"].value == pytest.approx(kappa, abs=5e-4)
     if judge == "BEM":
-        selective = report.details["selective"]
+        selective = report.details.selective
         assert [selective[name] for name in ("confidence", "kept", "disagreements", "n")] == [
             0.937,
             1057,

@@ -146,7 +146,7 @@ def test_copies_of_one_question_are_one_cluster_unless_they_have_their_own(tmp_p
     bare = reports(
         write(tmp_path / "bare", {"pa": BINARY}, [binary(n % 2, n % 2) for n in range(20)])
     )["pa"]
-    assert [report.details["clusters"] for report in (same, apart, bare)] == [10, 60, 20]
+    assert [report.details.clusters for report in (same, apart, bare)] == [10, 60, 20]
     wide, narrow = (report.figures["sensitivity"] for report in (same, apart))
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
 
@@ -367,7 +367,7 @@ def test_a_kind_whose_verdicts_can_not_be_parsed_is_shown(tmp_path):
     rest = [binary(n % 2, n % 2, kind="[red]vague\x1b") for n in range(8)]
     folder = write(tmp_path / "labels", {"pa": BINARY}, silent + rest)
     ran = recorded(tmp_path)
-    kinds = reports(folder)["pa"].details["acceptance"]
+    kinds = reports(folder)["pa"].details.acceptance
     assert (kinds["injection"]["n"], kinds["injection"]["unparsed"]) == (0, 5)
     lines = ran.out.splitlines()
     assert next(line for line in lines if "injection" in line).split() == ["injection", *"00––05"]

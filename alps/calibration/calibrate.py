@@ -1,5 +1,4 @@
-"""From labels to a calibration: a judge is asked about the labelled items, or its recorded verdicts
-are taken.
+"""From labels to a calibration: a judge is asked, or its recorded verdicts are taken.
 
 The folder of a calibration is much like that of a run: a manifest, the verdicts as a journal, the
 calls, and `calibration.json` at the end. The same command again resumes it.
@@ -17,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from alps.calibration.ask import Heard, LabelledJudge
-from alps.calibration.gates import Gates
+from alps.calibration.ask import LabelledJudge, Opinion
+from alps.calibration.gates import GATES, Gates, gated
 from alps.calibration.labels import (
     ITEMS,
     SCALE,
@@ -26,6 +25,7 @@ from alps.calibration.labels import (
     VERDICTS,
     Item,
     LabelSet,
+    Scale,
     Verdict,
     Verdicts,
     on_scale,
@@ -33,7 +33,7 @@ from alps.calibration.labels import (
     read_verdicts,
     stress_labels,
 )
-from alps.calibration.report import RubricReport, calibrate, report_rows
+from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
 from alps.calibration.rows import read_object
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
@@ -60,8 +60,9 @@ stress set.
 """
 _FURTHEST_AHEAD = timedelta(days=2)
 """Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use."""
-_NOT_RANDOM = "items were not drawn at random: sensitivity and base rates are not those of a run"
-_CHOSEN = "pairs were chosen by a judge's verdicts and by likeness: sensitivity and base rates are not those of a run"
+_OTHERWISE = "sensitivity and base rates are not those of a run"
+_NOT_RANDOM = f"items were not drawn at random: {_OTHERWISE}"
+_CHOSEN = f"pairs were chosen by a judge's verdicts and by likeness: {_OTHERWISE}"
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Calibrated:
     """A finished calibration.
 
     Attributes:
-        row: What stands in `calibration.json`.
-        folder: Where it stands; None where none was asked for.
+        row: What is in `calibration.json`.
+        folder: Where it is; None where none was asked for.
         unheard: Items that the judge could not be asked about; they are left out of all figures.
         left_out: Rubrics that the judge does not rate.
         budget_spent: Whether some were not asked for want of money.
@@ -86,8 +87,25 @@ class Calibrated:
     too_many_unheard: bool = False
 
 
+def calibrate(
+    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
+) -> list[RubricReport]:
+    """Report on a judge, one rubric after the other.
+
+    Rubrics that it said nothing about are left out.
+
+    Raises:
+        UsageError: If no item has both a verdict and a label of anybody.
+    """
+    reports = []
+    for rubric, matrix in label_matrices(labels, verdicts).items():
+        report = report_on(rubric, matrix, epsilon=gates.epsilon, seed=seed, draws=draws)
+        reports.append(gated(report, matrix, gates))
+    return reports
+
+
 def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
-    """Hold a judge against people's labels.
+    """Compare a judge with people's labels.
 
     Recorded verdicts are taken where `verdicts` names a file of them, or where the label folder has
     one that holds `judge`; else the judge is asked.
@@ -103,7 +121,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
     recorded = _recorded(settings)
     if recorded is None:
         settings = effective_judge(settings)
-        return _asked(settings, labels, sample, folder or _folder(settings, labels))
+        return _from_judge(settings, labels, sample, folder or _folder(settings, labels))
     verdicts = read_verdicts(recorded, settings.judge or None, labels=labels)
     reports = _reports(settings, labels, verdicts, sample)
     row = {**report_rows(reports, verdicts, labels), "made": date.today().isoformat()}
@@ -118,8 +136,7 @@ def calibrate_judge(settings: CalibrateSettings) -> Calibrated:
 
 
 def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
-    """Refuse to write `row` over another calibration: of another judge, of other labels or of other
-    verdicts.
+    """Refuse to write `row` over a calibration of another judge, other labels or other verdicts.
 
     Raises:
         RunFolderError: What the folder holds, in one line.
@@ -132,102 +149,97 @@ def _refuse_another(folder: Path, row: Mapping[str, Any]) -> None:
     if not path.exists():
         return
     try:
-        there = parse_json(path.read_bytes())
+        old = parse_json(path.read_bytes())
     except (ValueError, OSError):
-        there = None
-    if not isinstance(there, dict):
+        old = None
+    if not isinstance(old, dict):
         raise RunFolderError(f"{path}: can't be read, and is not written over; choose another out=")
-    judges = f"another judge ({there.get('judge')}, not {row['judge']})"
-    for name, what in (
-        ("judge", judges),
-        ("labels", "other labels"),
-        ("fingerprint", "other verdicts"),
-    ):
-        if there.get(name) != row[name]:
+    judges = f"another judge ({old.get('judge')}, not {row['judge']})"
+    whats = {"judge": judges, "labels": "other labels", "fingerprint": "other verdicts"}
+    for name, what in whats.items():
+        if old.get(name) != row[name]:
             raise RunFolderError(f"{folder} holds a calibration of {what}; choose another out=")
 
 
-def _labels(given: str) -> LabelSet:
-    if given == STRESS:
+def _labels(name: str) -> LabelSet:
+    """Read the labels of a folder or the stress set, and add the rubrics of the folder."""
+    if name == STRESS:
         return stress_labels()
-    folder = Path(given).expanduser()
+    folder = Path(name).expanduser()
     labels = read_labels(folder)
     ids: dict[str, Path] = {}
     for path in sorted(folder.glob("rubrics/*.md")):
         try:
-            name = add_rubric(path).id
+            rubric = add_rubric(path).id
         except ValueError as error:
             raise UsageError(str(error)) from error
         except OSError as error:
             raise UsageError(f"{path}: can't be read ({error.strerror})") from error
-        if ids.setdefault(name, path) is not path:
-            # A judge is bound to what it is told by the ids: of two that are the same one would be
-            # lost.
+        if ids.setdefault(rubric, path) is not path:
+            # A judge is bound to its instructions by the ids: of two that are the same one would
+            # be lost.
             raise UsageError(
-                f"{ids[name]} and {path}: have the same id {name}; give each an id of its own"
+                f"{ids[rubric]} and {path}: have the same id {rubric}; give each an id of its own"
             )
     return labels
 
 
-def _sample(given: str) -> Mapping[str, Any]:
+def _sample(name: str) -> Mapping[str, Any]:
     """Return how the items of each rubric were drawn from a run, where they were drawn from one."""
-    path = Path(given).expanduser() / SAMPLE
-    if given == STRESS or not path.is_file():
+    path = Path(name).expanduser() / SAMPLE
+    if name == STRESS or not path.is_file():
         return {}
-    drawn = read_object(path).values.get("rubrics")
-    if not isinstance(drawn, dict) or not all(isinstance(found, dict) for found in drawn.values()):
+    rubrics = read_object(path).values.get("rubrics")
+    if not isinstance(rubrics, dict) or not all(isinstance(one, dict) for one in rubrics.values()):
         raise UsageError(
             f"{path}: not what alps labels draw wrote; remove it, or draw again next to {ITEMS}"
         )
-    return drawn
+    return rubrics
 
 
 def _reports(
     settings: CalibrateSettings, labels: LabelSet, verdicts: Verdicts, sample: Mapping[str, Any]
 ) -> list[RubricReport]:
     """Report on each rubric, with how its items were drawn and what follows from that."""
-    reports = calibrate(labels, verdicts, gates=Gates(**settings.gates()), seed=settings.seed)  # type: ignore[arg-type]
-    found = []
-    for report in reports:
-        drawn = sample.get(report.rubric)
-        limits = (
-            [_CHOSEN if report.rubric == MATCHING else _NOT_RANDOM]
-            if drawn and drawn.get("random") is False
-            else []
-        )
-        found.append(replace(report, details={**report.details, "sample": drawn}).limited(*limits))
-    return found
+    gates = Gates(**settings.gates())  # type: ignore[arg-type]
+    reports = []
+    for raw in calibrate(labels, verdicts, gates=gates, seed=settings.seed):
+        drawn = sample.get(raw.rubric)
+        report = replace(raw, details=replace(raw.details, sample=drawn))
+        chosen = drawn is not None and drawn.get("random") is False
+        limit = _CHOSEN if raw.rubric == MATCHING else _NOT_RANDOM
+        reports.append(report.limited(limit) if chosen else report)
+    return reports
 
 
 def _recorded(settings: CalibrateSettings) -> Path | None:
-    """Return the file of recorded verdicts that is meant, or None where the judge is to be asked."""
+    """Return the file of recorded verdicts; None where the judge is to be asked."""
     if settings.verdicts:
         return Path(settings.verdicts).expanduser()
-    there = Path(settings.labels).expanduser() / VERDICTS if settings.labels != STRESS else None
+    path = Path(settings.labels).expanduser() / VERDICTS
+    exists = settings.labels != STRESS and path.is_file()
     if not settings.judge:
-        if there is None or not there.is_file():
+        if not exists:
             raise UsageError(
                 "judge= is missing (lexical, or a litellm model): there are no recorded verdicts"
             )
-        return there
-    if there is None or not there.is_file():
+        return path
+    if not exists:
         return None
-    names = {str(row.get("judge")): None for _, _, row in scan(there) if row is not None}
-    if (
-        settings.judge not in names
-        and "/" not in settings.judge
-        and not is_embedded_judge(settings.judge)
-    ):
+    names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
+    if settings.judge in names:
+        return path
+    if "/" not in settings.judge and not is_embedded_judge(settings.judge):
         known = f"recorded: {', '.join(names)}; embedded: lexical; LLMs: provider/model"
-        raise UsageError(
-            f"judge={settings.judge}: unknown{closest(settings.judge, names)} ({known})"
-        )
-    return there if settings.judge in names else None
+        hint = closest(settings.judge, names)
+        raise UsageError(f"judge={settings.judge}: unknown{hint} ({known})")
+    return None
 
 
-def _asked(
+def _from_judge(
     settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path
 ) -> Calibrated:
+    """Calibrate a judge by asking it."""
     check_judge(settings)
     if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
         raise RunFolderError(
@@ -235,28 +247,23 @@ def _asked(
         )
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
-        judge = services.judge
-        heard, asked, made = run_loop(_ask_all(settings, labels, services, folder, ledger.totals))
-        verdicts = _verdicts(judge, labels, heard, folder / VERDICTS)
-        unheard = [name for name, said in heard.items() if said.outcome in UNHEARD]
+        judge, totals = services.judge, ledger.totals
+        opinions, left_out, day = run_loop(_ask_all(settings, labels, services, folder, totals))
+        verdicts = _verdicts(judge, labels, opinions, folder / VERDICTS)
+        unheard = [name for name, one in opinions.items() if one.outcome in UNHEARD]
         missing = Counter(labels.items[name].rubric for name in unheard)
-        reports = [
-            _without(
-                report,
-                missing[report.rubric],
-                settings.max_failures * len(labels.items_of(report.rubric)),
-            )
-            for report in _reports(settings, labels, verdicts, sample)
-        ]
-        found = report_rows(reports, verdicts, labels)
+        reports = []
+        for report in _reports(settings, labels, verdicts, sample):
+            most = settings.max_failures * len(labels.items_of(report.rubric))
+            reports.append(_without(report, missing[report.rubric], most))
         row = bound(
-            found, judge, today=made, days=settings.valid_days, api_base=settings.judge_api_base
+            report_rows(reports, verdicts, labels),
+            judge,
+            today=day,
+            days=settings.valid_days,
+            api_base=settings.judge_api_base,
         )
-        row |= {
-            "unheard": len(unheard),
-            "calls": summarise_calls(ledger.totals),
-            **served(ledger.totals),
-        }
+        row |= {"unheard": len(unheard), "calls": summarise_calls(totals), **served(totals)}
         write_json(folder / CALIBRATION, row)
     return Calibrated(
         judge=judge.name,
@@ -264,102 +271,91 @@ def _asked(
         row=row,
         folder=folder,
         unheard=len(unheard),
-        left_out=asked.left_out,
-        budget_spent=any(heard[name].outcome == "budget" for name in unheard),
-        too_many_unheard=len(unheard) > settings.max_failures * len(heard),
+        left_out=left_out,
+        budget_spent=any(opinions[name].outcome == "budget" for name in unheard),
+        too_many_unheard=len(unheard) > settings.max_failures * len(opinions),
     )
 
 
 def _without(report: RubricReport, missing: int, most: float) -> RubricReport:
-    """Say in a report how many items could not be asked about; above `most` of them it is a limit."""
+    """Add to a report how many items could not be asked about; above `most` it is a limit."""
     limits = [f"{missing} items could not be asked about"] if missing > most else []
     return replace(report, counts={**report.counts, "unheard": missing}).limited(*limits)
 
 
 def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
-    """Return a folder named after labels and judge, and after everything that the verdicts depend
-    on.
-    """
+    """Return a folder named after labels, judge, and a hash of all that verdicts depend on."""
     what = {
         **settings.model_dump(include={"judge", "judge_api_base", "judge_repeats"}),
         **settings.judge_sampling(),
     }
-    what |= {"request": settings.judge_request} if settings.judge_request else {}
-    digest = hashlib.sha256(json.dumps([labels.sha256, what], sort_keys=True).encode()).hexdigest()[
-        :8
-    ]
+    if settings.judge_request:
+        what["request"] = settings.judge_request
+    text = json.dumps([labels.sha256, what], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     names = (Path(settings.labels).name, settings.judge.rpartition("/")[2])
-    slugs = (re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:40] for name in names)
-    return Path("calibrations") / "-".join([*(slug for slug in slugs if slug), digest])
+    slugs = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:40] for name in names]
+    return Path("calibrations") / "-".join([*filter(None, slugs), digest])
 
 
 async def _ask_all(
     settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
-) -> tuple[dict[str, Heard], LabelledJudge, date]:
+) -> tuple[dict[str, Opinion], tuple[str, ...], date]:
     """Ask the judge about every item that the journal has no verdict on.
 
-    What was not heard is not written down.
-
-    The day is that of the oldest verdict: a calibration that is resumed gets no younger by that.
+    Return its opinions by item, the rubrics that it does not rate, and the day of the oldest
+    verdict: a calibration that is resumed gets no younger by that. An item that could not be asked
+    about is not written down.
     """
     judge = services.judge
     async with closing(services):
         among_others = settings.labels == STRESS and settings.judge_repeats > 1
-        asked = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)
-        _claim(settings, labels, judge, asked.rubrics, folder)
-        items = [item for name in asked.rubrics for item in labels.items_of(name)]
-        journal = Journal(folder / VERDICTS, key=partial(_judged, labels=labels, judge=judge.name))
-        heard: dict[str, Heard] = {}
+        asker = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)
+        _claim(settings, labels, judge, asker.rubrics, folder)
+        items = [item for name in asker.rubrics for item in labels.items_of(name)]
+        key = partial(_item_judged, labels=labels, judge=judge.name)
+        journal = Journal(folder / VERDICTS, key=key)
+        opinions: dict[str, Opinion] = {}
         waiting = iter(items)
         try:
             with progress_line(f"calibrating {judge.name}", len(items), totals) as progress:
 
                 async def work() -> None:
                     for item in waiting:
-                        heard[item.item_id] = await _once(asked, item, journal, judge.name)
-                        progress(heard[item.item_id].outcome == "ok")
+                        opinion = await _opinion(asker, item, journal, judge.name)
+                        opinions[item.item_id] = opinion
+                        progress(opinion.outcome == "ok")
 
                 async with stopping_together(work() for _ in range(settings.workers)) as workers:
                     await asyncio.gather(*workers)
             journal.settle(item.item_id for item in items)
-            rows = [row for item in items if (row := journal.get(item.item_id)) is not None]
+            rows = [journal.get(item.item_id) for item in items]
         finally:
             journal.close()
-    return (
-        heard,
-        asked,
-        min((day for row in rows if (day := _day(row)) is not None), default=date.today()),
-    )
+    days = [_day(row) for row in rows if row is not None]
+    return opinions, asker.left_out, min(filter(None, days), default=date.today())
 
 
-def _judged(row: Row, labels: LabelSet, judge: str) -> str | None:
-    """Return the item on which a row of the journal has a verdict of `judge`.
+def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:
+    """Return the item that a row of the journal is a verdict of `judge` on; None for other rows."""
+    name = row.get("item_id")
+    item = labels.items.get(name) if isinstance(name, str) else None
+    if item is None or row.get("judge") != judge or _day(row) is None:
+        return None
+    if not all(isinstance(row.get(field), str | None) for field in ("raw", "error")):
+        return None
+    return item.item_id if _is_opinion(row, labels.scales[item.rubric]) else None
 
-    None where it is no such row.
-    """
-    item = labels.items.get(name) if isinstance(name := row.get("item_id"), str) else None
+
+def _is_opinion(row: Row, scale: Scale) -> bool:
+    """Tell whether outcome, verdict and draws of a row fit each other and the scale."""
     outcome, verdict, draws = row.get("outcome"), row.get("verdict"), row.get("draws", [])
-    known = (
-        outcome in get_args(Outcome)
-        and outcome not in UNHEARD
-        and (outcome == "ok") == (verdict is not None)
-    )
-    if (
-        item is None
-        or row.get("judge") != judge
-        or not known
-        or not isinstance(draws, list)
-        or _day(row) is None
-    ):
-        return None
-    said = [value for value in (verdict, *draws) if value is not None]
-    if any(on_scale(value, labels.scales[item.rubric]) is None for value in said):
-        return None
-    return (
-        item.item_id
-        if all(isinstance(row.get(name), str | None) for name in ("raw", "error"))
-        else None
-    )
+    if outcome not in get_args(Outcome) or outcome in UNHEARD or not isinstance(draws, list):
+        return False
+    if (outcome == "ok") != (verdict is not None):
+        return False
+    values = [value for value in (verdict, *draws) if value is not None]
+    return all(on_scale(value, scale) is not None for value in values)
 
 
 def _day(row: Row) -> date | None:
@@ -374,31 +370,28 @@ def _day(row: Row) -> date | None:
     return day if day <= date.today() + _FURTHEST_AHEAD else None
 
 
-async def _once(asked: LabelledJudge, item: Item, journal: Journal, judge: str) -> Heard:
-    if (row := journal.get(item.item_id)) is not None:
-        return Heard(
-            row["outcome"],
-            row["verdict"],
-            tuple(row.get("draws", ())),
-            row.get("raw"),
-            row.get("error"),
-        )
-    heard = await asked.verdict(item)
-    if heard.outcome not in UNHEARD:
-        journal.append(_row(item, heard, judge))
-    return heard
+async def _opinion(asker: LabelledJudge, item: Item, journal: Journal, judge: str) -> Opinion:
+    """Return the opinion in the journal, or ask for one and write it down."""
+    row = journal.get(item.item_id)
+    if row is not None:
+        draws = tuple(row.get("draws", ()))
+        return Opinion(row["outcome"], row["verdict"], draws, row.get("raw"), row.get("error"))
+    opinion = await asker.verdict(item)
+    if opinion.outcome not in UNHEARD:
+        journal.append(_row(item, opinion, judge))
+    return opinion
 
 
-def _row(item: Item, heard: Heard, judge: str) -> Row:
+def _row(item: Item, opinion: Opinion, judge: str) -> Row:
     row: Row = {
         "item_id": item.item_id,
         "judge": judge,
-        "verdict": heard.value,
-        "outcome": heard.outcome,
+        "verdict": opinion.value,
+        "outcome": opinion.outcome,
     }
-    row |= {"draws": list(heard.draws)} if heard.draws else {}
-    row |= {"error": heard.error} if heard.error else {}
-    return {**row, "day": date.today().isoformat(), "raw": heard.raw}
+    row |= {"draws": list(opinion.draws)} if opinion.draws else {}
+    row |= {"error": opinion.error} if opinion.error else {}
+    return {**row, "day": date.today().isoformat(), "raw": opinion.raw}
 
 
 def _claim(
@@ -423,15 +416,18 @@ def _claim(
     claim(folder, manifest)
 
 
-def _verdicts(judge: Judge, labels: LabelSet, heard: Mapping[str, Heard], path: Path) -> Verdicts:
-    found = {
-        name: Verdict(said.value, said.raw, None, said.draws)
-        for name in labels.items
-        if (said := heard.get(name)) is not None and said.outcome not in UNHEARD
-    }
-    if not found:
-        what = f"judge={judge.name}: no item was judged: {next(iter(heard.values())).error}"
-        if all(said.outcome == "budget" for said in heard.values()):
+def _verdicts(
+    judge: Judge, labels: LabelSet, opinions: Mapping[str, Opinion], path: Path
+) -> Verdicts:
+    """Return the verdicts among the opinions, in the order of the label folder."""
+    verdicts: dict[str, Verdict] = {}
+    for name in labels.items:
+        opinion = opinions.get(name)
+        if opinion is not None and opinion.outcome not in UNHEARD:
+            verdicts[name] = Verdict(opinion.value, opinion.raw, None, opinion.draws)
+    if not verdicts:
+        what = f"judge={judge.name}: no item was judged: {next(iter(opinions.values())).error}"
+        if all(opinion.outcome == "budget" for opinion in opinions.values()):
             raise BudgetError(f"{what}; the same command with a larger budget goes on")
         raise UsageError(what)
-    return Verdicts(judge.name, found, hashlib.sha256(path.read_bytes()).hexdigest())
+    return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())

@@ -1,21 +1,22 @@
-"""What a judge must reach to be used, and what keeps it from a pass.
+"""Gates: what a judge must reach to be used, and what keeps it from a pass.
 
 What is too bad is a failure; what is too little to tell is a limit, and so is what must be known to
 use the judge well.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from alps.calibration.matrix import Columns
+from alps.calibration.matrix import LabelMatrix
+from alps.calibration.report import FAIL, LIMITS, PASS, RubricReport
 from alps.stats.bootstrap import Estimate
 
 UNSETTLED = 0.05
-"""The largest share of items that people leave open without a word about it: the figures are of the
-others.
+"""The largest share of items that people leave open without a limit: the figures are of the others.
 """
-PASS, LIMITS, FAIL = "pass", "limits", "fail"
+
+Reason = tuple[bool, str]
+"""Whether it is a failure, not a limit, and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -52,133 +53,111 @@ class Gates:
 GATES = Gates()
 
 
-def hold(
-    data: Columns,
-    figures: Mapping[str, Estimate],
-    counts: Mapping[str, int],
-    details: Mapping[str, Any],
-    gates: Gates,
-) -> tuple[str, tuple[str, ...]]:
-    """Hold what is known of a judge under one rubric against the gates.
-
-    Return its verdict and the reasons for it.
-    """
-    found = [
-        *_classes(data, figures, counts, details, gates),
-        *_people(data, figures, details, gates),
-        *_itself(figures, counts, gates),
-        *_made_wrong(details, gates),
-        *_unsettled(data),
-        *_groups(details, gates),
+def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricReport:
+    """Return the report with its verdict and the reasons for it."""
+    if not matrix.parsed:
+        reason = "no item has both a label and a verdict"
+        return replace(report, verdict=FAIL, reasons=(reason,))
+    reasons = [
+        *_classes(matrix, report, gates),
+        *_people(matrix, report, gates),
+        *_itself(report, gates),
+        *_made_wrong(report, gates),
+        *_unsettled(matrix),
+        *_groups(report, gates),
     ]
-    failures = [reason for grave, reason in found if grave]
-    limits = [reason for grave, reason in found if not grave]
-    return FAIL if failures else LIMITS if limits else PASS, (*failures, *limits)
+    failures = [reason for failure, reason in reasons if failure]
+    limits = [reason for failure, reason in reasons if not failure]
+    verdict = FAIL if failures else LIMITS if limits else PASS
+    return replace(report, verdict=verdict, reasons=(*failures, *limits))
 
 
-def _classes(
-    data: Columns,
-    figures: Mapping[str, Estimate],
-    counts: Mapping[str, int],
-    details: Mapping[str, Any],
-    gates: Gates,
-) -> Iterator[tuple[bool, str]]:
-    given = {data.truth[n] for n in data.parsed}
-    if len(given) == 1:
-        (only,) = given
+def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
+    values = set(matrix.truth_at(matrix.parsed))
+    if len(values) == 1:
+        (only,) = values
         untold = "agreement beyond chance"
-        if data.binary:
-            untold = (
-                f"{'specificity' if only == data.scale.values[-1] else 'sensitivity'} and kappa"
-            )
+        if matrix.binary:
+            rate = "specificity" if only == matrix.scale.values[-1] else "sensitivity"
+            untold = f"{rate} and kappa"
         yield False, f"every labelled item is {only}: {untold} can't be told"
-    threshold = details.get("at_threshold")
-    cells = threshold or counts
-    if not data.binary and not threshold and counts["n"] < 2 * gates.items:
-        yield False, f"{counts['n']} items, fewer than {2 * gates.items}"
+    n, threshold = report.counts["n"], report.details.at_threshold
+    if not matrix.binary and not threshold and n < 2 * gates.items:
+        yield False, f"{n} items, fewer than {2 * gates.items}"
+    cells = threshold or report.counts
     for name, classes in (("sensitivity", ("tp", "fn")), ("specificity", ("tn", "fp"))):
-        estimate = Estimate(**threshold[name]) if threshold else figures.get(name)
+        estimate = Estimate(**threshold[name]) if threshold else report.figures.get(name)
         labelled = sum(cells.get(cell, 0) for cell in classes)
-        if estimate is None or not labelled:
-            continue
-        if labelled < gates.items:
-            yield False, f"{labelled} items for {name}, fewer than {gates.items}"
-        if estimate.value is not None and estimate.value < gates.rate:
-            yield True, f"{name} below {gates.rate:g}"
-        elif estimate.low is None or estimate.low < gates.rate:
-            yield False, f"the interval of {name} reaches below {gates.rate:g}"
+        if estimate is not None and labelled:
+            yield from _rate(name, estimate, labelled, gates)
 
 
-def _people(
-    data: Columns, figures: Mapping[str, Estimate], details: Mapping[str, Any], gates: Gates
-) -> Iterator[tuple[bool, str]]:
-    kappa, people = figures["kappa"].value, figures.get("people_kappa")
-    omega = (details.get("alternative_annotator") or {}).get("omega")
+def _rate(name: str, estimate: Estimate, labelled: int, gates: Gates) -> Iterator[Reason]:
+    if labelled < gates.items:
+        yield False, f"{labelled} items for {name}, fewer than {gates.items}"
+    if estimate.value is not None and estimate.value < gates.rate:
+        yield True, f"{name} below {gates.rate:g}"
+    elif estimate.low is None or estimate.low < gates.rate:
+        yield False, f"the interval of {name} reaches below {gates.rate:g}"
+
+
+def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
+    kappa, people = report.figures["kappa"].value, report.figures.get("people_kappa")
     if people is None or people.value is None:
-        yield False, f"people's agreement with each other is not known: {_why_unknown(data)}"
+        yield False, f"people's agreement with each other is not known: {_why_unknown(matrix)}"
         return
-    said = f"(kappa {people.value:.2f})".replace("0.", ".", 1)
+    in_brackets = f"(kappa {people.value:.2f})".replace("0.", ".", 1)
     if people.value <= 0:
-        yield False, f"people agree with each other no better than by chance {said}"
+        yield False, f"people agree with each other no better than by chance {in_brackets}"
     elif people.low is None:
         yield False, "too few items to tell how far people agree"
     elif people.low <= 0:
-        yield False, f"people may agree no better than by chance {said}"
+        yield False, f"people may agree no better than by chance {in_brackets}"
+    omega = (report.details.alternative_annotator or {}).get("omega")
     replaces = omega is not None and omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
-    if below and not replaces and len({data.truth[n] for n in data.parsed}) > 1:
+    if below and not replaces and len(set(matrix.truth_at(matrix.parsed))) > 1:
         yield True, f"kappa more than {gates.below_people:g} below people's with each other"
 
 
-def _why_unknown(data: Columns) -> str:
-    if not data.names:
+def _why_unknown(matrix: LabelMatrix) -> str:
+    if not matrix.names:
         return "the labels are derived, none is a person's own"
-    if len(data.names) == 1:
-        return f"only {data.names[0]} labelled these items"
-    if all(sum(label is not None for label in row) < 2 for row in data.people):
+    if len(matrix.names) == 1:
+        return f"only {matrix.names[0]} labelled these items"
+    if all(sum(label is not None for label in row) < 2 for row in matrix.people):
         return "no two people labelled the same item"
     return "those who labelled the same items gave one and the same label to all"
 
 
-def _itself(
-    figures: Mapping[str, Estimate], counts: Mapping[str, int], gates: Gates
-) -> Iterator[tuple[bool, str]]:
+def _itself(report: RubricReport, gates: Gates) -> Iterator[Reason]:
+    counts, same = report.counts, report.figures.get("self_agreement")
     if counts["unparsed"] > gates.unparsed * (counts["n"] + counts["unparsed"]):
         yield True, f"more than {gates.unparsed:.0%} of the verdicts can't be parsed"
-    same = figures.get("self_agreement")
     if same is not None and same.value is not None and 1 - same.value > gates.self_flip:
-        yield (
-            True,
-            f"two of its draws contradict each other in {1 - same.value:.1%}, more than {gates.self_flip:.0%}",
-        )
+        flips = f"{1 - same.value:.1%}, more than {gates.self_flip:.0%}"
+        yield True, f"two of its draws contradict each other in {flips}"
 
 
-def _made_wrong(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool, str]]:
-    share = details.get("known_wrong")
+def _made_wrong(report: RubricReport, gates: Gates) -> Iterator[Reason]:
+    share = report.details.known_wrong
     if share is None:
         return
+    made_wrong = "of the items made wrong on purpose"
     if share["value"] > gates.known_wrong:
-        yield (
-            True,
-            f"accepts {share['value']:.0%} of the items made wrong on purpose, more than {gates.known_wrong:.0%}",
-        )
+        yield True, f"accepts {share['value']:.0%} {made_wrong}, more than {gates.known_wrong:.0%}"
     elif share["high"] is None or share["high"] > gates.known_wrong:
-        yield (
-            False,
-            f"may accept more than {gates.known_wrong:.0%} of the items made wrong on purpose",
-        )
+        yield False, f"may accept more than {gates.known_wrong:.0%} {made_wrong}"
 
 
-def _unsettled(data: Columns) -> Iterator[tuple[bool, str]]:
-    tied, items = len(data.tied), len(data.items)
+def _unsettled(matrix: LabelMatrix) -> Iterator[Reason]:
+    tied, items = len(matrix.tied), len(matrix.items)
     if tied > UNSETTLED * items:
-        yield (
-            False,
-            f"people tie on {tied} of {items} items ({tied / items:.0%}): the figures are of the others alone",
-        )
+        share = f"{tied} of {items} items ({tied / items:.0%})"
+        yield False, f"people tie on {share}: the figures are of the others alone"
 
 
-def _groups(details: Mapping[str, Any], gates: Gates) -> Iterator[tuple[bool, str]]:
-    for name, test in details["heterogeneity"].items():
+def _groups(report: RubricReport, gates: Gates) -> Iterator[Reason]:
+    for name, test in (report.details.heterogeneity or {}).items():
         if test["p"] < gates.heterogeneity:
             yield False, f"not equally good on every {name} (p = {test['p']:.2g})"

@@ -1,21 +1,23 @@
-"""Label folders: what people said of items, on declared scales, and what judges said of the same
-items.
+"""Label folders: what people, and judges, say of items on declared scales.
 
-| file | one row a line, or one object |
-|---|---|
-| `items.jsonl` | `{"item_id", "rubric", "payload"}`; may have `"system"`, `"cluster"`, `"language"` and `"kind"` |
-| `labels.jsonl` | `{"item_id", "annotator", "label"}`; where somebody gave no label there is no row |
-| `scale.json` | `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [all, in order], "positive": […]}}` |
-| `people.json` | optional: `{"guidelines", "annotators": {NAME: {"kind", "expertise", "blind", "how"}}}` |
-| `verdicts.jsonl` | optional: `{"item_id", "judge", "verdict"}`; may have `"raw"`, `"probability"` and `"draws"` |
-| `crowd.jsonl` | optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale declares |
+The files are JSON, one row a line or one object:
 
-`positive` names the values that count as accepted; of a scale of two values that is always the last
-one.
+- `items.jsonl`: `{"item_id", "rubric", "payload"}`; a row may have `"system"`, `"cluster"`,
+  `"language"` and `"kind"`.
+- `labels.jsonl`: `{"item_id", "annotator", "label"}`; where somebody gave no label there is no row.
+- `scale.json`: `{RUBRIC: {"kind": "nominal", "ordinal" or "interval", "values": [all, in order],
+  "positive": […]}}`. `positive` names the values that count as accepted; of a scale of two values
+  that is always the last one.
+- `people.json`, optional: `{"guidelines", "annotators": {NAME: {"kind", "expertise", "blind",
+  "how"}}}`. Annotators are people unless it calls them `derived`: an adjudication or a median says
+  nothing new.
+- `verdicts.jsonl`, optional: `{"item_id", "judge", "verdict"}`; a row may have `"raw"`,
+  `"probability"` and `"draws"`.
+- `crowd.jsonl`, optional: `{"item_id", "annotator", "mean"}`, means of many people, which no scale
+  declares.
 
-Annotators are people unless `people.json` calls them `derived`: an adjudication or a median says
-nothing new. Labels and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0
-and 1 true as 1.
+Labels and verdicts come back as the scale declares them: 2.0 as 2, and on a scale of 0 and 1 true
+as 1.
 """
 
 import hashlib
@@ -51,6 +53,7 @@ __all__ = [
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
+STRESS, KNOWN = "stress", "known"
 UNRELATED = "unrelated"
 LARGEST = 1_000_000_000
 """The largest number on a scale: squares of distances, and their sums, have to stay numbers."""
@@ -60,10 +63,10 @@ LARGEST = 1_000_000_000
 class Item:
     """Something to be labelled.
 
-    `cluster` is what it shares with other items: a user, a question, a session.
-
-    `kind` names what was done to make it right or wrong, where the answer is known because somebody
-    made it so.
+    Attributes:
+        cluster: What it shares with other items: a user, a question, a session.
+        kind: What was done to make it right or wrong, where the answer is known because somebody
+            made it so.
     """
 
     item_id: str
@@ -87,9 +90,11 @@ class Annotator:
 class LabelSet:
     """What a label folder holds, in the order of its files.
 
-    `labels` is by item, then by annotator; `sha256` is of the items, labels, scales and people,
-    byte by byte. `positive` has the values that count as accepted, for the rubrics where any are
-    declared; `crowd` means of many people by annotator and item.
+    Attributes:
+        labels: By item, then by annotator.
+        sha256: Of the items, labels, scales and people, byte by byte.
+        positive: The values that count as accepted, for the rubrics where any are declared.
+        crowd: Means of many people, by annotator and item.
     """
 
     items: Mapping[str, Item]
@@ -120,31 +125,32 @@ class LabelSet:
         return self.labels.get(item_id, {})
 
     def annotators_of(self, rubric: str, *, derived: bool = False) -> tuple[str, ...]:
-        """Return the names of the people who labelled items of `rubric`, or those of its derived
-        labels.
+        """Return the people who labelled items of `rubric`, or the names of its derived labels.
 
         Raises:
             UsageError: If no item has this rubric.
         """
-        names = {
-            name: None for item in self.items_of(rubric) for name in self.labels_of(item.item_id)
-        }
+        names: dict[str, None] = {}
+        for item in self.items_of(rubric):
+            names |= dict.fromkeys(self.labels_of(item.item_id))
         return tuple(name for name in names if self.annotators[name].derived == derived)
 
     @cached_property
     def _by_rubric(self) -> dict[str, tuple[Item, ...]]:
-        found: defaultdict[str, list[Item]] = defaultdict(list)
+        by_rubric: defaultdict[str, list[Item]] = defaultdict(list)
         for item in self.items.values():
-            found[item.rubric].append(item)
-        return {rubric: tuple(items) for rubric, items in found.items()}
+            by_rubric[item.rubric].append(item)
+        return {rubric: tuple(items) for rubric, items in by_rubric.items()}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge said: None where it could not be parsed.
+    """What a judge said of an item.
 
-    `probability` is that of the last value of the scale, where the judge gives one; `draws` are its
-    single opinions, where it was asked several times.
+    Attributes:
+        value: None where it could not be parsed.
+        probability: That of the last value of the scale, where the judge gives one.
+        draws: Its single opinions, where it was asked several times.
     """
 
     value: Value | None
@@ -155,7 +161,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts of one judge by item, and the hash of the file they stand in."""
+    """The verdicts of one judge by item, and the hash of the file that they are in."""
 
     judge: str
     by_item: Mapping[str, Verdict]
@@ -173,7 +179,7 @@ def read_labels(folder: Path) -> LabelSet:
     Raises:
         UsageError: If there is no such folder.
         DataError: If a file is missing or empty, or a row can't be read: names file, line, field
-            and a mend.
+            and a repair.
     """
     if not folder.is_dir():
         raise UsageError(f"labels={folder}: no such folder")
@@ -184,18 +190,24 @@ def read_labels(folder: Path) -> LabelSet:
     scales, positive = _read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales)
-    names = {name: None for row in labels.values() for name in row}
+    names: dict[str, None] = {}
+    for of_item in labels.values():
+        names |= dict.fromkeys(of_item)
     known = _read_people(folder / PEOPLE, tuple(names))
-    annotators = {name: known.get(name, Annotator(name)) for name in names}
-    parts = [
-        name + _hash(folder / name)
-        for name in (ITEMS, LABELS, SCALE, PEOPLE)
-        if (folder / name).exists()
-    ]
-    sha256 = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    found = LabelSet(items, scales, labels, annotators, sha256, positive)
+    parts = []
+    for name in (ITEMS, LABELS, SCALE, PEOPLE):
+        if (folder / name).exists():
+            parts.append(name + _hash(folder / name))
+    label_set = LabelSet(
+        items=items,
+        scales=scales,
+        labels=labels,
+        annotators={name: known.get(name, Annotator(name)) for name in names},
+        sha256=hashlib.sha256("\n".join(parts).encode()).hexdigest(),
+        positive=positive,
+    )
     crowd = folder / CROWD
-    return replace(found, crowd=read_crowd(crowd, found)) if crowd.is_file() else found
+    return replace(label_set, crowd=read_crowd(crowd, label_set)) if crowd.is_file() else label_set
 
 
 def read_verdicts(
@@ -209,8 +221,8 @@ def read_verdicts(
     Raises:
         UsageError: If there is no such file or judge, or several judges and none is named: lists
             them.
-        DataError: If the file is empty or a row can't be read: names file, line and field, and how
-            to mend it.
+        DataError: If the file is empty or a row can't be read: names file, line, field and a
+            repair.
     """
     if not path.is_file():
         raise UsageError(f"verdicts={path}: no such file")
@@ -218,25 +230,26 @@ def read_verdicts(
     for row in read_rows(path):
         row.refuse_near_misses(("raw", "probability", "draws"))
         item_id, name = row.text("item_id"), row.text("judge")
-        value, raw, likely = (
+        verdict = Verdict(
             _verdict(row, labels),
             row.optional_text("raw"),
             row.probability("probability"),
+            _draws(row, labels),
         )
-        verdict = Verdict(value, raw, likely, _draws(row, labels))
-        if judges.setdefault(name, {}).setdefault(item_id, verdict) is not verdict:
-            raise row.wrong(
-                "judge",
-                f"{shown(name)} has a verdict on item {shown(item_id)} above: keep one of them",
-            )
+        by_item = judges.setdefault(name, {})
+        if item_id in by_item:
+            second = f"{shown(name)} has a verdict on item {shown(item_id)} above"
+            raise row.wrong("judge", f"{second}: keep one of them")
+        by_item[item_id] = verdict
+    names = ", ".join(judges)
     if judge is None and len(judges) > 1:
         raise UsageError(
-            f"verdicts={path}: several judges are in it, name one with judge= (found: {', '.join(judges)})"
+            f"verdicts={path}: several judges are in it, name one with judge= (found: {names})"
         )
     chosen = next(iter(judges)) if judge is None else judge
     if chosen not in judges:
-        found = f"{closest(chosen, judges)} (found: {', '.join(judges)})"
-        raise UsageError(f"judge={chosen}: has no verdicts in {path}{found}")
+        hint = closest(chosen, judges)
+        raise UsageError(f"judge={chosen}: has no verdicts in {path}{hint} (found: {names})")
     return Verdicts(chosen, judges[chosen], _hash(path))
 
 
@@ -254,98 +267,89 @@ def read_crowd(path: Path, labels: LabelSet) -> dict[str, dict[str, float]]:
     for row in read_rows(path):
         item, name = _item_of(row, labels.items), row.text("annotator")
         if item.item_id in means[name]:
-            raise row.wrong(
-                "annotator",
-                f"{shown(name)} has a mean of item {shown(item.item_id)} above: keep one of them",
-            )
+            second = f"{shown(name)} has a mean of item {shown(item.item_id)} above"
+            raise row.wrong("annotator", f"{second}: keep one of them")
         means[name][item.item_id] = row.mean("mean", labels.scales[item.rubric])
     return dict(means)
 
 
 def _read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Value]]]:
+    """Return the scales, and the values that count as accepted where any are declared."""
     row = read_object(path)
     if not row.values:
         raise DataError('holds no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)
-    scales = {rubric: _scale(row, rubric) for rubric in row.values}
-    accepted = {rubric: _positive(row.part(rubric), scale) for rubric, scale in scales.items()}
-    return scales, {rubric: values for rubric, values in accepted.items() if values}
+    # All scales are read before any positive value: what is wrong with a scale is reported first.
+    scales = {rubric: _scale(row.part(rubric)) for rubric in row.values}
+    positive = {rubric: _positive(row.part(rubric), scale) for rubric, scale in scales.items()}
+    return scales, {rubric: values for rubric, values in positive.items() if values}
 
 
 def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
-    """Return the values that count as accepted.
-
-    None where nothing is declared of a scale of more than two.
-    """
+    """Return the values that count as accepted; none if a scale of more than two declares none."""
     entry.refuse_near_misses(("positive",))
-    given = entry.values.get("positive")
-    if given is None:
-        return frozenset(scale.values[-1:]) if len(scale.values) == 2 else frozenset()  # type: ignore[arg-type]
-    found = [on_scale(value, scale) for value in given] if isinstance(given, list) else []
-    if not found or None in found or len(set(found)) >= len(scale.values):
-        message = f"must be a list of some of the values, not all of them, got {shown(given)}"
+    values, last = entry.values.get("positive"), scale.values[-1]
+    binary = len(scale.values) == 2
+    if values is None:
+        return frozenset([last]) if binary else frozenset()  # type: ignore[list-item]
+    declared = [on_scale(value, scale) for value in values] if isinstance(values, list) else []
+    if not declared or None in declared or len(set(declared)) >= len(scale.values):
+        message = f"must be a list of some of the values, not all of them, got {shown(values)}"
         raise entry.wrong("positive", message)
-    if len(scale.values) == 2 and found[0] != scale.values[-1]:
-        raise entry.wrong(
-            "positive",
-            f"must be the last of two values, got {shown(given)}: write the positive value last",
-        )
-    return frozenset(value for value in found if value is not None)
+    if binary and declared[0] != last:
+        message = f"must be the last of two values, got {shown(values)}"
+        raise entry.wrong("positive", f"{message}: write the positive value last")
+    return frozenset(value for value in declared if value is not None)
 
 
-def _scale(row: Row, rubric: str) -> Scale:
-    entry = row.part(rubric)
+def _scale(entry: Row) -> Scale:
     kind, values = entry.get("kind"), entry.get("values")
     if kind not in get_args(Kind):
         hint = closest(kind, get_args(Kind)) if isinstance(kind, str) else ""
-        raise entry.wrong(
-            "kind", f"must be one of {', '.join(get_args(Kind))}, got {shown(kind)}{hint}"
-        )
+        kinds = ", ".join(get_args(Kind))
+        raise entry.wrong("kind", f"must be one of {kinds}, got {shown(kind)}{hint}")
     if not isinstance(values, list):
-        raise entry.wrong(
-            "values", f"must be a list of every value of the scale, in order, got {shown(values)}"
-        )
-    for place, value in enumerate(values):
-        if isinstance(value, bool):
-            message = f"got {shown(value)}: write 0 and 1, labels may still say false and true"
-            raise entry.wrong(f"values.{place}", message)
-        if not isinstance(value, int | float | str):
-            raise entry.wrong(f"values.{place}", f"must be a number or text, got {shown(value)}")
-        if not isinstance(value, str) and abs(value) > LARGEST:
-            message = f"numbers of a scale lie between {-LARGEST:,} and {LARGEST:,}, got {shown(value)}: choose a unit"
-            raise entry.wrong(f"values.{place}", message)
-        if value in values[:place]:
-            raise entry.wrong(
-                f"values.{place}", f"{shown(value)} stands twice: a scale declares each value once"
-            )
-    if len(values) < 2:
-        message = f"a scale has two or more values, got {shown(values)}: declare those that nobody used, too"
+        message = f"must be a list of every value of the scale, in order, got {shown(values)}"
         raise entry.wrong("values", message)
+    for n, value in enumerate(values):
+        if fault := _fault(value, values[:n]):
+            raise entry.wrong(f"values.{n}", fault)
+    if len(values) < 2:
+        message = f"a scale has two or more values, got {shown(values)}"
+        raise entry.wrong("values", f"{message}: declare those that nobody used, too")
     try:
         return Scale(kind, tuple(values))
     except (ValueError, OverflowError) as error:
         raise entry.wrong("values", str(error)) from error
 
 
+def _fault(value: object, before: Sequence[object]) -> str | None:
+    """Return what is wrong with a value of a scale that comes after others."""
+    if isinstance(value, bool):
+        return f"got {shown(value)}: write 0 and 1, labels may still say false and true"
+    if not isinstance(value, int | float | str):
+        return f"must be a number or text, got {shown(value)}"
+    if not isinstance(value, str) and abs(value) > LARGEST:
+        bounds = f"between {-LARGEST:,} and {LARGEST:,}"
+        return f"numbers of a scale lie {bounds}, got {shown(value)}: choose a unit"
+    if value in before:
+        return f"{shown(value)} stands twice: a scale declares each value once"
+    return None
+
+
 def _read_items(path: Path, scales: Mapping[str, Scale]) -> dict[str, Item]:
+    optional = ("system", "cluster", "language", "kind")
     items: dict[str, Item] = {}
     for row in read_rows(path):
-        row.refuse_near_misses(("system", "cluster", "language", "kind"))
+        row.refuse_near_misses(optional)
         item_id, rubric = row.text("item_id"), row.text("rubric")
         if item_id in items:
-            raise row.wrong(
-                "item_id", f"{shown(item_id)} stands twice: give each item an id of its own"
-            )
+            message = f"{shown(item_id)} stands twice: give each item an id of its own"
+            raise row.wrong("item_id", message)
         if rubric not in scales:
-            raise row.wrong(
-                "rubric",
-                f"{shown(rubric)} has no scale{closest(rubric, scales)}: declare it in {SCALE}",
-            )
-        system, cluster, language, kind = (
-            row.optional_text(name) for name in ("system", "cluster", "language", "kind")
-        )
-        items[item_id] = Item(
-            item_id, rubric, system, cluster, language, row.object("payload"), kind
-        )
+            message = f"{shown(rubric)} has no scale{closest(rubric, scales)}"
+            raise row.wrong("rubric", f"{message}: declare it in {SCALE}")
+        texts = {name: row.optional_text(name) for name in optional}
+        items[item_id] = Item(item_id, rubric, payload=row.object("payload"), **texts)
     return items
 
 
@@ -354,17 +358,15 @@ def _read_labels(
 ) -> dict[str, dict[str, Value]]:
     labels: dict[str, dict[str, Value]] = {}
     if not path.exists():
-        raise DataError(
-            'is not there: write people\'s labels, {"item_id", "annotator", "label"} a line',
-            path=path,
-        )
+        fields = '{"item_id", "annotator", "label"}'
+        raise DataError(f"is not there: write people's labels, {fields} a line", path=path)
     for row in read_rows(path):
         item, annotator = _item_of(row, items), row.text("annotator")
-        given = labels.setdefault(item.item_id, {})
-        if annotator in given:
-            message = f"{shown(annotator)} labelled item {shown(item.item_id)} above: keep one of the two labels"
-            raise row.wrong("annotator", message)
-        given[annotator] = row.value("label", scales[item.rubric], item.rubric)
+        of_item = labels.setdefault(item.item_id, {})
+        if annotator in of_item:
+            second = f"{shown(annotator)} labelled item {shown(item.item_id)} above"
+            raise row.wrong("annotator", f"{second}: keep one of the two labels")
+        of_item[annotator] = row.value("label", scales[item.rubric], item.rubric)
     return labels
 
 
@@ -386,9 +388,9 @@ def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
     row = read_object(path)
     row.refuse_near_misses(("annotators", "guidelines"))
     people = row.part("annotators") if "annotators" in row.values else Row(path, None, {})
-    found = {name: _annotator(people, name, names) for name in people.values}
+    annotators = {name: _annotator(people, name, names) for name in people.values}
     row.optional_text("guidelines")
-    return found
+    return annotators
 
 
 def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
@@ -402,8 +404,8 @@ def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
         raise about.wrong("kind", f"must be person or derived, got {shown(kind)}")
     if not isinstance(blind, bool | None):
         raise about.wrong("blind", f"must be true, false or null, got {shown(blind)}")
-    for field_name in ("expertise", "how"):
-        about.optional_text(field_name)
+    for name_of_text in ("expertise", "how"):
+        about.optional_text(name_of_text)
     return Annotator(name, kind == "derived")
 
 
@@ -411,91 +413,37 @@ def _verdict(row: Row, labels: LabelSet | None) -> Value | None:
     verdict = row.get("verdict")
     if labels is not None:
         item = _item_of(row, labels.items)
-        return (
-            None
-            if verdict is None
-            else row.value("verdict", labels.scales[item.rubric], item.rubric)
-        )
+        scale = labels.scales[item.rubric]
+        return None if verdict is None else row.value("verdict", scale, item.rubric)
     if not isinstance(verdict, int | float | str | None):
-        raise row.wrong(
-            "verdict", f"must be a number, text, true, false or null, got {shown(verdict)}"
-        )
+        message = f"must be a number, text, true, false or null, got {shown(verdict)}"
+        raise row.wrong("verdict", message)
     return verdict
 
 
 def _draws(row: Row, labels: LabelSet | None) -> tuple[Value | None, ...]:
-    given = row.values.get("draws")
-    if given is None:
+    draws = row.values.get("draws")
+    if draws is None:
         return ()
-    if not isinstance(given, list) or not all(
-        isinstance(said, int | float | str | None) for said in given
+    if not isinstance(draws, list) or not all(
+        isinstance(value, int | float | str | None) for value in draws
     ):
-        raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(given)}")
+        raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(draws)}")
     if labels is None:
-        return tuple(given)
+        return tuple(draws)
     item = _item_of(row, labels.items)
     scale = labels.scales[item.rubric]
-    for place, said in enumerate(given):
-        if said is not None and on_scale(said, scale) is None:
-            raise row.wrong(
-                f"draws.{place}", f"{shown(said)} is not on the scale of {shown(item.rubric)}"
-            )
-    return tuple(None if said is None else on_scale(said, scale) for said in given)
+    declared = [None if value is None else on_scale(value, scale) for value in draws]
+    for n, value in enumerate(draws):
+        if value is not None and declared[n] is None:
+            message = f"{shown(value)} is not on the scale of {shown(item.rubric)}"
+            raise row.wrong(f"draws.{n}", message)
+    return tuple(declared)
 
 
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-STRESS = "stress"
-KNOWN = "known"
-
-
-def stress_labels() -> LabelSet:
-    """Return every item of the stress set.
-
-    The three dimensions of emotional intelligence are rubrics of their own.
-    """
-    folder = files("alps.judges") / STRESS
-    texts = {
-        path.name: path.read_bytes()
-        for path in sorted(folder.iterdir(), key=lambda path: path.name)
-        if path.name.endswith(".jsonl")
-    }
-    items: dict[str, Item] = {}
-    labels: dict[str, dict[str, Value]] = {}
-    for text in texts.values():
-        for line in text.decode().splitlines():
-            for item, label in _items(json.loads(line)):
-                items[item.item_id], labels[item.item_id] = item, {KNOWN: label}
-    rubrics = list(dict.fromkeys(item.rubric for item in items.values()))
-    return LabelSet(
-        items=items,
-        scales={name: scale_of(name) for name in rubrics},
-        labels=labels,
-        annotators={KNOWN: Annotator(KNOWN, derived=True)},
-        sha256=hashlib.sha256(b"".join(texts.values())).hexdigest(),
-        positive={name: accepted_of(name) for name in rubrics},
-    )
-
-
-def _items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
-    name, cluster = row["item_id"], row["item_id"]
-    shared: dict[str, Any] = {
-        "system": None,
-        "cluster": cluster,
-        "payload": row["payload"],
-        "kind": row["kind"],
-    }
-    shared["language"] = None
-    if row["rubric"] != EMOTIONAL:
-        return [(Item(name, row["rubric"], **shared), row["label"])]
-    rubric_of = {dimension: rubric for rubric, dimension in DIMENSION_OF.items()}
-    return [
-        (Item(f"{name}:{dimension}", rubric_of[dimension], **shared), label)
-        for dimension, label in zip(DIMENSIONS, row["label"], strict=True)
-    ]
 
 
 def scale_of(name: str) -> Scale:
@@ -510,3 +458,42 @@ def accepted_of(name: str) -> frozenset[Value]:
     if name == MATCHING:
         return frozenset(POLICIES["lenient"])
     return frozenset({4, 5}) if name in DIMENSION_OF else frozenset({1})
+
+
+def stress_labels() -> LabelSet:
+    """Return the stress set: items of our own, each made right or wrong on purpose.
+
+    A judge is measured on it kind by kind: how many reworded answers it accepts, and how many that
+    are vaguely wrong, of the wrong person, or that order the judge about. The three dimensions of
+    emotional intelligence are rubrics of their own.
+    """
+    folder = files("alps.judges") / STRESS
+    paths = [path for path in folder.iterdir() if path.name.endswith(".jsonl")]
+    texts = [path.read_bytes() for path in sorted(paths, key=lambda path: path.name)]
+    items: dict[str, Item] = {}
+    labels: dict[str, dict[str, Value]] = {}
+    for text in texts:
+        for line in text.decode().splitlines():
+            for item, label in _stress_items(json.loads(line)):
+                items[item.item_id], labels[item.item_id] = item, {KNOWN: label}
+    rubrics = dict.fromkeys(item.rubric for item in items.values())
+    return LabelSet(
+        items=items,
+        scales={name: scale_of(name) for name in rubrics},
+        labels=labels,
+        annotators={KNOWN: Annotator(KNOWN, derived=True)},
+        sha256=hashlib.sha256(b"".join(texts)).hexdigest(),
+        positive={name: accepted_of(name) for name in rubrics},
+    )
+
+
+def _stress_items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
+    name, payload, kind = row["item_id"], row["payload"], row["kind"]
+    if row["rubric"] != EMOTIONAL:
+        return [(Item(name, row["rubric"], None, name, None, payload, kind), row["label"])]
+    rubric_of = {dimension: rubric for rubric, dimension in DIMENSION_OF.items()}
+    items = []
+    for dimension, label in zip(DIMENSIONS, row["label"], strict=True):
+        part, rubric = f"{name}:{dimension}", rubric_of[dimension]
+        items.append((Item(part, rubric, None, name, None, payload, kind), label))
+    return items

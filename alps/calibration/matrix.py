@@ -1,5 +1,8 @@
-"""The labelled items of one rubric that a judge was asked about, in columns, and what people say of
-each of them.
+"""The label matrix of one rubric, and figures of pairs of its raters.
+
+Row n of every column is about one item: what people said, what the judge said, and the cluster that
+the item belongs to. Figures of many pairs come from the same resampled clusters, so that they may
+be compared with each other.
 """
 
 import json
@@ -28,15 +31,18 @@ from alps.stats.bootstrap import (
 )
 from alps.stats.intervals import proportion
 
+Labels = Sequence[Value | None]
 SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
-"""What of a payload a judge is shown; a payload without any of them is of another form, and is
-shown whole.
+"""The fields of a payload that a judge is shown; a payload without any of them is of another form,
+and shown whole.
 """
+
+_BLOCK = 16
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Items in columns: row n of each is about `items[n]`.
+class LabelMatrix:
+    """The items of a rubric that have a verdict, in columns.
 
     Attributes:
         judge_name: Who gave the verdicts.
@@ -49,9 +55,9 @@ class Columns:
         clusters: What each item belongs to; those without a cluster are one where they ask the same
             question.
         accepted: The values that count as accepted; empty where none are declared.
-        adjudicated: The places of items whose label was derived from those of people.
-        beside: Labels that are no single person's, by name: derived ones, and means of crowds on
-            the nearest value.
+        adjudicated: The indices of items whose label was derived from those of people.
+        not_single: Labels that are no single person's, by name: derived ones, and means of crowds
+            on the nearest value.
     """
 
     judge_name: str
@@ -64,27 +70,28 @@ class Columns:
     clusters: Sequence[str]
     accepted: frozenset[Value] = frozenset()
     adjudicated: frozenset[int] = frozenset()
-    beside: Mapping[str, Sequence[Value | None]] = field(default_factory=dict)
+    not_single: Mapping[str, Labels] = field(default_factory=dict)
 
     @cached_property
     def means(self) -> list[float | None]:
         """The adjudicated label of each item as a number, else the mean of its people's.
 
         None where there is none.
-
-        Where people disagree the mean lies between: leaving such items out would make a random
-        sample one no more.
         """
+        if not self.measured:
+            return [None] * len(self.items)
         truth = self.numbers(self.truth)
-        people = (
-            [[x for x in self.numbers(row) if not np.isnan(x)] for row in self.people]
-            if self.measured
-            else []
-        )
-        return [
-            float(truth[n]) if n in self.adjudicated else float(np.mean(row)) if row else None
-            for n, row in enumerate(people)
-        ] or [None] * len(self.items)
+        means: list[float | None] = []
+        for n, row in enumerate(self.people):
+            # Where people disagree the mean lies between: leaving such items out would make a
+            # random sample one no more.
+            labels = self.numbers(row)
+            labels = labels[~np.isnan(labels)]
+            if n in self.adjudicated:
+                means.append(float(truth[n]))
+            else:
+                means.append(float(np.mean(labels)) if len(labels) else None)
+        return means
 
     @cached_property
     def judge(self) -> list[Value | None]:
@@ -92,23 +99,20 @@ class Columns:
         return [verdict.value for verdict in self.verdicts]
 
     @cached_property
-    def heard(self) -> list[int]:
-        """The places of items on which people say something."""
+    def settled(self) -> list[int]:
+        """The indices of items on which people say something."""
         return [n for n, truth in enumerate(self.truth) if truth is not None]
 
     @cached_property
     def tied(self) -> list[int]:
-        """The places of items that people labelled without settling them."""
-        return [
-            n
-            for n, row in enumerate(self.people)
-            if self.truth[n] is None and any(x is not None for x in row)
-        ]
+        """The indices of items that people labelled without settling them."""
+        labelled = [any(label is not None for label in row) for row in self.people]
+        return [n for n, truth in enumerate(self.truth) if truth is None and labelled[n]]
 
     @cached_property
     def parsed(self) -> list[int]:
-        """The places of items on which people and the judge say something."""
-        return [n for n in self.heard if self.verdicts[n].value is not None]
+        """The indices of items on which people and the judge say something."""
+        return [n for n in self.settled if self.verdicts[n].value is not None]
 
     @property
     def binary(self) -> bool:
@@ -117,9 +121,7 @@ class Columns:
 
     @property
     def measured(self) -> bool:
-        """Whether labels have a mean: those of two values (the share of positives) and of ordinal
-        scales do.
-        """
+        """Whether labels have a mean: those of two values and of ordinal scales do."""
         return self.binary or self.scale.kind != "nominal"
 
     @property
@@ -127,97 +129,96 @@ class Columns:
         """Whether any two items share a cluster."""
         return len(set(self.clusters)) < len(self.clusters)
 
-    def numbers(self, labels: Sequence[Value | None]) -> Floats:
-        """Return labels as numbers in units of the scale, NaN where there is none.
-
-        0 and 1 on a binary scale.
-        """
+    def numbers(self, labels: Labels) -> Floats:
+        """Return labels in units of the scale, 0 and 1 on a binary one; NaN where there is none."""
         numbers = np.array([0.0, 1.0]) if self.binary else self.scale.numbers
         codes = self.scale.codes(labels)
         return np.where(codes >= 0, numbers[codes], np.nan)
 
-    def clusters_of(self, places: Sequence[int]) -> list[str]:
-        """Return the clusters of the items at `places`."""
-        return [self.clusters[n] for n in places]
+    def truth_at(self, indices: Sequence[int]) -> list[Value | None]:
+        """Return what people say of the items at `indices`."""
+        return [self.truth[n] for n in indices]
+
+    def judge_at(self, indices: Sequence[int]) -> list[Value | None]:
+        """Return what the judge says of the items at `indices`."""
+        return [self.judge[n] for n in indices]
+
+    def clusters_of(self, indices: Sequence[int]) -> list[str]:
+        """Return the clusters of the items at `indices`."""
+        return [self.clusters[n] for n in indices]
 
 
-def truth_of(
-    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale
-) -> Value | None:
-    """Return what people say of an item: the adjudicated label, else what most say, as `most_say`
-    has it.
-
-    None where there is no label, or a tie on a nominal scale.
-    """
-    adjudicated = [labels[name] for name in derived if name in labels]
-    if adjudicated:
-        return adjudicated[0]
-    most = most_say([labels[name] for name in people if name in labels], scale)
-    return most[0] if len(most) == 1 else None
-
-
-def most_say(given: Sequence[Value], scale: Scale) -> list[Value]:
-    """Return the most frequent label.
-
-    Where several tie, all of them on a nominal scale, and one on others.
-
-    On an ordinal or interval scale that one is the median of all labels by their places on the
-    scale, rounded down to a
-    place: labels of 1 and 5 on a scale of five make 3, which nobody gave, and 2 and 3 make 2.
-    """
-    counts = Counter(given)
-    most = [label for label, count in counts.items() if count == max(counts.values())]
-    if len(most) < 2 or scale.kind == "nominal":
-        return most
-    places = sorted(int(code) for code in scale.codes(given))
-    return [scale.values[int(median(places))]]  # type: ignore[list-item]
-
-
-def columns_of(labels: LabelSet, rubric: str, verdicts: Verdicts) -> Columns:
+def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatrix:
     """Lay out the items of `rubric` that have a verdict; there may be none."""
     people, derived = labels.annotators_of(rubric), labels.annotators_of(rubric, derived=True)
     scale = labels.scales[rubric]
     items = [item for item in labels.items_of(rubric) if item.item_id in verdicts.by_item]
     rows = [labels.labels_of(item.item_id) for item in items]
-    beside: dict[str, list[Value | None]] = {
-        name: [row.get(name) for row in rows] for name in derived
-    }
+    adjudicated = [n for n, row in enumerate(rows) if not row.keys().isdisjoint(derived)]
+    not_single: dict[str, Labels] = {name: [row.get(name) for row in rows] for name in derived}
     for name, means in labels.crowd.items():
         if any(item.item_id in means for item in items):
-            beside[name] = [_nearest(means.get(item.item_id), scale) for item in items]
-    return Columns(
+            not_single[name] = [_nearest(means.get(item.item_id), scale) for item in items]
+    return LabelMatrix(
         judge_name=verdicts.judge,
         scale=scale,
         items=items,
         names=people,
-        people=[tuple(row.get(name) for name in people) for row in rows],
+        people=[tuple(map(row.get, people)) for row in rows],
         truth=[truth_of(row, people, derived, scale) for row in rows],
         verdicts=[verdicts.by_item[item.item_id] for item in items],
         clusters=_clusters(items),
         accepted=labels.positive.get(rubric, frozenset()),
-        beside=beside,
-        adjudicated=frozenset(
-            n for n, row in enumerate(rows) if any(name in row for name in derived)
-        ),
+        adjudicated=frozenset(adjudicated),
+        not_single=not_single,
     )
+
+
+def truth_of(
+    labels: Mapping[str, Value], people: Sequence[str], derived: Sequence[str], scale: Scale
+) -> Value | None:
+    """Return what people say of an item: the adjudicated label, else the most frequent one.
+
+    None where there is no label, or a tie on a nominal scale; see `most_frequent`.
+    """
+    for name in derived:
+        if name in labels:
+            return labels[name]
+    most = most_frequent([labels[name] for name in people if name in labels], scale)
+    return most[0] if len(most) == 1 else None
+
+
+def most_frequent(labels: Sequence[Value], scale: Scale) -> list[Value]:
+    """Return the most frequent label.
+
+    Where several tie, all of them on a nominal scale. On another scale the median of all labels by
+    their places, rounded down to a place: labels of 1 and 5 on a scale of five make 3, which nobody
+    gave, and 2 and 3 make 2.
+    """
+    counts = Counter(labels)
+    highest = max(counts.values(), default=0)
+    most = [label for label, count in counts.items() if count == highest]
+    if len(most) < 2 or scale.kind == "nominal":
+        return most
+    codes = sorted(int(code) for code in scale.codes(labels))
+    return [scale.values[int(median(codes))]]  # type: ignore[list-item]
 
 
 def _clusters(items: Sequence[Item]) -> list[str]:
     """Return what each item belongs to.
 
-    The judge is asked the same thing once, so that it errs on all copies alike.
+    The judge is asked the same question once, so it errs on all copies alike.
     """
     first: dict[str, str] = {}
-    return [item.cluster or first.setdefault(_asked(item), item.item_id) for item in items]
+    return [item.cluster or first.setdefault(_question(item), item.item_id) for item in items]
 
 
-def _asked(item: Item) -> str:
-    """Return what a judge is shown of an item, as one text.
-
-    An item without a payload is like no other.
-    """
+def _question(item: Item) -> str:
+    """Return what a judge is shown of an item as text; one without a payload is like no other."""
+    if not item.payload:
+        return item.item_id
     shown = {name: item.payload[name] for name in SHOWN if item.payload.get(name)}
-    return json.dumps(shown or dict(item.payload), sort_keys=True) if item.payload else item.item_id
+    return json.dumps(shown or dict(item.payload), sort_keys=True)
 
 
 def _nearest(mean: float | None, scale: Scale) -> Value | None:
@@ -225,12 +226,7 @@ def _nearest(mean: float | None, scale: Scale) -> Value | None:
     if mean is None:
         return None
     numbers = [float(value) for value in scale.values if isinstance(value, int | float)]
-    place = min(range(len(numbers)), key=lambda n: (abs(numbers[n] - mean), -numbers[n]))
-    return on_scale(numbers[place], scale)
-
-
-Labels = Sequence[Value | None]
-_BLOCK = 16
+    return on_scale(min(numbers, key=lambda number: (abs(number - mean), -number)), scale)
 
 
 def pair_figures(
@@ -242,14 +238,12 @@ def pair_figures(
     seed: int,
     draws: int,
 ) -> list[dict[str, Estimate]]:
-    """Estimate the figures `names` of each pair of raters over the same records.
-
-    A missing label leaves a record out.
+    """Estimate the figures `names` of each pair of raters over the same items.
 
     `agreement`; `kappa`, quadratic unless the scale is nominal; `mae` in units of the scale;
-    `sensitivity` and `specificity` of the second rater on the first, as the first and last value of
-    a scale of two say. The figures are those of `pair_estimates`, which resamples once a pair. `n`
-    counts the records that a figure stands on.
+    `sensitivity` and `specificity` of the second rater on the first, as the last and first value of
+    a scale of two. The figures are those of `pair_estimates`, which resamples once a pair. A
+    missing label leaves an item out; `n` counts the items that a figure is of.
     """
     tables = [pair_features(one, other, scale) for one, other in pairs]
     return table_figures(tables, scale, names, clusters, seed=seed, draws=draws)
@@ -264,41 +258,38 @@ def table_figures(
     seed: int,
     draws: int,
 ) -> list[dict[str, Estimate]]:
-    """Estimate the figures of pairs of raters from one flat table a record, as `pair_features` lays
-    them out.
-    """
+    """Estimate the figures of pairs of raters from flat tables, as `pair_features` gives them."""
     size = len(scale.values) ** 2
-    found: list[dict[str, Estimate]] = []
-    for start in range(0, len(tables), _BLOCK):  # all at once would take memory without need
-        block = tables[start : start + _BLOCK]
-        figures = [
-            _at(place * size, size, _statistic(name, scale))
-            for place in range(len(block))
-            for name in names
+    statistics = {name: on_table(_statistic(name, scale), size) for name in names}
+    figures: list[dict[str, Estimate]] = []
+    for start in range(0, len(tables), _BLOCK):
+        block = tables[start : start + _BLOCK]  # all at once would take memory without need
+        of_block = [
+            partial(_from, n * size, statistic)
+            for n in range(len(block))
+            for statistic in statistics.values()
         ]
-        estimates = iter(
-            clustered_statistics(np.hstack(block), clusters, figures, seed=seed, draws=draws)
-        )
+        found = clustered_statistics(np.hstack(block), clusters, of_block, seed=seed, draws=draws)
+        estimates = iter(found)
         for table in block:
             counts = table.sum(axis=0).reshape(len(scale.values), -1)
-            found.append({name: _counted(next(estimates), name, counts) for name in names})
-    return found
+            figures.append({name: _counted(next(estimates), name, counts) for name in names})
+    return figures
 
 
 def mean_kappa(
     people: Sequence[Labels], scale: Scale, clusters: Sequence[str], *, seed: int, draws: int
 ) -> Estimate | None:
-    """Estimate the mean of the kappas of pairs of people, weighted by the records that a pair has
-    in common.
+    """Estimate the mean kappa of pairs of people, weighted by the items that a pair shares.
 
-    Pairs that have less than half as many in common as the pair with the most are left out: whoever
-    labels few records is often asked just where others disagree. So are pairs whose kappa is not
-    defined, in a resample, too. `n` counts the records that any of the pairs stands on.
+    Pairs that share less than half as many as the pair with the most are left out: whoever labels
+    few items is often asked just where others disagree. So are pairs whose kappa is not defined, in
+    a resample, too. `n` counts the items that any of the pairs shares.
 
     Args:
-        people: The labels of each record, one of each person.
+        people: The labels of each item, one of each person.
         scale: What they could say; kappa is quadratic unless it is nominal.
-        clusters: What each record belongs to.
+        clusters: What each item belongs to.
         seed: Of the resampling.
         draws: Resamples.
 
@@ -307,43 +298,37 @@ def mean_kappa(
     """
     kappa, index = _statistic("kappa", scale), cluster_index(clusters)
     size = len(scale.values)
-    pairs = [
-        (records, features)
-        for records, features in _shared(people, scale)
-        if not np.isnan(kappa(features.sum(axis=0).reshape(size, size)))
-    ]
+    pairs = []
+    for items, features in _shared(people, scale):
+        if not np.isnan(kappa(features.sum(axis=0).reshape(size, size))):
+            pairs.append((items, features))
     if not pairs:
         return None
-    most = max(len(records) for records, _ in pairs)
-    pairs = [(records, features) for records, features in pairs if 2 * len(records) >= most]
-    places, sums = zip(
-        *(_by_cluster(index[records], features) for records, features in pairs), strict=True
-    )
+    most = max(len(items) for items, _ in pairs)
+    pairs = [(items, features) for items, features in pairs if 2 * len(items) >= most]
+    by_cluster = [_by_cluster(index[items], features) for items, features in pairs]
 
     def mean(tables: Sequence[Floats]) -> Floats:
         above, below = np.zeros(tables[0].shape[:-1]), np.zeros(tables[0].shape[:-1])
         for flat in tables:
-            found, weight = on_table(kappa, flat.shape[-1])(flat), flat.sum(axis=-1)
-            above += np.where(np.isnan(found), 0, found * weight)
-            below += np.where(np.isnan(found), 0, weight)
+            kappas, weight = on_table(kappa, flat.shape[-1])(flat), flat.sum(axis=-1)
+            above += np.where(np.isnan(kappas), 0, kappas * weight)
+            below += np.where(np.isnan(kappas), 0, weight)
         return ratio(above, below)
 
-    used = {record for records, _ in pairs for record in records}
-    value, count = float(mean([own.sum(axis=0) for own in sums])), int(index.max()) + 1
-    interval = None
+    value, count = float(mean([sums.sum(axis=0) for _, sums in by_cluster])), int(index.max()) + 1
+    low = high = None
     if count > 1:
-        resamples = resampled_times(count, seed=seed, draws=draws)
-        drawn = [
-            mean([times[:, at] @ own for at, own in zip(places, sums, strict=True)])
-            for times in resamples
-        ]
-        interval = percentile_interval(np.concatenate(drawn))
-    low, high = interval or (None, None)
+        drawn = []
+        for times in resampled_times(count, seed=seed, draws=draws):
+            drawn.append(mean([times[:, touched] @ sums for touched, sums in by_cluster]))
+        low, high = percentile_interval(np.concatenate(drawn)) or (None, None)
+    used = set().union(*(items for items, _ in pairs))
     return Estimate(value, low, high, len(used))
 
 
 def _by_cluster(clusters: NDArray[np.int64], features: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the clusters that a pair has records in, and what its tables add up to in each."""
+    """Return the clusters that a pair has items in, and the sums of its tables in each."""
     touched, within = np.unique(clusters, return_inverse=True)
     sums = np.zeros((len(touched), features.shape[1]))
     np.add.at(sums, within, features)
@@ -351,39 +336,29 @@ def _by_cluster(clusters: NDArray[np.int64], features: Floats) -> tuple[NDArray[
 
 
 def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[tuple[list[int], Floats]]:
-    """Yield the records that two people have in common, and their flat tables, for every pair that
-    has any.
-    """
-    found: dict[tuple[int, int], list[int]] = {}
-    for record, row in enumerate(people):
-        for pair in combinations(
-            [person for person, label in enumerate(row) if label is not None], 2
-        ):
-            found.setdefault(pair, []).append(record)
-    for (one, other), records in found.items():
-        yield (
-            records,
-            pair_features(
-                [people[n][one] for n in records], [people[n][other] for n in records], scale
-            ),
-        )
+    """Yield the items that two people share, and their flat tables, for every pair with any."""
+    shared: dict[tuple[int, int], list[int]] = {}
+    for n, row in enumerate(people):
+        who = [person for person, label in enumerate(row) if label is not None]
+        for pair in combinations(who, 2):
+            shared.setdefault(pair, []).append(n)
+    for (one, other), items in shared.items():
+        first, second = [people[n][one] for n in items], [people[n][other] for n in items]
+        yield items, pair_features(first, second, scale)
 
 
 def rate(successes: Sequence[bool], clusters: Sequence[str]) -> Estimate:
-    """Estimate a share: exactly under 40 records, else by Wilson's interval.
+    """Estimate a share: exactly under 40 items, else by Wilson's interval; in clusters as a mean.
 
-    In clusters as any mean is.
-
-    The interval has a width where every record says the same.
+    The interval has a width where every item says the same.
     """
     if len(set(clusters)) == len(successes):
         return proportion(sum(successes), len(successes))
     return clustered_mean(np.array(successes, dtype=np.float64), clusters)
 
 
-def _at(start: int, size: int, figure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
-    flat = on_table(figure, size)
-    return lambda sums: flat(sums[..., start:])
+def _from(start: int, statistic: Callable[[Floats], Floats], sums: Floats) -> Floats:
+    return statistic(sums[..., start:])
 
 
 def _statistic(name: str, scale: Scale) -> Callable[[Floats], Floats]:
@@ -392,13 +367,11 @@ def _statistic(name: str, scale: Scale) -> Callable[[Floats], Floats]:
     if name == "specificity":
         return lambda tables: ratio(tables[..., 0, 0], tables[..., 0, :].sum(axis=-1))
     if name == "kappa":
-        return partial(
-            kappa_of,
-            apart=disagreement(scale, "unweighted" if scale.kind == "nominal" else "quadratic"),
-        )
+        apart = disagreement(scale, "unweighted" if scale.kind == "nominal" else "quadratic")
+        return partial(kappa_of, apart=apart)
     numbers = scale.numbers
-    weights = np.abs(numbers[:, None] - numbers) if name == "mae" else np.eye(len(numbers))
-    return lambda tables: ratio((tables * weights).sum(axis=(-2, -1)), tables.sum(axis=(-2, -1)))
+    weighed = np.abs(numbers[:, None] - numbers) if name == "mae" else np.eye(len(numbers))
+    return lambda tables: ratio((tables * weighed).sum(axis=(-2, -1)), tables.sum(axis=(-2, -1)))
 
 
 def _counted(estimate: Estimate, name: str, counts: Floats) -> Estimate:

@@ -127,9 +127,8 @@ def write_calibration_page(calibration: Mapping[str, Any], path: Path) -> Path:
         RunFolderError: If the page can't be written.
     """
     if path.is_dir():
-        raise UsageError(
-            f"{path}: a folder is there; name a file, such as {path / 'calibration.html'}"
-        )
+        example = path / "calibration.html"
+        raise UsageError(f"{path}: a folder is there; name a file, such as {example}")
     return write_page(render(calibration), path)
 
 
@@ -142,19 +141,21 @@ def render(calibration: Mapping[str, Any]) -> str:
     if not calibration.get("rubrics"):
         raise UsageError("a calibration of no rubric: nothing to show")
     calibration = _finite(calibration)
-    judge, held = visible(str(calibration.get("judge") or "judge")), calibration["rubrics"]
-    kappas = [
-        _score(found.get(name)) for found in held.values() for name in ("kappa", "people_kappa")
-    ]
+    judge, rows = visible(str(calibration.get("judge") or "judge")), calibration["rubrics"]
+    kappas: list[Score | None] = []
+    for row in rows.values():
+        kappas += _score(row.get("kappa")), _score(row.get("people_kappa"))
     axis = charts.axis_for(filter(None, kappas))
-    rubrics = [
-        _view(place, str(name), held[name], judge, axis) for place, name in enumerate(held, 1)
-    ]
+    rubrics = [_view(n, str(name), rows[name], judge, axis) for n, name in enumerate(rows, 1)]
     verdicts = [rubric["verdict"] for rubric in rubrics]
+    words: set[str] = set()
+    for rubric in rubrics:
+        words |= {*rubric["scores"], *rubric["found"]}
+    derived = all(row.get("labelled") == [] for row in rows.values())
     page: str = _template().render(
         calibration=calibration,
         judge=judge,
-        derived=(derived := all(found.get("labelled") == [] for found in held.values())),
+        derived=derived,
         against="known answers" if derived else "people",
         facts=_facts(calibration),
         rubrics=rubrics,
@@ -164,7 +165,7 @@ def render(calibration: Mapping[str, Any]) -> str:
         overview_axis=charts.axis_labels(axis),
         MOST_OPEN=MOST_OPEN,
         rate_axis=charts.axis_labels(Axis()),
-        words={name for rubric in rubrics for name in (*rubric["scores"], *rubric["found"])},
+        words=words,
     )
     return page.lstrip()
 
@@ -179,9 +180,7 @@ def _template() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: (
-            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-        ),
+        finalize=_printable,
     )
     environment.filters.update(
         number=number, interval=interval, share=charts.share, p_value=charts.p_value, parted=_parted
@@ -189,37 +188,42 @@ def _template() -> Any:
     return environment.get_template("calibration.html")
 
 
-def _view(place: int, name: str, found: Json, judge: str, axis: Axis) -> dict[str, Any]:
+def _printable(value: Any) -> Any:
+    """Make whatever is printed safe to encode; markup of our own stays as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any]:
     """Return what the template shows of one rubric; what is empty is left out."""
-    scores = _scores_in(found)
-    rates = {**_scores_in(found.get("at_threshold")), **scores}
-    forest, more = _forest(found, scores, judge)
-    columns, references = _references(found, scores, judge)
+    scores = _scores_in(row)
+    rates = {**_scores_in(row.get("at_threshold")), **scores}
+    forest, more = _forest(row, scores, judge)
+    columns, references = _references(row, scores, judge)
     kappa, people = scores.get("kappa", {"value": None}), scores.get("people_kappa")
     return {
         "name": visible(name),
-        "anchor": f"rubric-{place}",
-        "found": found,
+        "anchor": f"rubric-{n}",
+        "found": row,
         "scores": rates,
-        "verdict": str(found.get("verdict", "?")),
-        "reasons": [str(reason) for reason in found.get("reasons") or ()],
-        "labels": [visible(str(value)) for value in _dict(found.get("scale")).get("values") or ()],
+        "verdict": str(row.get("verdict", "?")),
+        "reasons": [str(reason) for reason in row.get("reasons") or ()],
+        "labels": [visible(str(value)) for value in _dict(row.get("scale")).get("values") or ()],
         "overview": charts.interval_dot(
-            kappa, name=f"{visible(name)}, kappa", axis=axis, beside=people
+            kappa, name=f"{visible(name)}, kappa", axis=axis, people=people
         ),
         "tiles": [(title, rates[key]) for key, title in _TILES.items() if key in rates],
-        "groups": _groups(found, scores),
-        "shares": _shares(_dict(found.get("base_rates"))),
-        "confusion": _confusion(_dict(found.get("confusion"))),
-        "reliability": _reliability(found),
-        "calibration_error": _score(_dict(found.get("reliability")).get("calibration_error")),
+        "groups": _groups(row, scores),
+        "shares": _shares(_dict(row.get("base_rates"))),
+        "confusion": _confusion(_dict(row.get("confusion"))),
+        "reliability": _reliability(row),
+        "calibration_error": _score(_dict(row.get("reliability")).get("calibration_error")),
         "forest": forest,
         "more_pairs": more,
         "references": references,
         "reference_columns": columns,
-        "heterogeneity": _heterogeneity(_dict(found.get("heterogeneity"))),
-        "ranking": _scores_in(found.get("system_ranking")),
-        "acceptance": _acceptance(_dict(found.get("acceptance"))),
+        "heterogeneity": _heterogeneity(_dict(row.get("heterogeneity"))),
+        "ranking": _scores_in(row.get("system_ranking")),
+        "acceptance": _acceptance(_dict(row.get("acceptance"))),
     }
 
 
@@ -232,11 +236,10 @@ def _score(value: Any) -> Score | None:
         value = {"value": value} if _is_number(value) and not isinstance(value, int) else {}
     if not _is_number(value.get("value")):
         return None
-    held = (
-        all(_is_number(value.get(end)) for end in ("low", "high")) and value["low"] != value["high"]
-    )
-    ends = {end: value[end] if held else None for end in ("low", "high")}
-    return {"value": value["value"], "n": value.get("n"), **ends}
+    low, high = value.get("low"), value.get("high")
+    if not _is_number(low) or not _is_number(high) or low == high:
+        low = high = None
+    return {"value": value["value"], "n": value.get("n"), "low": low, "high": high}
 
 
 def _is_number(value: Any) -> bool:
@@ -244,9 +247,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """Return plain data with None for what is not a number, or infinite: nothing of it is ever
-    shown.
-    """
+    """Return plain data with None for what is not a number, or infinite, and is never shown."""
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -260,18 +261,16 @@ def _dict(value: Any) -> Json:
 
 def _facts(calibration: Json) -> list[tuple[str, str]]:
     """Return what the judge was, as far as the calibration says."""
-    found = _dict(calibration.get("judge_fingerprint"))
-    return [
-        (str(name), _said(value)) for name, value in found.items() if value not in (None, {}, [])
-    ]
+    parts = _dict(calibration.get("judge_fingerprint"))
+    return [(str(name), _fact(part)) for name, part in parts.items() if part not in (None, {}, [])]
 
 
-def _said(value: Any) -> str:
+def _fact(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_said(part)}" for name, part in value.items())
+        return ", ".join(f"{name} {_fact(part)}" for name, part in value.items())
     if isinstance(value, str) and _SHA256.fullmatch(value):
-        return value[:12]  # as hashes stand everywhere
-    return ", ".join(map(_said, value)) if isinstance(value, list) else str(value)
+        return value[:12]  # as hashes are written everywhere
+    return ", ".join(map(_fact, value)) if isinstance(value, list) else str(value)
 
 
 def _row(
@@ -282,33 +281,27 @@ def _row(
 
 
 def _group(
-    title: str, found: Mapping[str, Score], names: Mapping[str, str], *, around_zero: bool = False
+    title: str, scores: Mapping[str, Score], names: Mapping[str, str], *, around_zero: bool = False
 ) -> Group:
-    scores = {name: found[name] for name in names if name in found}
-    axis = (
-        charts.axis_around_zero(scores.values())
-        if around_zero
-        else charts.axis_for(scores.values())
-    )
-    kinds = {name: PEOPLE if name in _PEOPLES else JUDGE for name in scores}
-    return Group(
-        title,
-        charts.axis_labels(axis),
-        [_row(names[n], scores[n], axis, kind=kinds[n]) for n in scores],
-    )
+    shown = {name: scores[name] for name in names if name in scores}
+    axis_of = charts.axis_around_zero if around_zero else charts.axis_for
+    axis = axis_of(shown.values())
+    rows = []
+    for name, score in shown.items():
+        kind = PEOPLE if name in _PEOPLES else JUDGE
+        rows.append(_row(names[name], score, axis, kind=kind))
+    return Group(title, charts.axis_labels(axis), rows)
 
 
-def _groups(found: Json, scores: Mapping[str, Score]) -> list[Group]:
+def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
     """Lay out the key figures, each group on an axis of its own."""
-    alone = {**_scores_in(found.get("aligned")), **_scores_in(found.get("leave_one_out"))}
-    alone |= (
-        {"rho": rho}
-        if (rho := _score(_dict(found.get("alternative_annotator")).get("rho")))
-        else {}
-    )
-    length = {name: score for name, score in scores.items() if name == "length_preference"}
-    length |= _scores_in(found.get("length_preference"))
-    threshold = _dict(found.get("at_threshold"))
+    alone = {**_scores_in(row.get("aligned")), **_scores_in(row.get("leave_one_out"))}
+    if rho := _score(_dict(row.get("alternative_annotator")).get("rho")):
+        alone["rho"] = rho
+    length = _scores_in(row.get("length_preference"))
+    if "length_preference" in scores:
+        length["length_preference"] = scores["length_preference"]
+    threshold = _dict(row.get("at_threshold"))
     accepted = " or ".join(visible(str(value)) for value in threshold.get("accepted") or ())
     groups = [
         _group("Against what people say", scores, _RATES),
@@ -323,76 +316,63 @@ def _groups(found: Json, scores: Mapping[str, Score]) -> list[Group]:
     return [group for group in groups if group.rows]
 
 
-def _scores_in(found: Any) -> dict[str, Score]:
-    return {
-        str(name): score
-        for name, value in _dict(found).items()
-        if (score := _score(value)) is not None
-    }
+def _scores_in(row: Any) -> dict[str, Score]:
+    scores = {str(name): _score(value) for name, value in _dict(row).items()}
+    return {name: score for name, score in scores.items() if score is not None}
 
 
 def _parted(name: str) -> Markup:
     """Let a long name break where its parts end."""
-    return Markup(
-        re.sub("([/_.:-])(?=.)", r"\1<wbr>", str(escape(name)))
-    )  # what comes in between is escaped
+    escaped = str(escape(name))
+    return Markup(re.sub("([/_.:-])(?=.)", r"\1<wbr>", escaped))
 
 
 def _shares(rates: Json) -> list[tuple[str, float, float, Markup]]:
     people, judge = _dict(rates.get("people")), _dict(rates.get("judge"))
-    both = [(visible(name), people[name], judge[name]) for name in people if name in judge]
-    return [
-        (name, one, other, charts.twin_bars(one, other, name=name)) for name, one, other in both
-    ]
+    shares = []
+    for name in people:
+        if name in judge:
+            chart = charts.twin_bars(people[name], judge[name], name=visible(name))
+            shares.append((visible(name), people[name], judge[name], chart))
+    return shares
 
 
-def _confusion(found: Json) -> Markup:
-    values, counts = found.get("values") or (), found.get("counts") or ()
+def _confusion(row: Json) -> Markup:
+    values, counts = row.get("values") or (), row.get("counts") or ()
     if not values or len(counts) != len(values) or any(len(row) != len(values) for row in counts):
         return Markup()
     return charts.confusion_map([visible(str(value)) for value in values], counts)
 
 
-def _reliability(found: Json) -> Markup:
-    held = _dict(found.get("reliability"))
-    bins = [
-        {**one, **{end: one[end] if _is_number(one.get(end)) else None for end in ("low", "high")}}
-        for one in held.get("bins") or ()
-        if all(_is_number(one.get(key)) for key in ("judge", "people", "n"))
-    ]
-    values = [
-        visible(v) if isinstance(v, str) else v
-        for v in _dict(found.get("scale")).get("values") or ()
-    ]
-    plane = charts.plane_of(str(held.get("by")), values, bins)
+def _reliability(row: Json) -> Markup:
+    part = _dict(row.get("reliability"))
+    bins = []
+    for one in part.get("bins") or ():
+        if all(_is_number(one.get(key)) for key in ("judge", "people", "n")):
+            low, high = (one[end] if _is_number(one.get(end)) else None for end in ("low", "high"))
+            bins.append({**one, "low": low, "high": high})
+    values = _dict(row.get("scale")).get("values") or ()
+    plane = charts.plane_of(str(part.get("by")), [_printable(value) for value in values], bins)
     return Markup() if plane is None else charts.reliability_diagram(bins, plane)
 
 
-def _forest(found: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group | None, int]:
-    """Lay out the agreement of raters two by two, and say how many pairs are not shown."""
-    held = [
-        (
-            bool(pair.get("judge")),
-            f"{visible(str(pair.get('one')))} – {visible(str(pair.get('other')))}",
-            score,
-        )
-        for pair in found.get("pairs") or ()
-        if (score := _score(pair.get("kappa"))) is not None
-    ]
-    if not held:
+def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group | None, int]:
+    """Lay out the agreement of raters two by two; return the number of pairs not shown, too."""
+    pairs: dict[str, list[tuple[str, Score]]] = {PEOPLE: [], JUDGE: []}
+    for pair in row.get("pairs") or ():
+        score = _score(pair.get("kappa"))
+        if score is not None:
+            name = f"{visible(str(pair.get('one')))} – {visible(str(pair.get('other')))}"
+            pairs[JUDGE if pair.get("judge") else PEOPLE].append((name, score))
+    drawn = [score for of_kind in pairs.values() for _, score in of_kind]
+    if not drawn:
         return None, 0
     ceiling, kappa = scores.get("people_kappa"), scores.get("kappa")
-    axis = charts.axis_for(
-        [*(score for *_, score in held), *(one for one in (ceiling, kappa) if one)]
-    )
-    rows = [
-        _row(name, score, axis, kind=kind)
-        for by_judge, kind in ((False, PEOPLE), (True, JUDGE))
-        for name, score in [(name, score) for one, name, score in held if one == by_judge][
-            :MOST_PAIRS
-        ]
-    ]
-    more = len(held) - len(rows)
+    axis = charts.axis_for([*drawn, *filter(None, (ceiling, kappa))])
+    rows = []
+    for kind, of_kind in pairs.items():
+        rows += [_row(name, score, axis, kind=kind) for name, score in of_kind[:MOST_PAIRS]]
+    more = len(drawn) - len(rows)
     if kappa is not None:
         rows.append(_row(f"{judge} – what people say together", kappa, axis, strong=True))
     band = None
@@ -403,94 +383,79 @@ def _forest(found: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group
 
 
 def _references(
-    found: Json, scores: Mapping[str, Score], judge: str
+    row: Json, scores: Mapping[str, Score], judge: str
 ) -> tuple[list[tuple[str, Markup]], list[dict[str, Any]]]:
-    """Set reference judges beside the judge, figure by figure on the same axes."""
-    held = {visible(str(name)): _dict(one) for name, one in _dict(found.get("references")).items()}
-    if not held:
+    """Put trivial judges next to the judge, figure by figure on the same axes."""
+    judges: list[tuple[str, dict[str, Any]]] = []
+    for name, one in _dict(row.get("references")).items():
+        reason = str(_dict(one).get("reason") or "")
+        figures = {"n": _dict(one).get("n"), **_scores_in(one), "reason": reason}
+        judges.append((visible(str(name)), figures))
+    if not judges:
         return [], []
-    figures = {name: {"n": one.get("n"), **_scores_in(one)} for name, one in held.items()}
     names = ("kappa", "sensitivity", "specificity", "agreement", "mae")
-    columns = [name for name in names if any(name in figures[one] for one in figures)]
-    everyone: list[tuple[str, dict[str, Any]]] = [
-        (judge, {"n": found.get("n"), **scores}),
-        *figures.items(),
-    ]
+    columns = [name for name in names if any(name in figures for _, figures in judges)]
+    judges.insert(0, (judge, {"n": row.get("n"), **scores, "reason": ""}))
     axes: dict[str, Axis] = {}
     for name in columns:
-        drawn = [one[name] for _, one in everyone if name in one]
-        reach = Axis(0.0, charts.axis_around_zero(drawn).highest)
-        axes[name] = reach if name == "mae" else charts.axis_for(drawn)
+        drawn = [figures[name] for _, figures in judges if name in figures]
+        # An error has no highest value, and none below 0.
+        errors = Axis(0.0, charts.axis_around_zero(drawn).highest)
+        axes[name] = errors if name == "mae" else charts.axis_for(drawn)
     rows = []
-    for name, one in everyone:
-        kind = PEOPLE if name == "people" else JUDGE
-        cells = [
-            (
-                one[column],
-                charts.interval_dot(
-                    one[column], name=f"{name}, {column}", axis=axes[column], kind=kind
-                ),
-            )
-            if column in one
-            else None
-            for column in columns
-        ]
-        reason = str(held.get(name, {}).get("reason") or "")
-        rows.append({"name": name, "n": one["n"], "cells": cells, "reason": reason})
+    for name, figures in judges:
+        cells = [_cell(name, column, figures.get(column), axes[column]) for column in columns]
+        own = {"name": name, "n": figures["n"], "cells": cells, "reason": figures["reason"]}
+        rows.append(own)
     return [(name, charts.axis_labels(axes[name])) for name in columns], rows
 
 
-def _heterogeneity(found: Json) -> list[Group]:
-    """Lay out the agreement of each group, and where there are any, its sensitivity and
-    specificity.
-    """
+def _cell(name: str, column: str, score: Score | None, axis: Axis) -> tuple[Score, Markup] | None:
+    if score is None:
+        return None
+    kind = PEOPLE if name == "people" else JUDGE
+    return score, charts.interval_dot(score, name=f"{name}, {column}", axis=axis, kind=kind)
+
+
+def _heterogeneity(tests: Json) -> list[Group]:
+    """Lay out the agreement of each group, and its sensitivity and specificity if there are any."""
     groups = []
-    for name, test in ((str(name), _dict(test)) for name, test in found.items()):
-        rows = [
-            _row(visible(group), score, Axis())
-            for group, score in _scores_in(test.get("agreement")).items()
-        ]
-        rates = {
-            visible(str(group)): _scores_in(one) for group, one in _dict(test.get("rates")).items()
-        }
+    axis = Axis()
+    for name, test in ((str(name), _dict(test)) for name, test in tests.items()):
+        agreement = _scores_in(test.get("agreement"))
+        rows = [_row(visible(group), score, axis) for group, score in agreement.items()]
         for rate in ("sensitivity", "specificity"):
-            held = [
-                _row(f" {group}", one[rate], Axis()) for group, one in rates.items() if rate in one
-            ]
-            rows += [FigureRow(rate, None, Markup()), *held] if held else []
+            of_rate = []
+            for group, rates in _dict(test.get("rates")).items():
+                score = _scores_in(rates).get(rate)
+                if score is not None:
+                    of_rate.append(_row(f" {visible(str(group))}", score, axis))
+            rows += [FigureRow(rate, None, Markup()), *of_rate] if of_rate else []
         if rows:
             p = test["p"] if _is_number(test.get("p")) else None
-            groups.append(Group(visible(name), charts.axis_labels(Axis()), rows, p))
+            groups.append(Group(visible(name), charts.axis_labels(axis), rows, p))
     return groups
 
 
-def _acceptance(found: Json) -> list[dict[str, Any]]:
+def _acceptance(kinds: Json) -> list[dict[str, Any]]:
     """Lay out the kinds of a stress set; whole numbers are counts, others shares of n."""
     rows = []
-    for name, one in found.items():
-        n, accepted, right, silent = (
-            _dict(one).get(key) for key in ("n", "accepted", "right", "unparsed")
-        )
-        if not _is_number(n) or not _is_number(accepted) or not (n or silent):
+    for name, one in kinds.items():
+        part = _dict(one)
+        n, accepted, right = part.get("n"), part.get("accepted"), part.get("right")
+        unparsed = part.get("unparsed")
+        if not _is_number(n) or not _is_number(accepted) or not (n or unparsed):
             continue
-        score = (
-            _score({**one, "value": accepted / n if isinstance(accepted, int) else accepted})
-            if n
-            else None
-        )
         kind = visible(str(name)).replace("_", " ")
-        held = (right / n if isinstance(right, int) else right) if n and _is_number(right) else None
-        chart = (
-            charts.interval_dot(score, name=f"{kind}: accepted", axis=Axis()) if score else Markup()
-        )
-        rows.append(
-            {
-                "kind": kind,
-                "n": n,
-                "accepted": score,
-                "right": held,
-                "chart": chart,
-                "unparsed": silent,
-            }
-        )
+        score = _score({**part, "value": _share_of(n, accepted)}) if n else None
+        chart = Markup()
+        if score:
+            chart = charts.interval_dot(score, name=f"{kind}: accepted", axis=Axis())
+        right = _share_of(n, right) if n and _is_number(right) else None
+        row = {"kind": kind, "n": n, "accepted": score, "right": right}
+        rows.append({**row, "chart": chart, "unparsed": unparsed})
     return rows
+
+
+def _share_of(n: float, count: Any) -> Any:
+    return count / n if isinstance(count, int) else count

@@ -1,13 +1,13 @@
-"""How far a judge can be trusted: its recorded verdicts against people's labels, rubric by rubric,
-never pooled.
+"""Reports on a judge: its verdicts against people's labels, rubric by rubric, never pooled.
 
-People disagree, too: their agreement with each other stands beside the judge's as what can be
-reached at all. A rubric is binary where its scale has two values; the last one is the positive one.
+People disagree, too: how far they agree with each other is reported with the judge's agreement, as
+what can be reached at all. A rubric is binary where its scale has two values; the last one is the
+positive one.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -21,26 +21,93 @@ from alps.calibration.bias import (
     length_preference,
     system_ranking,
 )
-from alps.calibration.gates import FAIL, GATES, LIMITS, PASS, Gates, hold
 from alps.calibration.labels import LabelSet, Value, Verdicts
-from alps.calibration.matrix import Columns, columns_of, mean_kappa, pair_figures, rate, truth_of
+from alps.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures, rate
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
 from alps.stats.agreement import krippendorff, pair_estimates, pair_table, rater_estimates
-from alps.stats.annotators import alignment, alternative_annotator, leave_one_out, self_agreement
+from alps.stats.annotators import (
+    alignment,
+    alternative_annotator,
+    leave_one_out,
+    self_agreement,
+)
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.intervals import clustered_indices, clustered_rates, confusion, selective_threshold
+from alps.stats.intervals import (
+    clustered_indices,
+    clustered_rates,
+    confusion,
+    selective_threshold,
+)
 
-__all__ = [
-    "FAIL",
-    "LIMITS",
-    "PASS",
-    "Gates",
-    "RubricReport",
-    "calibrate",
-    "report_rows",
-    "truth_of",
-]
+PASS, LIMITS, FAIL = "pass", "limits", "fail"
+PAIRS = 15
+BINS = 10
+RISK, FAILURE = 0.15, 0.1
+"""Of selective use: the highest acceptable share of disagreements, and the probability that the
+bound does not hold.
+"""
+
+Part = Mapping[str, Any]
+_Labels = Sequence[Value | None]
+_Pair = tuple[str | None, str]
+"""Two raters by name; None is the judge."""
+
+
+@dataclass(frozen=True)
+class Details:
+    """What a report says beyond single figures, each part as it is in `calibration.json`.
+
+    A part that is not defined is None, and left out of the file; `sample` alone is null there.
+
+    Attributes:
+        clusters: How many clusters the items form.
+        scale: Kind and values.
+        confusion: Values and counts.
+        pairs: Kappas of pairs of raters.
+        labelled: A row an item: its id, its cluster, what people say, what the judge says, and the
+            mean of the people's labels, which is there even where they don't settle the item.
+        sample: How the items were drawn, where that is known.
+        reliability: How often people agree to what the judge says.
+        acceptance: What it accepts of items made right or wrong on purpose, by kind.
+        base_rates: How often people and the judge give each value.
+        references: Trivial judges, and people, on the same items.
+        aligned: Shares of items where the judge agrees with all, some or none of the people.
+        leave_one_out: People, and the judge in a person's place, against all others.
+        alternative_annotator: Outcome of the alternative-annotator test.
+        heterogeneity: Tests by system, language and length.
+        at_threshold: Cells and rates of accepting or not, on a scale of more than two values.
+        known_wrong: The share of items made wrong on purpose that it accepts.
+        system_ranking: Correlation with people's order of systems.
+        length_preference: How much more it likes long answers than people do.
+        selective: From which confidence the judge may be believed.
+    """
+
+    clusters: int
+    scale: Part
+    confusion: Part
+    pairs: Sequence[Part]
+    labelled: Sequence[Sequence[Any]]
+    sample: Part | None = None
+    reliability: Part | None = None
+    acceptance: Part | None = None
+    base_rates: Part | None = None
+    references: Part | None = None
+    aligned: Part | None = None
+    leave_one_out: Part | None = None
+    alternative_annotator: Part | None = None
+    heterogeneity: Part | None = None
+    at_threshold: Part | None = None
+    known_wrong: Part | None = None
+    system_ranking: Part | None = None
+    length_preference: Part | None = None
+    selective: Part | None = None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The parts as they are in `calibration.json`."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {k: part for k, part in parts.items() if part is not None or k == "sample"}
 
 
 @dataclass(frozen=True)
@@ -54,12 +121,8 @@ class RubricReport:
             settle (`unlabelled`), and where the judge was asked those that could not be asked about
             (`unheard`); `tp`, `fn`, `fp`, `tn` of two values.
         figures: Estimates by name, over the `n` items unless they say otherwise.
-        details: What is not one figure: `particulars`, `reliability`, `selective`, `base_rates`,
-            `references`, `aligned`, `leave_one_out`, `alternative_annotator`, `heterogeneity`,
-            `system_ranking`, `length_preference`, `at_threshold` where a scale says what is
-            accepted, and `acceptance` and `known_wrong` of items that were made right or wrong on
-            purpose.
-        verdict: `pass`, `limits` or `fail`.
+        details: What is not one figure.
+        verdict: `pass`, `limits` or `fail`; `pass` before the gates are applied.
         reasons: What keeps it from a pass.
     """
 
@@ -67,15 +130,15 @@ class RubricReport:
     kind: str
     counts: Mapping[str, int]
     figures: Mapping[str, Estimate]
-    details: Mapping[str, Any]
-    verdict: str
-    reasons: tuple[str, ...]
+    details: Details
+    verdict: str = PASS
+    reasons: tuple[str, ...] = ()
 
     def row(self) -> dict[str, Any]:
-        """Return the report as it stands in `calibration.json`."""
+        """Return the report as it is in `calibration.json`."""
         figures = {name: estimate.row for name, estimate in self.figures.items()}
-        said = {"verdict": self.verdict, "reasons": list(self.reasons)}
-        return {"kind": self.kind, **self.counts, **figures, **self.details, **said}
+        outcome = {"verdict": self.verdict, "reasons": list(self.reasons)}
+        return {"kind": self.kind, **self.counts, **figures, **self.details.row, **outcome}
 
     def limited(self, *reasons: str) -> "RubricReport":
         """Return the report with further limits, with any of which it is no pass."""
@@ -83,35 +146,10 @@ class RubricReport:
         return replace(self, verdict=verdict, reasons=(*self.reasons, *reasons))
 
 
-def calibrate(
-    labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000
-) -> list[RubricReport]:
-    """Report on a judge, one rubric after the other.
-
-    Rubrics that it said nothing about are left out.
-
-    Raises:
-        UsageError: If no item has both a verdict and a label of anybody.
-    """
-    if not any(labels.labels_of(item) for item in verdicts.by_item if item in labels.items):
-        if not verdicts.by_item:
-            raise UsageError(
-                f"judge={verdicts.judge}: gave no verdict, so there is nothing to compare with people"
-            )
-        said = f"judge={verdicts.judge}: none of its {len(verdicts.by_item):,} verdicts is on a labelled item"
-        raise UsageError(f"{said}: compare the item ids of verdicts and labels")
-    columns = {rubric: columns_of(labels, rubric, verdicts) for rubric in labels.rubrics}
-    return [
-        _report(rubric, data, gates, seed=seed, draws=draws)
-        for rubric, data in columns.items()
-        if data.items
-    ]
-
-
 def report_rows(
     reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet
 ) -> dict[str, Any]:
-    """Return a calibration as it stands in `calibration.json`."""
+    """Return a calibration as it is in `calibration.json`."""
     fingerprint = {"judge": verdicts.judge, "verdicts": verdicts.sha256}
     return {
         "judge": verdicts.judge,
@@ -121,325 +159,333 @@ def report_rows(
     }
 
 
-def _report(rubric: str, data: Columns, gates: Gates, *, seed: int, draws: int) -> RubricReport:
-    counts = {
-        "n": len(data.parsed),
-        "unparsed": len(data.heard) - len(data.parsed),
-        "unlabelled": len(data.items) - len(data.heard),
-    }
-    resampling: dict[str, Any] = {"seed": seed, "draws": draws}
-    details = particulars(data, **resampling)
-    details["reliability"] = reliability(data)
-    if (kinds := acceptance(data)) is not None:
-        details["acceptance"] = kinds
-    if not data.parsed:
-        reasons = ("no item has both a label and a verdict",)
-        return RubricReport(rubric, data.scale.kind, counts, {}, details, FAIL, reasons)
-    figures = _agreement(data, **resampling)
-    if data.binary:
-        more, cells = _binary(data, **resampling)
-        figures, counts = {**figures, **more}, {**counts, **cells}
-    figures |= _people(data, **resampling)
-    if (same := agreement_with_itself(data)) is not None:
-        figures["self_agreement"] = same
-    details |= {"base_rates": _base_rates(data), "references": references(data, **resampling)}
-    details |= _against_people(data, gates, **resampling)
-    details["heterogeneity"] = heterogeneity(data, seed=seed)
-    found = {
-        "at_threshold": _at_threshold(data),
-        "known_wrong": known_wrong(data),
-        "system_ranking": system_ranking(data),
-        "length_preference": length_preference(data, **resampling),
-        "selective": selective(data),
-    }
-    details |= {name: part for name, part in found.items() if part is not None}
-    verdict, why = hold(data, figures, counts, details, gates)
-    return RubricReport(rubric, data.scale.kind, counts, figures, details, verdict, why)
+def label_matrices(labels: LabelSet, verdicts: Verdicts) -> dict[str, LabelMatrix]:
+    """Return the label matrix of each rubric that the judge said anything about.
 
-
-def _agreement(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
-    truth, said = [data.truth[n] for n in data.parsed], [data.judge[n] for n in data.parsed]
-    found = pair_estimates(
-        truth, said, data.scale, data.clusters_of(data.parsed), seed=seed, draws=draws
-    )
-    if data.scale.kind != "nominal":
-        found["kappa"] = found.pop("kappa_quadratic")
-        found.pop("kappa_linear")
-    return found
-
-
-def _binary(data: Columns, *, seed: int, draws: int) -> tuple[dict[str, Estimate], dict[str, int]]:
-    """Return the figures of a binary rubric, clustered and as of independent items, and the cells
-    they stand on.
+    Raises:
+        UsageError: If no item has both a verdict and a label of anybody.
     """
-    positive = data.scale.values[-1]
-    truth = [data.truth[n] == positive for n in data.heard]
-    said = [None if data.judge[n] is None else data.judge[n] == positive for n in data.heard]
-    table = confusion(truth, said)
+    if not verdicts.by_item:
+        what = "gave no verdict, so there is nothing to compare with people"
+        raise UsageError(f"judge={verdicts.judge}: {what}")
+    if not any(labels.labels_of(item) for item in verdicts.by_item if item in labels.items):
+        raise UsageError(
+            f"judge={verdicts.judge}: none of its {len(verdicts.by_item):,} verdicts is on a "
+            "labelled item: compare the item ids of verdicts and labels"
+        )
+    matrices = {rubric: label_matrix(labels, rubric, verdicts) for rubric in labels.rubrics}
+    return {rubric: matrix for rubric, matrix in matrices.items() if matrix.items}
+
+
+def report_on(
+    rubric: str, matrix: LabelMatrix, *, epsilon: float, seed: int, draws: int
+) -> RubricReport:
+    """Report on a judge under one rubric, before any gate is applied.
+
+    Args:
+        rubric: Its name.
+        matrix: Its items.
+        epsilon: Of the alternative-annotator test.
+        seed: Of the resampling.
+        draws: Resamples.
+    """
+    resampling: dict[str, Any] = {"seed": seed, "draws": draws}
+    counts = {
+        "n": len(matrix.parsed),
+        "unparsed": len(matrix.settled) - len(matrix.parsed),
+        "unlabelled": len(matrix.items) - len(matrix.settled),
+    }
+    values = list(matrix.scale.values)
+    details = Details(
+        clusters=len(set(matrix.clusters)),
+        scale={"kind": matrix.scale.kind, "values": values},
+        confusion={"values": values, "counts": _confusion(matrix)},
+        pairs=_pairs(matrix, **resampling),
+        labelled=_labelled(matrix),
+        reliability=reliability(matrix),
+        acceptance=acceptance(matrix),
+    )
+    if not matrix.parsed:
+        return RubricReport(rubric, matrix.scale.kind, counts, {}, details)
+    figures = _agreement(matrix, **resampling)
+    if matrix.binary:
+        rates, cells = _binary(matrix, **resampling)
+        figures, counts = {**figures, **rates}, {**counts, **cells}
+    figures |= _people(matrix, **resampling)
+    same = agreement_with_itself(matrix)
+    if same is not None:
+        figures["self_agreement"] = same
+    details = replace(
+        details,
+        base_rates=_base_rates(matrix),
+        references=references(matrix, **resampling),
+        heterogeneity=heterogeneity(matrix, seed=seed),
+        at_threshold=_at_threshold(matrix),
+        known_wrong=known_wrong(matrix),
+        system_ranking=system_ranking(matrix),
+        length_preference=length_preference(matrix, **resampling),
+        selective=selective(matrix),
+        **_against_people(matrix, epsilon, **resampling),
+    )
+    return RubricReport(rubric, matrix.scale.kind, counts, figures, details)
+
+
+def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
+    """Return the labelled items; none where any was made right or wrong on purpose.
+
+    No score may be corrected by items that somebody made.
+    """
+    if any(item.kind is not None for item in matrix.items):
+        return []
+    ids = [item.item_id for item in matrix.items]
+    columns = (ids, matrix.clusters, matrix.truth, matrix.judge, matrix.means)
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _confusion(matrix: LabelMatrix) -> list[list[int]]:
+    parsed = matrix.parsed
+    table = pair_table(matrix.truth_at(parsed), matrix.judge_at(parsed), matrix.scale)
+    return [list(map(int, row)) for row in table]
+
+
+def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[dict[str, Any]]:
+    """Return the kappas of the judge with people, and of people with each other.
+
+    Those of the pairs that share most items; then of pairs with labels that are no single person's,
+    whose `single` is false.
+    """
+    columns: dict[str, _Labels] = {}
+    for n, name in enumerate(matrix.names):
+        columns[name] = [row[n] for row in matrix.people]
+    chosen = [
+        *_most_shared([(None, name) for name in matrix.names], columns, matrix.judge),
+        *_most_shared(list(combinations(matrix.names, 2)), columns, matrix.judge),
+    ]
+    columns |= matrix.not_single
+    names = list(matrix.not_single)
+    derived: list[_Pair] = [*((None, name) for name in names), *combinations(names, 2)]
+    pairs = [*chosen, *derived]
+    raters = [(_column(one, columns, matrix.judge), columns[other]) for one, other in pairs]
+    figures = pair_figures(raters, matrix.scale, ["kappa"], matrix.clusters, seed=seed, draws=draws)
+    rows = []
+    for n, ((one, other), estimates) in enumerate(zip(pairs, figures, strict=True)):
+        row: dict[str, Any] = {"one": matrix.judge_name if one is None else one, "other": other}
+        row |= {"judge": one is None, "single": n < len(chosen)}
+        rows.append(row | {"kappa": estimates["kappa"].row})
+    return rows
+
+
+def _column(name: str | None, columns: Mapping[str, _Labels], judge: _Labels) -> _Labels:
+    return judge if name is None else columns[name]
+
+
+def _most_shared(
+    pairs: Sequence[_Pair], columns: Mapping[str, _Labels], judge: _Labels
+) -> list[_Pair]:
+    """Return the pairs of raters that share most items."""
+    shared: dict[_Pair, int] = {}
+    for one, other in pairs:
+        both = zip(_column(one, columns, judge), columns[other], strict=True)
+        shared[one, other] = sum(None not in labels for labels in both)
+    most = sorted(pairs, key=lambda pair: -shared[pair])[:PAIRS]
+    return [pair for pair in most if shared[pair]]
+
+
+def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
+    parsed = matrix.parsed
+    figures = pair_estimates(
+        matrix.truth_at(parsed),
+        matrix.judge_at(parsed),
+        matrix.scale,
+        matrix.clusters_of(parsed),
+        seed=seed,
+        draws=draws,
+    )
+    if matrix.scale.kind != "nominal":
+        figures["kappa"] = figures.pop("kappa_quadratic")
+        figures.pop("kappa_linear")
+    return figures
+
+
+def _binary(
+    matrix: LabelMatrix, *, seed: int, draws: int
+) -> tuple[dict[str, Estimate], dict[str, int]]:
+    """Return the figures of a binary rubric, clustered and not, and its confusion table."""
+    positive = matrix.scale.values[-1]
+    truth = [value == positive for value in matrix.truth_at(matrix.settled)]
+    verdicts = matrix.judge_at(matrix.settled)
+    judge = [None if value is None else value == positive for value in verdicts]
+    table = confusion(truth, judge)
     alone, counted = table.rates(), table.unparsed_as_wrong().rates()
     rates = dict(alone)
-    if data.grouped:
-        rates = clustered_rates(truth, said, data.clusters_of(data.heard))
+    if matrix.grouped:
+        rates = clustered_rates(truth, judge, matrix.clusters_of(matrix.settled))
     for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
-    cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
-    people, judge = (
-        [side[n] == positive for n in data.parsed] for side in (data.truth, data.judge)
-    )
     indices = clustered_indices(
-        people, judge, data.clusters_of(data.parsed), seed=seed, draws=draws
+        [value == positive for value in matrix.truth_at(matrix.parsed)],
+        [value == positive for value in matrix.judge_at(matrix.parsed)],
+        matrix.clusters_of(matrix.parsed),
+        seed=seed,
+        draws=draws,
     )
+    cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     return {**rates, **indices}, cells
 
 
-def _at_threshold(data: Columns) -> dict[str, Any] | None:
-    """Return the cells and rates of accepting or not, on a scale of more than two values that says
-    what is accepted.
+def _at_threshold(matrix: LabelMatrix) -> dict[str, Any] | None:
+    """Return the cells and rates of accepting or not, on a scale of more than two values.
+
+    None where the scale does not say what is accepted.
     """
-    if data.binary or not data.accepted:
+    if matrix.binary or not matrix.accepted:
         return None
-    pairs = [
-        (data.truth[n] in data.accepted, data.judge[n] in data.accepted, data.clusters[n])
-        for n in data.parsed
-    ]
-    table = confusion([truth for truth, _, _ in pairs], [said for _, said, _ in pairs])
-    found: dict[str, Any] = {
-        "accepted": [value for value in data.scale.values if value in data.accepted]
+    truth = [value in matrix.accepted for value in matrix.truth_at(matrix.parsed)]
+    judge = [value in matrix.accepted for value in matrix.judge_at(matrix.parsed)]
+    table = confusion(truth, judge)
+    part: dict[str, Any] = {
+        "accepted": [value for value in matrix.scale.values if value in matrix.accepted],
+        "tp": table.tp,
+        "fn": table.fn,
+        "fp": table.fp,
+        "tn": table.tn,
     }
-    found |= {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
-    for name, wanted in (("sensitivity", True), ("specificity", False)):
-        of_class = [(said == wanted, cluster) for truth, said, cluster in pairs if truth == wanted]
-        found[name] = rate(
-            [right for right, _ in of_class], [cluster for _, cluster in of_class]
-        ).row
-    return found
+    for name, accepted in (("sensitivity", True), ("specificity", False)):
+        of_class = [n for n, label in enumerate(truth) if label == accepted]
+        clusters = matrix.clusters_of([matrix.parsed[n] for n in of_class])
+        part[name] = rate([judge[n] == accepted for n in of_class], clusters).row
+    return part
 
 
-def _people(data: Columns, *, seed: int, draws: int) -> dict[str, Estimate]:
+def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
     """Return how far people agree with each other, alone and with the judge among them."""
-    found = {}
-    together = [(*row, said) for row, said in zip(data.people, data.judge, strict=True)]
-    for name, ratings in (("alpha_people", data.people), ("alpha_with_judge", together)):
-        if len(data.names) > 1 and krippendorff(ratings, data.scale) is not None:
-            found[name] = rater_estimates(
-                ratings, data.scale, data.clusters, seed=seed, draws=draws
-            )["alpha"]
-    mean = mean_kappa(data.people, data.scale, data.clusters, seed=seed, draws=draws)
-    return found if mean is None else {**found, "people_kappa": mean}
+    figures = {}
+    scale, clusters = matrix.scale, matrix.clusters
+    together = [(*row, value) for row, value in zip(matrix.people, matrix.judge, strict=True)]
+    for name, ratings in (("alpha_people", matrix.people), ("alpha_with_judge", together)):
+        if len(matrix.names) > 1 and krippendorff(ratings, scale) is not None:
+            estimates = rater_estimates(ratings, scale, clusters, seed=seed, draws=draws)
+            figures[name] = estimates["alpha"]
+    mean = mean_kappa(matrix.people, scale, clusters, seed=seed, draws=draws)
+    return figures if mean is None else {**figures, "people_kappa": mean}
 
 
-def _against_people(data: Columns, gates: Gates, *, seed: int, draws: int) -> dict[str, Any]:
+def _against_people(
+    matrix: LabelMatrix, epsilon: float, *, seed: int, draws: int
+) -> dict[str, Any]:
     """Compare the judge with each annotator in turn, on the labels of the others."""
-    if len(data.names) < 2:
+    if len(matrix.names) < 2:
         return {}
-    people = np.column_stack(
-        [data.numbers([row[n] for row in data.people]) for n in range(len(data.names))]
-    )
-    judge = data.numbers(data.judge)
-    shares = alignment(people, judge, data.clusters)
-    found: dict[str, Any] = {
-        "aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")}
+    columns = zip(*matrix.people, strict=True)
+    people = np.column_stack([matrix.numbers(column) for column in columns])
+    judge = matrix.numbers(matrix.judge)
+    shares = alignment(people, judge, matrix.clusters)
+    alone = leave_one_out(people, judge, matrix.clusters)
+    parts: dict[str, Any] = {
+        "aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")},
+        "leave_one_out": {name: getattr(alone, name).row for name in ("everyone", "judge")},
     }
-    alone = leave_one_out(people, judge, data.clusters)
-    found["leave_one_out"] = {name: getattr(alone, name).row for name in ("everyone", "judge")}
-    if len(data.names) > 2:
-        score: Any = "accuracy" if data.scale.kind == "nominal" else "rmse"
+    if len(matrix.names) > 2:
         test = alternative_annotator(
-            people, judge, data.clusters, epsilon=gates.epsilon, score=score, seed=seed, draws=draws
+            people,
+            judge,
+            matrix.clusters,
+            epsilon=epsilon,
+            score="accuracy" if matrix.scale.kind == "nominal" else "rmse",
+            seed=seed,
+            draws=draws,
         )
-        said = {
+        parts["alternative_annotator"] = {
             "omega": test.omega,
             "rho": test.rho.row,
             "epsilon": test.epsilon,
             "status": test.status,
         }
-        found["alternative_annotator"] = said
-    return found
+    return parts
 
 
-def _base_rates(data: Columns) -> dict[str, dict[str, float]]:
-    def shares(labels: Sequence[Value | None]) -> dict[str, float]:
-        counts = Counter(labels[n] for n in data.parsed)
-        return {str(value): counts[value] / len(data.parsed) for value in data.scale.values}  # type: ignore[index]
-
-    return {"people": shares(data.truth), "judge": shares(data.judge)}
-
-
-PAIRS = 15
-
-
-def particulars(data: Columns, *, seed: int, draws: int) -> dict[str, Any]:
-    """Return clusters, scale, confusion, pairs of raters and labelled items as they stand in
-    `calibration.json`.
-
-    A labelled item is a list of its id, its cluster, what people say, what the judge says, and the
-    mean of the people's labels, which is there even where they don't settle the item. Items made
-    right or wrong on purpose are not listed:
-    nothing may be corrected by them. `sample` says how the items were drawn; nothing is known of
-    that here.
-    """
-    values = list(data.scale.values)
-    made = any(item.kind is not None for item in data.items)
-    return {
-        "clusters": len(set(data.clusters)),
-        "scale": {"kind": data.scale.kind, "values": values},
-        "confusion": {"values": values, "counts": _counts(data)},
-        "pairs": _pairs(data, seed=seed, draws=draws),
-        "labelled": [
-            list(row)
-            for row in zip(
-                [item.item_id for item in data.items],
-                data.clusters,
-                data.truth,
-                data.judge,
-                data.means,
-                strict=True,
-            )
-            if not made
-        ],
-        "sample": None,
-    }
+def _base_rates(matrix: LabelMatrix) -> dict[str, dict[str, float]]:
+    rates = {}
+    for who, labels in (("people", matrix.truth), ("judge", matrix.judge)):
+        counts = Counter(labels[n] for n in matrix.parsed)
+        shares = {}
+        for value in matrix.scale.values:
+            shares[str(value)] = counts[value] / len(matrix.parsed)  # type: ignore[index]
+        rates[who] = shares
+    return rates
 
 
-def _counts(data: Columns) -> list[list[int]]:
-    table = pair_table(
-        [data.truth[n] for n in data.parsed], [data.judge[n] for n in data.parsed], data.scale
-    )
-    return [[int(count) for count in row] for row in table]
-
-
-def _pairs(data: Columns, *, seed: int, draws: int) -> list[dict[str, Any]]:
-    """Return the kappas of the judge with people and of people with each other, of the pairs with
-    most in common.
-
-    After them come pairs with labels that are no single person's, which say so: `single` is false.
-    """
-    columns = {name: [row[place] for row in data.people] for place, name in enumerate(data.names)}
-    given = {
-        name: {n for n, label in enumerate(column) if label is not None}
-        for name, column in columns.items()
-    }
-    said = {n for n, label in enumerate(data.judge) if label is not None}
-    alone = [((data.judge_name, name, True), len(said & given[name])) for name in data.names]
-    both = [
-        ((one, other, False), len(given[one] & given[other]))
-        for one, other in combinations(data.names, 2)
-    ]
-    chosen = [
-        pair
-        for group in (alone, both)
-        for pair, shared in sorted(group, key=lambda found: -found[1])[:PAIRS]
-        if shared
-    ]
-    names = list(data.beside)
-    derived = [(data.judge_name, name, True) for name in names] + [
-        (*pair, False) for pair in combinations(names, 2)
-    ]
-    columns |= {name: list(column) for name, column in data.beside.items()}
-    raters = [
-        (data.judge if judge else columns[one], columns[other])
-        for one, other, judge in [*chosen, *derived]
-    ]
-    found = pair_figures(raters, data.scale, ["kappa"], data.clusters, seed=seed, draws=draws)
-    return [
-        {
-            "one": one,
-            "other": other,
-            "judge": judge,
-            "single": place < len(chosen),
-            "kappa": figures["kappa"].row,
-        }
-        for place, ((one, other, judge), figures) in enumerate(
-            zip([*chosen, *derived], found, strict=True)
-        )
-    ]
-
-
-BINS = 10
-RISK, FAILURE = 0.15, 0.1
-"""Of selective use: the highest acceptable share of disagreements, and the probability that the
-bound does not hold.
-"""
-
-
-def reliability(data: Columns) -> dict[str, Any]:
-    """Return how often people agree to what the judge says, in bins of its probability, else of its
-    verdict.
+def reliability(matrix: LabelMatrix) -> dict[str, Any]:
+    """Return how often people agree to what the judge says, in bins of its probability or verdict.
 
     Probabilities count where most labelled items of a binary rubric have one; `calibration_error`
     is then the mean distance of probability and people's share over the bins, weighted by their
     items. Labels without a mean (three names or more) leave no bins.
     """
-    likely = [n for n in data.heard if data.verdicts[n].probability is not None]
-    if data.binary and len(likely) > len(data.heard) / 2:
-        sure = _probabilities(data, likely)
-        places = np.minimum((sure * BINS).astype(int), BINS - 1)
-        bins = [
-            _bin(data, np.array(likely)[places == b], sure[places == b]) for b in np.unique(places)
-        ]
+    likely = [n for n in matrix.settled if matrix.verdicts[n].probability is not None]
+    bins = []
+    if matrix.binary and len(likely) > len(matrix.settled) / 2:
+        probabilities = _probabilities(matrix, likely)
+        of_bin = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+        for b in np.unique(of_bin):
+            items = np.array(likely)[of_bin == b]
+            bins.append(_bin(matrix, items, probabilities[of_bin == b]))
         error = sum(one["n"] * abs(one["judge"] - one["people"]) for one in bins) / len(likely)
         return {"by": "probability", "bins": bins, "calibration_error": error}
-    bins = []
-    for value in data.scale.values if data.measured else ():
-        chosen = [n for n in data.parsed if data.judge[n] == value]
-        if chosen:
-            said = data.numbers([data.judge[n] for n in chosen])
-            bins.append(_bin(data, chosen, said))
+    for value in matrix.scale.values if matrix.measured else ():
+        items = [n for n in matrix.parsed if matrix.judge[n] == value]
+        if items:
+            bins.append(_bin(matrix, items, matrix.numbers(matrix.judge_at(items))))
     return {"by": "verdict", "bins": bins}
 
 
-def selective(data: Columns) -> dict[str, Any] | None:
-    """Return from which confidence the judge may be believed.
-
-    None where verdicts have no probabilities.
-
-    Confidence is the greater one of the probability and its complement. Where no threshold keeps
-    the promise, `reason` stands in the place of the numbers.
-    """
-    sure = [n for n in data.parsed if data.verdicts[n].probability is not None]
-    if not data.binary or not sure:
-        return None
-    likely = _probabilities(data, sure)
-    wrong = np.array([data.judge[n] != data.truth[n] for n in sure], dtype=np.float64)
-    found = selective_threshold(np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE)
-    promised = {"risk": RISK, "failure": FAILURE}
-    if found is None:
-        return {
-            "n": len(sure),
-            **promised,
-            "reason": f"no confidence keeps disagreements at or under {RISK:g}",
-        }
-    return {**asdict(found), **promised}
-
-
-def agreement_with_itself(data: Columns) -> Estimate | None:
-    """Estimate how often two of the judge's draws on an item agree; None where no item has two."""
-    repeated = [
-        n
-        for n, verdict in enumerate(data.verdicts)
-        if sum(said is not None for said in verdict.draws) > 1
-    ]
-    if not repeated:
-        return None
-    width = max(len(data.verdicts[n].draws) for n in repeated)
-    codes = np.full((len(repeated), width), np.nan)
-    for row, n in enumerate(repeated):
-        said = data.scale.codes(data.verdicts[n].draws)
-        codes[row, : len(said)] = np.where(said >= 0, said, np.nan)
-    return self_agreement(codes, data.clusters_of(repeated))
-
-
-def _probabilities(data: Columns, places: Sequence[int]) -> Floats:
-    return np.array([data.verdicts[n].probability for n in places], dtype=np.float64)
-
-
-def _bin(data: Columns, places: Sequence[int], said: Floats) -> dict[str, Any]:
-    truth = data.numbers([data.truth[n] for n in places])
-    clusters = data.clusters_of(places)
-    if data.binary:
+def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> dict[str, Any]:
+    truth, clusters = matrix.numbers(matrix.truth_at(items)), matrix.clusters_of(items)
+    if matrix.binary:
         people = rate([bool(value) for value in truth], clusters)
     else:
-        ends = float(data.scale.numbers.min()), float(data.scale.numbers.max())
+        ends = float(matrix.scale.numbers.min()), float(matrix.scale.numbers.max())
         people = clustered_mean(truth, clusters, bounds=ends)
     bounds = {"low": people.low, "high": people.high}
-    return {"judge": float(said.mean()), "people": people.value, **bounds, "n": len(places)}
+    return {"judge": float(judge.mean()), "people": people.value, **bounds, "n": len(items)}
+
+
+def selective(matrix: LabelMatrix) -> dict[str, Any] | None:
+    """Return from which confidence the judge may be believed.
+
+    Confidence is the greater one of the probability and its complement. None where verdicts have no
+    probabilities; where no threshold keeps the promise, a `reason` in place of the numbers.
+    """
+    sure = [n for n in matrix.parsed if matrix.verdicts[n].probability is not None]
+    if not matrix.binary or not sure:
+        return None
+    likely = _probabilities(matrix, sure)
+    wrong = np.array([matrix.judge[n] != matrix.truth[n] for n in sure], dtype=np.float64)
+    threshold = selective_threshold(
+        np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE
+    )
+    promised = {"risk": RISK, "failure": FAILURE}
+    if threshold is None:
+        reason = f"no confidence keeps disagreements at or under {RISK:g}"
+        return {"n": len(sure), **promised, "reason": reason}
+    return {**asdict(threshold), **promised}
+
+
+def _probabilities(matrix: LabelMatrix, items: Sequence[int]) -> Floats:
+    return np.array([matrix.verdicts[n].probability for n in items], dtype=np.float64)
+
+
+def agreement_with_itself(matrix: LabelMatrix) -> Estimate | None:
+    """Estimate how often two of the judge's draws on an item agree; None where no item has two."""
+    repeated = []
+    for n, verdict in enumerate(matrix.verdicts):
+        if sum(value is not None for value in verdict.draws) > 1:
+            repeated.append(n)
+    if not repeated:
+        return None
+    width = max(len(matrix.verdicts[n].draws) for n in repeated)
+    labels = np.full((len(repeated), width), np.nan)
+    for row, n in enumerate(repeated):
+        codes = matrix.scale.codes(matrix.verdicts[n].draws)
+        labels[row, : len(codes)] = np.where(codes >= 0, codes, np.nan)
+    return self_agreement(labels, matrix.clusters_of(repeated))

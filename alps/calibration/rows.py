@@ -1,6 +1,4 @@
-"""Rows of files that people write: what is wrong with one is said with its file, line and field,
-and how to mend it.
-"""
+"""Strict reading of JSON files that people write: errors name file, line, field and a repair."""
 
 import json
 import math
@@ -22,7 +20,7 @@ _HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def on_scale(value: object, scale: Scale) -> Value | None:
-    """Return the declared value that `value` stands for, or None where it is not on the scale.
+    """Return the declared value that `value` means, or None where it is not on the scale.
 
     Numbers count by value, and true and false only on a scale of 0 and 1.
     """
@@ -36,11 +34,10 @@ def on_scale(value: object, scale: Scale) -> Value | None:
 
 @dataclass(frozen=True)
 class Row:
-    """An object of a file that somebody wrote, and where it stands, so that what is wrong with it
-    can be said.
+    """An object of a file that somebody wrote, and where it is, so that errors can name the place.
 
     `within` is the dotted path of the object inside its line, with a dot at the end; empty for the
-    line itself.
+    line itself. All methods but `wrong` raise a `DataError` where the field is anything else.
     """
 
     path: Path
@@ -53,133 +50,82 @@ class Row:
         return DataError(message, path=self.path, line=self.line, field=self.within + field)
 
     def get(self, field: str) -> Any:
-        """Return what `field` holds.
-
-        Raises:
-            DataError: If the row does not have it.
-        """
+        """Return what `field` holds; it must be there."""
         if field not in self.values:
-            found = f"{closest(field, self.values)} (there is {shown(list(self.values))})"
-            raise self.wrong(field, f"is missing{found}")
+            hint = f"{closest(field, self.values)} (there is {shown(list(self.values))})"
+            raise self.wrong(field, f"is missing{hint}")
         return self.values[field]
 
     def text(self, field: str) -> str:
-        """Return a text that is not empty.
-
-        Raises:
-            DataError: If it is anything else.
-        """
+        """Return a text that is not empty."""
         value = self.get(field)
         if not isinstance(value, str):
-            quotes = (
-                ": write it in quotes"
-                if isinstance(value, int | float) and not isinstance(value, bool)
-                else ""
-            )
+            quotes = ": write it in quotes" if _is_number(value) else ""
             raise self.wrong(field, f"must be text, got {shown(value)}{quotes}")
         if not value.strip():
             raise self.wrong(field, "must not be empty")
         return value
 
     def optional_text(self, field: str) -> str | None:
-        """Return a text, or None where it is null or left out.
-
-        Raises:
-            DataError: If it is anything else.
-        """
+        """Return a text, or None where it is null or left out."""
         value = self.values.get(field)
         if value is not None and not isinstance(value, str):
             raise self.wrong(field, f"must be text or null, got {shown(value)}")
         return value
 
     def object(self, field: str) -> dict[str, Any]:
-        """Return an object.
-
-        Raises:
-            DataError: If it is anything else.
-        """
+        """Return an object."""
         value = self.get(field)
         if not isinstance(value, dict):
             raise self.wrong(field, f"must be an object, got {shown(value)}: write {{…}}")
         return value
 
     def part(self, field: str) -> "Row":
-        """Return an object inside this one.
-
-        Raises:
-            DataError: If it is anything else.
-        """
+        """Return an object inside this one."""
         return Row(self.path, self.line, self.object(field), f"{self.within}{field}.")
 
     def value(self, field: str, scale: Scale, rubric: str) -> Value:
-        """Return a value of the scale.
-
-        Raises:
-            DataError: If it is not on the scale.
-        """
+        """Return a value of the scale."""
         value = self.get(field)
-        found = on_scale(value, scale)
-        if found is None:
-            mend = ": mend it, or declare it in the scale"
-            if isinstance(value, str):
-                same = next((declared for declared in scale.values if str(declared) == value), None)
-                words = [declared for declared in scale.values if isinstance(declared, str)]
-                mend = (
-                    ": write it without quotes"
-                    if same is not None
-                    else closest(value, words) or mend
-                )
+        declared = on_scale(value, scale)
+        if declared is None:
             values = shown(list(scale.values))
+            repair = _repair(value, scale)
             raise self.wrong(
-                field, f"{shown(value)} is not on the scale {values} of {shown(rubric)}{mend}"
+                field, f"{shown(value)} is not on the scale {values} of {shown(rubric)}{repair}"
             )
-        return found
+        return declared
 
     def mean(self, field: str, scale: Scale) -> float:
-        """Return a number between the ends of the scale.
-
-        Raises:
-            DataError: If it is anything else.
-        """
+        """Return a number between the ends of the scale."""
         value = self.get(field)
         if any(isinstance(declared, str) for declared in scale.values):
-            raise self.wrong(
-                field, f"the scale {shown(list(scale.values))} has names, which have no mean"
-            )
+            names = shown(list(scale.values))
+            raise self.wrong(field, f"the scale {names} has names, which have no mean")
         low, high = float(scale.numbers.min()), float(scale.numbers.max())
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value <= high
-        ):
-            raise self.wrong(
-                field, f"must be a number from {low:g} to {high:g}, got {shown(value)}"
-            )
+        if not _is_number(value) or not low <= value <= high:
+            message = f"must be a number from {low:g} to {high:g}, got {shown(value)}"
+            raise self.wrong(field, message)
         return float(value)
 
     def probability(self, field: str) -> float | None:
-        """Return a number from 0 to 1, or None where it is null or left out.
-
-        Raises:
-            DataError: If it is anything else.
-        """
+        """Return a number from 0 to 1, or None where it is null or left out."""
         value = self.values.get(field)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        if not _is_number(value) or not 0 <= value <= 1:
             raise self.wrong(field, f"must be a number from 0 to 1 or null, got {shown(value)}")
         return float(value)
 
     def refuse_near_misses(self, optional: Sequence[str]) -> None:
-        """Refuse a field whose name is nearly that of an optional one that is left out: it would be
-        lost silently.
+        """Refuse a field whose name is nearly that of an optional one that is left out.
 
-        Raises:
-            DataError: If there is one.
+        It would be lost silently.
         """
         left_out = tuple(name for name in optional if name not in self.values)
         for field in self.values if left_out else ():
-            if field not in optional and (near := _near_miss(field, left_out)) is not None:
+            near = None if field in optional else _near_miss(field, left_out)
+            if near is not None:
                 raise self.wrong(field, f"unknown field — did you mean '{near}'?")
 
 
@@ -218,17 +164,29 @@ def read_object(path: Path) -> Row:
     return Row(path, None, _decode(raw, path, None))
 
 
-@lru_cache(maxsize=1024)
-def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
-    """Return the one of `names` that `field` nearly spells.
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
-    Cached, for all rows of a file have the same fields.
-    """
+
+def _repair(value: object, scale: Scale) -> str:
+    """Return how to repair a value that is not on the scale."""
+    if isinstance(value, str):
+        if any(str(declared) == value for declared in scale.values):
+            return ": write it without quotes"
+        words = [declared for declared in scale.values if isinstance(declared, str)]
+        if hint := closest(value, words):
+            return hint
+    return ": mend it, or declare it in the scale"
+
+
+@lru_cache(maxsize=1024)  # all rows of a file have the same fields
+def _near_miss(field: str, names: tuple[str, ...]) -> str | None:
+    """Return the one of `names` that `field` nearly spells."""
     return next(iter(get_close_matches(field, names, n=1, cutoff=0.75)), None)
 
 
 class _WrongField(ValueError):
-    """What is wrong with a field, before it is known where it stands."""
+    """What is wrong with a field, before its place is known."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -247,9 +205,8 @@ def _decode(raw: bytes, path: Path, line: int | None) -> dict[str, Any]:
         if _ESCAPED_HALF.search(raw):  # half a character can be read, but written nowhere
             value = json.loads(_HALF.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
     except _NotANumber as error:
-        raise DataError(
-            f"{error}: write null", path=path, line=line, field=_field_of(raw)
-        ) from error
+        field = _field_of(raw)
+        raise DataError(f"{error}: write null", path=path, line=line, field=field) from error
     except _WrongField as error:
         raise DataError(str(error), path=path, line=line, field=error.field) from error
     except (ValueError, RecursionError) as error:
@@ -272,37 +229,33 @@ def _finite(text: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _WrongField(twice, "stands twice in one object: keep one of them")
-    return found
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise _WrongField(name, "stands twice in one object: keep one of them")
+        fields[name] = value
+    return fields
 
 
 def _field_of(raw: bytes) -> str | None:
     """Return the field of the first number that is none; None where the rest is no JSON either."""
     try:
-        return _place_of(parse_json(raw))
+        return _path_of(parse_json(raw))
     except (ValueError, RecursionError):
         return None
 
 
-def _place_of(value: object) -> str | None:
-    """Return the dotted path of the first number that is none.
-
-    None where there is none, the empty text at the top.
-    """
+def _path_of(value: object) -> str | None:
+    """Return the dotted path of the first number that is none; None where there is none."""
     if isinstance(value, float):
         return None if math.isfinite(value) else ""
-    parts = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    parts: Iterator[tuple[object, object]] = iter(())
+    if isinstance(value, dict):
+        parts = iter(value.items())
+    elif isinstance(value, list):
+        parts = iter(enumerate(value))
     for name, part in parts:
-        if (place := _place_of(part)) is not None:
-            return f"{name}.{place}" if place else str(name)
+        path = _path_of(part)
+        if path is not None:
+            return f"{name}.{path}" if path else str(name)
     return None

@@ -1,10 +1,9 @@
-"""Draw a sample of what a judge was asked in a finished run, as a label folder for people to fill
-in.
+"""Samples of what a judge was asked in a finished run, as label folders for people to fill in.
 
-Beside the items and their scales stand `sample.json`, what was drawn out of how many, and a
-`README.md` for those who label; `labels.jsonl` is theirs to write. What was asked is found by
-putting every prediction before a judge that only listens, so that it does not matter who judged the
-run, or whether that judge rates answers at all.
+The folder has the items and their scales, `sample.json`, what was drawn out of how many, and a
+`README.md` for those who label; `labels.jsonl` is theirs to write. The questions are found by
+asking a judge that only listens about every prediction, so it does not matter who judged the run,
+or whether that judge rates answers at all.
 
 A rated rubric is drawn at random, without replacement, out of all answers that a judge was asked
 about. Pairs of memories are not, as nearly all of them are unrelated: half are drawn among those
@@ -32,6 +31,8 @@ from alps.settings import RunSettings, parse_settings
 from alps.similarity import similarity_matrix
 
 SAMPLE, README = "sample.json", "README.md"
+_Related = set[tuple[str, str, int, str, str]]
+"""Pairs of memories: track, record, repeat, and the ids of gold and predicted."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,12 @@ class _Draw:
     @property
     def counts(self) -> Counts:
         """The counts of each of them."""
-        return Counts(
-            sum(one.size for one in self.asked), len(self.chosen), self.rubric != MATCHING
-        )
+        population = sum(one.size for one in self.asked)
+        return Counts(population, len(self.chosen), self.rubric != MATCHING)
 
 
 def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
-    """Write a label folder with `n` items of every rubric that a judge was asked about in a run, or
-    all where fewer.
+    """Write a label folder with `n` items, or all if fewer, of every rubric that a run asked about.
 
     The same run and seed give the same items in the same order, whatever the order of the run's
     files.
@@ -100,21 +99,20 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"out={out}: is not an empty folder; name a new one")
     settings, data = _open(run)
-    found: dict[str, list[Asked]] = {}
+    by_rubric: dict[str, list[Asked]] = {}
     for one in asked_in(run, data):
-        found.setdefault(one.rubric, []).append(one)
-    if not found:
+        by_rubric.setdefault(one.rubric, []).append(one)
+    if not by_rubric:
         raise UsageError(
             f"{run}: no judge is asked anything there: no answers to rate, no memories to match"
         )
-    draws = [
-        _Draw(
-            name,
-            asked,
-            _pairs(asked, _related(run), n, seed) if name == MATCHING else _ratings(asked, n, seed),
-        )
-        for name, asked in sorted(found.items())
-    ]
+    draws = []
+    for rubric, asked in sorted(by_rubric.items()):
+        if rubric == MATCHING:
+            chosen = _pairs(asked, _related(run), n, seed)
+        else:
+            chosen = _ratings(asked, n, seed)
+        draws.append(_Draw(rubric, asked, chosen))
     try:
         _write(out, draws, run=run, system=settings.model, seed=seed)
     except OSError as error:
@@ -123,53 +121,45 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
 
 
 def _open(run: Path) -> tuple[RunSettings, Data]:
-    """Open the data of a finished run, if they are what they were."""
-    then = read_manifest(run)
+    """Open the data of a finished run, if they have not changed."""
+    manifest = read_manifest(run)
     if not (run / "summary.json").is_file():
         raise UsageError(f"{run}: not finished; the same alps run again goes on with it")
-    settings = parse_settings(then["settings"], RunSettings)
+    settings = parse_settings(manifest["settings"], RunSettings)
     data = open_data(settings)
-    if {**then["data"], "left_out": None} != {**data.description, "left_out": None}:
+    if {**manifest["data"], "left_out": None} != {**data.description, "left_out": None}:
         raise RunFolderError(
             f"data={settings.data}: not the data that {run} was made on; its hash differs"
         )
     return settings, data
 
 
-def _related(run: Path) -> set[tuple[str, str, int, str, str]]:
-    """Return the pairs that the run's judge named, whatever the relation: track, record, repeat,
-    and two ids.
-    """
-    return {
-        (*place, repeat, pair["gold"], pair["predicted"])
-        for place, answers in by_record(run / "verdicts.jsonl").items()
-        for repeat, row in answers.items()
-        for pair in row.get("pairs") or ()
-    }
+def _related(run: Path) -> _Related:
+    """Return the pairs that the run's judge named, whatever the relation."""
+    related = set()
+    for (track, record), answers in by_record(run / "verdicts.jsonl").items():
+        for repeat, row in answers.items():
+            for pair in row.get("pairs") or ():
+                related.add((track, record, repeat, pair["gold"], pair["predicted"]))
+    return related
 
 
 def _rank(seed: int, *words: str) -> str:
-    """Return the place in a random order, which depends on nothing but the seed and what stands
-    there.
-    """
+    """Return a place in a random order, which depends on nothing but the seed and the words."""
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
 
 
 def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[tuple[Asked, list[Row]]]:
     """Draw `n` questions to rate an answer at random."""
-    return [
-        (one, _rating_items(one))
-        for one in sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))[:n]
-    ]
+    ranked = sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))
+    return [(one, _rating_items(one)) for one in ranked[:n]]
 
 
 def _rating_items(asked: Asked) -> list[Row]:
     assert isinstance(asked.question, RubricQuestion)
-    payload = {
-        key: value
-        for key, value in asked.question.payload().items()
-        if key not in ("kind", "rubric")
-    }
+    payload = asked.question.payload()
+    for name in ("kind", "rubric"):
+        payload.pop(name, None)
     if asked.rubric != EMOTIONAL:
         return [_item(asked, "", asked.rubric, payload)]
     return [
@@ -178,12 +168,9 @@ def _rating_items(asked: Asked) -> list[Row]:
 
 
 def _pairs(
-    asked: Sequence[Asked], related: set[tuple[str, str, int, str, str]], n: int, seed: int
+    asked: Sequence[Asked], related: _Related, n: int, seed: int
 ) -> list[tuple[Asked, list[Row]]]:
-    """Draw pairs that a judge related, and add the most similar others.
-
-    Where one kind is short, the other fills.
-    """
+    """Draw pairs that a judge related and the most similar others; if one is short, more others."""
     named: list[tuple[float, str, Asked, Item, Item]] = []
     others: list[tuple[float, str, Asked, Item, Item]] = []
     for one in asked:
@@ -192,9 +179,10 @@ def _pairs(
         likeness = similarity_matrix(
             [item.value for item in gold], [item.value for item in predicted]
         )
+        about = (one.track, one.about.benchmark_id, one.about.repeat)
         for (row, g), (column, p) in product(enumerate(gold), enumerate(predicted)):
             rank = _rank(seed, MATCHING, one.name, g.id, p.id)
-            if (one.track, one.about.benchmark_id, one.about.repeat, g.id, p.id) in related:
+            if (*about, g.id, p.id) in related:
                 named.append((0.0, rank, one, g, p))
             else:
                 others.append((-likeness[row][column], rank, one, g, p))
@@ -204,11 +192,9 @@ def _pairs(
 
 
 def _pair_item(asked: Asked, gold: Item, predicted: Item) -> Row:
-    sides = {"gold": gold.payload(), "predicted": predicted.payload()}
-    payload = {
-        side: {key: value for key, value in shown.items() if key != "id"}
-        for side, shown in sides.items()
-    }
+    payload = {"gold": gold.payload(), "predicted": predicted.payload()}
+    for memory in payload.values():
+        memory.pop("id", None)
     return _item(asked, f"/{gold.id}-{predicted.id}", MATCHING, payload)
 
 
@@ -223,7 +209,9 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
     # once.
     groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
     items = [{**item, "system": system} for group in groups for item in group]
-    sample = {rubric: _sample_row(draw) for draw in draws for rubric in draw.rubrics}
+    sample: dict[str, Any] = {}
+    for draw in draws:
+        sample |= dict.fromkeys(draw.rubrics, _sample_row(draw))
     scales = {rubric: _scale(rubric) for rubric in sample}
     text = _readme(draws, scales, example=items[0], folder=out)
     out.mkdir(parents=True, exist_ok=True)
@@ -234,90 +222,77 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
 
 
 def _scale(rubric: str) -> dict[str, Any]:
-    scale = scale_of(rubric)
-    accepted = accepted_of(rubric)
-    return {
-        "kind": scale.kind,
-        "values": list(scale.values),
-        "positive": [value for value in scale.values if value in accepted],
-    }
+    scale, accepted = scale_of(rubric), accepted_of(rubric)
+    positive = [value for value in scale.values if value in accepted]
+    return {"kind": scale.kind, "values": list(scale.values), "positive": positive}
 
 
 def _sample_row(draw: _Draw) -> dict[str, Any]:
-    """Describe what was drawn; where several tracks ask for the rubric, each of them apart, too."""
-    tracks: dict[str, dict[str, Any]] = {
-        track: {
-            "population": sum(one.size for one in draw.asked if one.track == track),
+    """Describe what was drawn; if several tracks ask for the rubric, each of them apart, too."""
+    tracks: dict[str, dict[str, Any]] = {}
+    for track in sorted({one.track for one in draw.asked}):
+        asked = [one for one in draw.asked if one.track == track]
+        tracks[track] = {
+            "population": sum(one.size for one in asked),
             "drawn": sum(one.track == track for one, _ in draw.chosen),
-            "predictions": population_hash(one.about for one in draw.asked if one.track == track),
+            "predictions": population_hash(one.about for one in asked),
         }
-        for track in sorted({one.track for one in draw.asked})
-    }
-    only, counts = (next(iter(tracks)) if len(tracks) == 1 else None), draw.counts
-    row = {
-        "track": only,
-        "population": counts.population,
-        "drawn": counts.drawn,
-        "random": counts.random,
-    }
-    row |= (
-        {}
-        if counts.random
-        else {"how": "pairs that the run's judge related, and the most similar others"}
-    )
-    return row | (
-        {"predictions": tracks[only]["predictions"]}
-        if only
-        else {"predictions": None, "tracks": tracks}
-    )
+    only = next(iter(tracks)) if len(tracks) == 1 else None
+    row: dict[str, Any] = {"track": only, **vars(draw.counts)}
+    if not draw.counts.random:
+        row["how"] = "pairs that the run's judge related, and the most similar others"
+    if only is not None:
+        return row | {"predictions": tracks[only]["predictions"]}
+    return row | {"predictions": None, "tracks": tracks}
 
 
 def _readme(
     draws: Sequence[_Draw], scales: Mapping[str, Any], *, example: Row, folder: Path
 ) -> str:
-    """Say to those who label what is asked of them."""
+    """Return the instructions for those who label."""
     rows, sections = [], []
     for draw in draws:
-        total = f"{draw.counts.population:,}"
-        drawn = (
-            f"all {total}"
-            if draw.counts.drawn == draw.counts.population
-            else f"{draw.counts.drawn:,} of {total}"
-        )
-        rows += [
-            f"| {name} | {drawn} | {', '.join(map(str, scales[name]['values']))} |"
-            for name in draw.rubrics
-        ]
-        how = _HOW.get(
-            draw.rubric, "Label 1 is what the text below calls `met`, 0 what it calls `not_met`."
-        )
-        text, _, _ = rubric_of(draw.rubric).text.partition(
-            "## The reply"
-        )  # people don't reply with JSON
+        for name in draw.rubrics:
+            values = ", ".join(map(str, scales[name]["values"]))
+            rows.append(f"| {name} | {_how_many(draw.counts)} | {values} |")
+        how = _HOW.get(draw.rubric, _BINARY)
+        # People don't reply with JSON.
+        text, _, _ = rubric_of(draw.rubric).text.partition("## The reply")
         quote = "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
         sections.append(f"## {', '.join(draw.rubrics)}\n\n{how}\n\n{quote}\n")
-    row = {
-        "item_id": example["item_id"],
-        "annotator": "anna",
-        "label": scales[example["rubric"]]["values"][-1],
-    }
-    told = {"row": json.dumps(row), "table": "\n".join(rows), "sections": "\n".join(sections)}
-    return _README.format(folder=folder, **told)
+    label = scales[example["rubric"]]["values"][-1]
+    row = json.dumps({"item_id": example["item_id"], "annotator": "anna", "label": label})
+    return _README.format(
+        folder=folder, row=row, table="\n".join(rows), sections="\n".join(sections)
+    )
 
 
+def _how_many(counts: Counts) -> str:
+    if counts.drawn == counts.population:
+        return f"all {counts.population:,}"
+    return f"{counts.drawn:,} of {counts.population:,}"
+
+
+_BINARY = "Label 1 is what the text below calls `met`, 0 what it calls `not_met`."
 _HOW = {
     EMOTIONAL: "Each dimension of an answer is an item of its own, with a mark from 1 to 5.",
-    MATCHING: "An item is one pair: label how `predicted` relates to `gold`, `unrelated` where no other word fits.",
+    MATCHING: (
+        "An item is one pair: label how `predicted` relates to `gold`, "
+        "`unrelated` where no other word fits."
+    ),
 }
 _README = """# Labels to be given
 
-`items.jsonl` holds what a judge was asked in a run, one item a line, without what it answered. What it was told to look
+`items.jsonl` holds what a judge was asked in a run, one item a line, without what it answered. \
+What it was told to look
 for is quoted below: it holds for people, too, and speaks of what stands in `payload`.
 
-- Two or more people label all items, each alone, without having seen a judge's verdicts, the run or others' labels.
+- Two or more people label all items, each alone, without having seen a judge's verdicts, \
+the run or others' labels.
 - A label is one line of `labels.jsonl`, a new file in this folder:
   `{row}`
-- Nothing is left out because it is hard: those are the items that tell most. Whoever hesitates gives their best guess.
+- Nothing is left out because it is hard: those are the items that tell most. \
+Whoever hesitates gives their best guess.
 - `annotator` is one name a person, the same in all lines; it need not be their real one.
 - Then `alps calibrate labels={folder} judge=…` holds a judge against the labels.
 

@@ -1,13 +1,17 @@
-"""Which calibration corrects which score, and what stands in the summary of a run for it.
+"""Scores corrected for a judge's errors by a calibration, and which calibration corrects which.
 
 A calibration corrects the metrics that are means of the marks of one rubric, or of several
 together. Of several that fit, the one whose items were drawn from the very answers that are scored
 comes first, then the newest.
+
+Where the labelled items are a random sample of the very answers, people's labels carry the
+estimate, and the judge's marks of the others make it sharper (PPI++). Else the judge's error rates
+are carried over (Rogan and Gladen).
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import date
 from math import hypot, sqrt
 from pathlib import Path
@@ -31,10 +35,14 @@ from alps.judges.rubric import EMOTIONAL
 from alps.run.judge_questions import Asked, asked_in, population_hash
 from alps.run.source import Data, TrackData
 from alps.stats.bootstrap import Estimate
-from alps.stats.corrections import Correction, clustered_rogan_gladen, ppi
+from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, ppi
 from alps.stats.intervals import clustered_variance, quantile
 from alps.tasks import Metric
 
+OFF = "off"
+OTHER_ENDPOINT = "calibrated at another judge_api_base"
+"""The one note that does not follow from what a submission publishes: addresses are left out of it.
+"""
 LEAST = 10
 """Labels under which a sample is not corrected by: intervals of fewer cover less often than they
 say.
@@ -45,6 +53,17 @@ random.
 """
 
 Rows = Mapping[str, RubricRow]
+Scores = Mapping[tuple[str, int], Mapping[str, float]]
+"""The scores of the answers of a track, by record and repeat."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The calibrations that may be used for a judge, by rubric, and why others of it may not."""
+
+    by_rubric: Mapping[str, Sequence[Calibration]]
+    refused: tuple[str, ...] = ()
+    api_base: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,44 +99,284 @@ class Corrected:
     judged: int
     n: int
     bounds: tuple[float, float]
-    reason: str | None
-    notes: tuple[str, ...] = field(default=())
+    reason: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def impossible(self) -> bool:
         """Whether the value is off the scale."""
-        return self.value is not None and not self.bounds[0] <= self.value <= self.bounds[1]
+        return self._is_off(self.value)
 
     @property
     def outside(self) -> bool:
         """Whether the value or a bound is off the scale."""
-        figures = (self.value, self.low, self.high)
-        return any(
-            figure is not None and not self.bounds[0] <= figure <= self.bounds[1]
-            for figure in figures
+        return any(map(self._is_off, (self.value, self.low, self.high)))
+
+    def _is_off(self, figure: float | None) -> bool:
+        return figure is not None and not self.bounds[0] <= figure <= self.bounds[1]
+
+
+def choose(
+    given: str | None, judge: Judge, data: Data, *, today: date, api_base: str | None = None
+) -> Chosen:
+    """Find the calibrations of `judge` for the rubrics that the metrics of `data` are means of.
+
+    Args:
+        given: A calibration that must fit, `off`, or None for those that are known.
+        judge: Whose verdicts are to be corrected.
+        data: What is scored.
+        today: The day on which a calibration must not have expired.
+        api_base: The endpoint of the judge.
+
+    Raises:
+        UsageError: If the given one fits none of the rubrics: names the part that differs.
+        DataError: If the given one can't be read.
+    """
+    metrics = [metric for task in data.tasks for metric in task.metrics]
+    rubrics = sorted({name for metric in metrics for name in metric.rubrics})
+    if given == OFF or (given is None and not rubrics):
+        return Chosen({})
+    refused: dict[str, None] = {}
+    candidates = _known(refused) if given is None else [read_calibration(Path(given).expanduser())]
+    chosen: dict[str, list[Calibration]] = {}
+    for name in rubrics:
+        for calibration in candidates:
+            why = differing_part(calibration, judge, name, today=today)
+            if why is None:
+                chosen.setdefault(name, []).append(calibration)
+            elif calibration.judge == judge.name and name in calibration.rubrics:
+                refused[f"{_name(calibration)}: {why}"] = None
+    if given is not None and not chosen:
+        raise _no_fit(candidates[0], judge, rubrics, given=given, today=today)
+    return Chosen(chosen, tuple(refused), api_base)
+
+
+def _no_fit(
+    calibration: Calibration, judge: Judge, rubrics: Sequence[str], *, given: str, today: date
+) -> UsageError:
+    if not rubrics:
+        message = "no score of these tracks is a mean of marks; leave it out"
+        return UsageError(f"calibration={given}: {message}")
+    rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
+    why = differing_part(calibration, judge, rubric, today=today)
+    return UsageError(
+        f"calibration={given}: not for this judge and these tracks: {why}; calibrate again"
+    )
+
+
+def _known(unreadable: dict[str, None]) -> list[Calibration]:
+    """Return the calibrations of the known folders; a broken one must not stop a run."""
+    known = []
+    for path in calibration_files():
+        try:
+            known.append(read_calibration(path))
+        except (AlpsError, OSError) as error:
+            unreadable[str(error)] = None
+    return known
+
+
+def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chosen) -> None:
+    """Put corrected scores next to the raw ones in a summary.
+
+    `not_calibrated` names the calibrations that could not be used, and why.
+
+    Raises:
+        RunFolderError: If a prediction of the run can't be read.
+        DataError: If the data can't be read.
+    """
+    for track, metrics in corrected_scores(run, data, chosen).items():
+        scores = summary["tracks"][track]["scores"]
+        for name, row in metrics.items():
+            if name in scores:
+                scores[name]["corrected"] = row
+    if chosen.refused:
+        summary["not_calibrated"] = list(chosen.refused)
+    if changes := _served_otherwise(summary, chosen):
+        summary["calibrated_otherwise"] = changes
+
+
+def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
+    """Return where another model gave the verdicts than in the calibration that corrects them."""
+    rows = summary.get("served", {}).get("judge", ())
+    now = sorted({row["model"] for row in rows if row["model"]})
+    used: dict[Path, Calibration] = {}
+    for calibrations in chosen.by_rubric.values():
+        used |= {calibration.path: calibration for calibration in calibrations}
+    changes = []
+    for path, calibration in sorted(used.items()):
+        then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
+        if then and now and then != now:
+            models = f"was {', '.join(then)} in {path}, and is {', '.join(now)} now"
+            changes.append(f"{summary['judge']} {models}")
+    return changes
+
+
+def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Row]]:
+    """Return, by track and metric, the corrected scores of a finished run.
+
+    A row holds `method` (`ppi` or `rogan_gladen`), `status`, `value`, `low`, `high`, `labelled`
+    (how many labels it is based on), `judged` and `n` (answers that were judged, and all that are
+    scored), `outside` (whether a figure leaves the scale, as it is), `impossible` (whether the
+    value itself does), `calibration`, `notes` on what is doubtful, and `reason`, where there is no
+    value.
+
+    Raises:
+        RunFolderError: If a prediction of the run can't be read.
+        DataError: If the data can't be read.
+    """
+    if not chosen.by_rubric:
+        return {}
+    asked: dict[str, list[Asked]] = {}
+    for question in asked_in(run, data):
+        asked.setdefault(question.track, []).append(question)
+    scores = _scores(run / "scores.jsonl")
+    corrected: dict[str, dict[str, Row]] = {}
+    for track in data.tracks:
+        name = track.task.track
+        for metric in track.task.metrics:
+            if not metric.rubrics or not chosen.by_rubric.keys() >= set(metric.rubrics):
+                continue
+            row = _corrected(metric, track, asked.get(name, ()), scores.get(name, {}), chosen)
+            if row is not None:
+                corrected.setdefault(name, {})[metric.name] = row
+    return corrected
+
+
+def _scores(path: Path) -> dict[str, dict[tuple[str, int], Mapping[str, float]]]:
+    tracks: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
+    for _, _, row in scan(path):
+        if row is not None:
+            answer = row["benchmark_id"], row.get("repeat", 0)
+            tracks.setdefault(row["track"], {})[answer] = row["scores"]
+    return tracks
+
+
+def _corrected(
+    metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores, chosen: Chosen
+) -> Row | None:
+    """Correct a metric by labels on its very answers, where there are any, else by error rates."""
+    rubrics = {EMOTIONAL if name in DIMENSION_OF else name for name in metric.rubrics}
+    asked = [question for question in asked if question.rubric in rubrics]
+    population = population_hash(question.about for question in asked)
+    answers = _answers(metric, track, asked, scores)
+    if not answers.names:
+        return None
+    drawn_from: dict[str, Calibration] = {}
+    newest: dict[str, Calibration] = {}
+    for rubric in metric.rubrics:
+        calibrations = chosen.by_rubric[rubric]
+        sampled = _sampled(track.task.track, population, rubric, calibrations)
+        if sampled is not None:
+            drawn_from[rubric] = sampled
+        newest[rubric] = max(
+            calibrations, key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled))
         )
+    if len(drawn_from) == len(newest):
+        rows = {rubric: one.rubrics[rubric] for rubric, one in drawn_from.items()}
+        return _row(by_labels(metric, rows, answers), drawn_from, chosen)
+    rows = {rubric: one.rubrics[rubric] for rubric, one in newest.items()}
+    return _row(by_rates(metric, rows, answers), newest, chosen)
+
+
+def _sampled(
+    track: str, population: str, rubric: str, calibrations: Sequence[Calibration]
+) -> Calibration | None:
+    """Return the newest calibration whose items were drawn at random from these very answers."""
+    fitting = []
+    for calibration in calibrations:
+        sample = calibration.rubrics[rubric].sample
+        drawn = sample.of(track) if sample is not None else None
+        if drawn is not None and drawn.predictions == population:
+            fitting.append(calibration)
+    return max(fitting, key=lambda calibration: calibration.row.made or "", default=None)
+
+
+def _answers(metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores) -> Answers:
+    """Lay out the answers whose marks make up the metric."""
+    name = metric.name
+    places = [(question.about.benchmark_id, question.about.repeat) for question in asked]
+    marks = [scores.get(place, {}).get(name) for place in places]
+    kept = list(range(len(marks)))
+    if name.startswith(f"{EMOTIONAL}_"):
+        # One of its two languages: the answers in the other one are no part of it.
+        kept = [n for n in kept if marks[n] is not None]
+    judged = set(places)
+    failed = [place[0] for place, row in scores.items() if name in row and place not in judged]
+    sessions = {sample.benchmark_id: sample.session_id for sample in track.samples()}
+    return Answers(
+        track=track.task.track,
+        names=[asked[n].name for n in kept],
+        marks=[marks[n] for n in kept],
+        clusters=[asked[n].cluster for n in kept],
+        failed=[sessions.get(record, record) for record in failed],
+    )
+
+
+def _row(corrected: Corrected, calibrations: Mapping[str, Calibration], chosen: Chosen) -> Row:
+    correction = corrected.correction
+    notes = [*corrected.notes, *_doubts(calibrations, chosen, correction.method)]
+    row: Row = {
+        "method": correction.method,
+        "status": "not_correctable" if corrected.value is None else "corrected",
+        "value": corrected.value,
+        "low": corrected.low,
+        "high": corrected.high,
+        "labelled": correction.labelled,
+        "judged": corrected.judged,
+        "n": corrected.n,
+        "outside": corrected.outside,
+        "impossible": corrected.impossible,
+        "calibration": {_name(one): _hash(one) for one in calibrations.values()},
+        "notes": list(dict.fromkeys(notes)),
+    }
+    if correction.youden is not None:
+        row["youden"] = asdict(correction.youden)
+    return {**row, "reason": corrected.reason} if corrected.reason else row
+
+
+def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str) -> list[str]:
+    """Return what makes a correction doubtful without forbidding it."""
+    notes = []
+    for rubric, calibration in calibrations.items():
+        if calibration.rubrics[rubric].verdict == "fail":
+            notes.append(f"the judge failed its calibration under {rubric}")
+        if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
+            notes.append(f"under {rubric} the judge is not equally good on every system")
+        if calibration.row.api_base != chosen.api_base:
+            notes.append(OTHER_ENDPOINT)
+    return notes
+
+
+def _name(calibration: Calibration) -> str:
+    """Return the name of the folder of a calibration, or of a file that has a name of its own."""
+    path = calibration.path.resolve()
+    name = path.parent.name if path.name == "calibration.json" else path.stem
+    return "".join(character if character.isprintable() else "?" for character in name)
+
+
+def _hash(calibration: Calibration) -> str:
+    return hashlib.sha256(calibration.path.read_bytes()).hexdigest()
 
 
 def by_labels(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
     """Correct a score by people's labels on a random sample of its answers.
 
-    An answer whose judgement failed is in the population as well: in the place of its mark stands
-    the mean of all others, which biases nothing.
+    An answer whose judgement failed is in the population as well: in the place of its mark is the
+    mean of all others, which biases nothing.
     """
     labels = [_labels(name, row) for name, row in rows.items()]
-    known = [n for n, name in enumerate(answers.names) if all(name in of_one for of_one in labels)]
-    heard = [mark for mark in answers.marks if mark is not None]
-    marks = np.array(
-        [fmean(heard or [metric.lowest]) if mark is None else mark for mark in answers.marks]
-    )
-    others = [n for n in range(len(marks)) if n not in set(known)]
-    people = np.array(
-        [fmean(of_one[answers.names[n]] for of_one in labels) for n in known], dtype=np.float64
-    )
+    known = []
+    for n, name in enumerate(answers.names):
+        if all(name in of_one for of_one in labels):
+            known.append(n)
     if reason := _why_no_sample(metric, rows, answers, known):
-        return _whole(
-            metric, _no_correction("ppi", len(known), reason), answers.clusters, answers.failed
-        )
+        return _not_correctable(metric, "ppi", reason, answers, labelled=len(known))
+    judged = [mark for mark in answers.marks if mark is not None]
+    mean = fmean(judged or [metric.lowest])
+    marks = np.array([mean if mark is None else mark for mark in answers.marks])
+    others = sorted(set(range(len(marks))) - set(known))
+    means = [fmean(of_one[answers.names[n]] for of_one in labels) for n in known]
+    people = np.array(means, dtype=np.float64)
     bounds = (metric.lowest, metric.highest)
     correction = ppi(
         people,
@@ -137,29 +396,26 @@ def by_rates(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
     Answers whose judgement failed are left out of it.
     """
     row, *more = rows.values()
-    judged = [
-        (mark, cluster)
-        for mark, cluster in zip(answers.marks, answers.clusters, strict=True)
-        if mark is not None
-    ]
-    clusters = [cluster for _, cluster in judged]
+    judged = [n for n, mark in enumerate(answers.marks) if mark is not None]
+    clusters = [answers.clusters[n] for n in judged]
     if more or row.scale is None or len(row.scale.values) != 2:
         reason = (
             "error rates carry over on scales of two values only: label a random sample of this run"
         )
-        return _whole(metric, _no_correction("rogan_gladen", 0, reason), clusters, answers.failed)
+        return _not_correctable(metric, "rogan_gladen", reason, answers, clusters=clusters)
     positive = row.scale.values[-1]
-    pairs = [
-        (item.mean, item.verdict == positive, item.cluster or item.item_id)
-        for item in row.labelled
-        if item.mean is not None and item.verdict is not None
-    ]
+    people, verdicts, label_clusters = [], [], []
+    for item in row.labelled:
+        if item.mean is not None and item.verdict is not None:
+            people.append(item.mean)
+            verdicts.append(item.verdict == positive)
+            label_clusters.append(f"label {item.cluster or item.item_id}")
     correction = clustered_rogan_gladen(
-        [mark == metric.highest for mark, _ in judged],
+        [answers.marks[n] == metric.highest for n in judged],
         clusters,
-        [mean for mean, _, _ in pairs],
-        [verdict for _, verdict, _ in pairs],
-        [f"label {cluster}" for _, _, cluster in pairs],
+        people,
+        verdicts,
+        label_clusters,
     )
     return _whole(metric, correction, clusters, answers.failed)
 
@@ -167,68 +423,59 @@ def by_rates(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
 def _labels(name: str, row: RubricRow) -> dict[str, float]:
     """Return the means of people's labels of a rubric by the names of the answers."""
     suffix = f":{DIMENSION_OF[name]}" if name in DIMENSION_OF else ""
-    return {
-        item.item_id.removesuffix(suffix): item.mean
-        for item in row.labelled
-        if item.mean is not None
-    }
+    labels = {}
+    for item in row.labelled:
+        if item.mean is not None:
+            labels[item.item_id.removesuffix(suffix)] = item.mean
+    return labels
 
 
 def _why_no_sample(
     metric: Metric, rows: Rows, answers: Answers, known: Sequence[int]
 ) -> str | None:
-    """Say what keeps labels on a sample of the answers from carrying a score.
-
-    None where nothing does.
-    """
+    """Return why labels on a sample of the answers can't carry a score; None if they can."""
     for name, row in rows.items():
-        values = row.scale.values if row.scale is not None else ()
-        numbers = [value for value in values if not isinstance(value, str)]
-        ends = (
-            (0.0, 1.0)
-            if len(values) == 2
-            else (min(numbers, default=0.0), max(numbers, default=0.0))
-        )
-        if ends != (metric.lowest, metric.highest):
+        if row.ends != (metric.lowest, metric.highest):
             return f"the scale of the labels under {name} is not that of the score"
         labelled, drawn = len(_labels(name, row)), _drawn(row, answers.track)
         if labelled < WHOLE * drawn:
-            return (
-                f"{drawn - labelled} of {drawn} drawn answers have no label under {name}, and may "
-                "differ: label them"
-            )
+            missing = f"{drawn - labelled} of {drawn} drawn answers have no label under {name}"
+            return f"{missing}, and may differ: label them"
     if not known:
-        return "no answer has a label" + (
-            f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
-        )
-    return (
-        f"labels on {len(known)} answers, fewer than {LEAST}: label more"
-        if len(known) < LEAST
-        else None
-    )
+        under = f" under each of {', '.join(rows)}" if len(rows) > 1 else ""
+        return f"no answer has a label{under}"
+    if len(known) < LEAST:
+        return f"labels on {len(known)} answers, fewer than {LEAST}: label more"
+    return None
 
 
 def _drawn(row: RubricRow, track: str) -> int:
-    found = row.sample.of(track) if row.sample is not None else None
-    if found is None or row.sample is None:
+    drawn = row.sample.of(track) if row.sample is not None else None
+    if drawn is None or row.sample is None:
         return 0
-    # Labels of all tracks stand in one list.
-    return row.sample.drawn if row.sample.tracks else found.drawn
+    # Labels of all tracks are in one list.
+    return row.sample.drawn if row.sample.tracks else drawn.drawn
 
 
-def _no_correction(method: str, labelled: int, reason: str) -> Correction:
+def _not_correctable(
+    metric: Metric,
+    method: Method,
+    reason: str,
+    answers: Answers,
+    *,
+    labelled: int = 0,
+    clusters: Sequence[str] | None = None,
+) -> Corrected:
     nothing = Estimate(None, None, None, 0)
-    known = "ppi" if method == "ppi" else "rogan_gladen"
-    return Correction(known, nothing, None, None, None, labelled, reason=reason)  # type: ignore[arg-type]
+    correction = Correction(method, nothing, None, None, None, labelled, reason=reason)
+    judged = answers.clusters if clusters is None else clusters
+    return _whole(metric, correction, judged, answers.failed)
 
 
 def _whole(
     metric: Metric, correction: Correction, clusters: Sequence[str], failed: Sequence[str]
 ) -> Corrected:
-    """Add the answers that failed.
-
-    They are known to be worst, but how many fail is a matter of chance, too.
-    """
+    """Add the answers that failed: known to be worst, though how many fail is chance, too."""
     judged, bounds = len(clusters), (metric.lowest, metric.highest)
     n = judged + len(failed)
     mean, low, high = correction.value, correction.low, correction.high
@@ -238,337 +485,18 @@ def _whole(
     value = share * mean + (1 - share) * metric.lowest
     if low is None or high is None or (low == high and correction.labelled < judged):
         notes = ("all labels are alike: how far the score is from that can't be told",)
-        return Corrected(correction, value, None, None, judged, n, bounds, None, notes)
+        return Corrected(correction, value, None, None, judged, n, bounds, notes=notes)
     extra = quantile(0.95) * abs(mean - metric.lowest) * sqrt(_variance_of_share(clusters, failed))
-    down, up = share * (mean - low), share * (high - mean)
-    return Corrected(
-        correction,
-        value,
-        value - hypot(down, extra),
-        value + hypot(up, extra),
-        judged,
-        n,
-        bounds,
-        None,
-    )
+    lowest = value - hypot(share * (mean - low), extra)
+    highest = value + hypot(share * (high - mean), extra)
+    return Corrected(correction, value, lowest, highest, judged, n, bounds)
 
 
 def _variance_of_share(clusters: Sequence[str], failed: Sequence[str]) -> float:
     """Return the clustered variance of the share of answers that did not fail."""
     if not failed:
         return 0.0
-    heard = np.array([1.0] * len(clusters) + [0.0] * len(failed))
-    share, n = float(heard.mean()), len(heard)
-    found = clustered_variance((heard - share) / n, [*clusters, *failed])
-    return share * (1 - share) / n if found is None else found
-
-
-OFF = "off"
-OTHER_ENDPOINT = "calibrated at another judge_api_base"
-"""The one note that does not follow from what a submission publishes: addresses are left out of it.
-"""
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The calibrations that may be used for a judge, by rubric.
-
-    For others of the same judge it holds why they may not.
-    """
-
-    by_rubric: Mapping[str, Sequence[Calibration]]
-    refused: tuple[str, ...] = ()
-    api_base: str | None = None
-
-
-@dataclass(frozen=True)
-class _Population:
-    """What was asked about the answers of one track under the rubrics of one metric."""
-
-    metric: Metric
-    track: str
-    asked: Sequence[Asked]
-    scores: Mapping[tuple[str, int], Mapping[str, float]]
-    sessions: Mapping[str, str]
-    hash: str
-
-
-def choose(
-    given: str | None, judge: Judge, data: Data, *, today: date, api_base: str | None = None
-) -> Chosen:
-    """Find the calibrations of `judge` for the rubrics that the metrics of `data` are means of.
-
-    Args:
-        given: A calibration that must fit, `off`, or None for those that are known.
-        judge: Whose verdicts are to be corrected.
-        data: What is scored.
-        today: What expiry is held against.
-        api_base: The endpoint of the judge.
-
-    Raises:
-        UsageError: If the given one fits none of the rubrics: names the part that differs.
-        DataError: If the given one can't be read.
-    """
-    rubrics = sorted(
-        {name for task in data.tasks for metric in task.metrics for name in metric.rubrics}
-    )
-    if given == OFF or (given is None and not rubrics):
-        return Chosen({})
-    refused: dict[str, None] = {}
-    candidates = _known(refused) if given is None else [read_calibration(Path(given).expanduser())]
-    chosen: dict[str, list[Calibration]] = {}
-    for name in rubrics:
-        for calibration in candidates:
-            why = differing_part(calibration, judge, name, today=today)
-            if why is None:
-                chosen.setdefault(name, []).append(calibration)
-            elif calibration.judge == judge.name and name in calibration.rubrics:
-                refused[f"{_name(calibration)}: {why}"] = None
-    if given is not None and not chosen:
-        if not rubrics:
-            raise UsageError(
-                f"calibration={given}: no score of these tracks is a mean of marks; leave it out"
-            )
-        held = next((name for name in rubrics if name in candidates[0].rubrics), rubrics[0])
-        why = differing_part(candidates[0], judge, held, today=today)
-        raise UsageError(
-            f"calibration={given}: not for this judge and these tracks: {why}; calibrate again"
-        )
-    return Chosen(chosen, tuple(refused), api_base)
-
-
-def _known(unreadable: dict[str, None]) -> list[Calibration]:
-    """Return the calibrations in the usual places; a broken one must not stop a run."""
-    found = []
-    for path in calibration_files():
-        try:
-            found.append(read_calibration(path))
-        except (AlpsError, OSError) as error:
-            unreadable[str(error)] = None
-    return found
-
-
-def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chosen) -> None:
-    """Put corrected scores beside the raw ones in a summary.
-
-    `not_calibrated` says what was found and not used.
-
-    Raises:
-        RunFolderError: If a prediction of the run can't be read.
-        DataError: If the data can't be read.
-    """
-    for track, metrics in corrected_scores(run, data, chosen).items():
-        for name, row in metrics.items():
-            if name in summary["tracks"][track]["scores"]:
-                summary["tracks"][track]["scores"][name]["corrected"] = row
-    if chosen.refused:
-        summary["not_calibrated"] = list(chosen.refused)
-    if changes := _served_otherwise(summary, chosen):
-        summary["calibrated_otherwise"] = changes
-
-
-def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
-    """Say where the verdicts of a run are of another model than its calibration."""
-    now = sorted(
-        {row["model"] for row in summary.get("served", {}).get("judge", ()) if row["model"]}
-    )
-    used = {
-        calibration.path: calibration
-        for of_rubric in chosen.by_rubric.values()
-        for calibration in of_rubric
-    }
-    changes = []
-    for path, calibration in sorted(used.items()):
-        then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
-        if then and now and then != now:
-            told = (
-                f"{summary['judge']} was {', '.join(then)} in {path}, and is {', '.join(now)} now"
-            )
-            changes.append(told)
-    return changes
-
-
-def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Row]]:
-    """Return, by track and metric, the corrected scores of a finished run.
-
-    A row holds `method` (`ppi` or `rogan_gladen`), `status`, `value`, `low`, `high`, `labelled`
-    (how many labels it stands on), `judged` and `n` (answers that were judged, and all that are
-    scored), `outside` (whether a figure leaves the scale, as it is), `impossible` (whether the
-    value itself does), `calibration`, `notes` on what is doubtful, and `reason`, where there is no
-    value.
-
-    Raises:
-        RunFolderError: If a prediction of the run can't be read.
-        DataError: If the data can't be read.
-    """
-    if not chosen.by_rubric:
-        return {}
-    asked: dict[str, list[Asked]] = {}
-    for question in asked_in(run, data):
-        asked.setdefault(question.track, []).append(question)
-    scores = _scores(run / "scores.jsonl")
-    found: dict[str, dict[str, Row]] = {}
-    for track in data.tracks:
-        name = track.task.track
-        for metric in track.task.metrics:
-            if not metric.rubrics or not all(
-                rubric in chosen.by_rubric for rubric in metric.rubrics
-            ):
-                continue
-            population = _population(metric, track, asked.get(name, ()), scores.get(name, {}))
-            if (row := _corrected(population, chosen)) is not None:
-                found.setdefault(name, {})[metric.name] = row
-    return found
-
-
-def _scores(path: Path) -> dict[str, dict[tuple[str, int], Mapping[str, float]]]:
-    found: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
-    for _, _, row in scan(path):
-        if row is not None:
-            found.setdefault(row["track"], {})[row["benchmark_id"], row.get("repeat", 0)] = row[
-                "scores"
-            ]
-    return found
-
-
-def _population(
-    metric: Metric,
-    track: TrackData,
-    asked: Sequence[Asked],
-    scores: Mapping[tuple[str, int], Mapping[str, float]],
-) -> _Population:
-    rubrics = {EMOTIONAL if name in DIMENSION_OF else name for name in metric.rubrics}
-    mine = [question for question in asked if question.rubric in rubrics]
-    sessions = {sample.benchmark_id: sample.session_id for sample in track.samples()}
-    whole = population_hash(question.about for question in mine)
-    return _Population(metric, track.task.track, mine, scores, sessions, whole)
-
-
-def _corrected(population: _Population, chosen: Chosen) -> Row | None:
-    metric = population.metric
-    sampled = {
-        rubric: _sampled(population, rubric, chosen.by_rubric[rubric]) for rubric in metric.rubrics
-    }
-    answers = _answers(population)
-    if not answers.names:
-        return None
-    if all(found is not None for found in sampled.values()):
-        used = {rubric: found for rubric, found in sampled.items() if found is not None}
-        return _row(
-            by_labels(metric, {name: c.rubrics[name] for name, c in used.items()}, answers),
-            used,
-            chosen,
-        )
-    newest = {
-        rubric: max(
-            chosen.by_rubric[rubric],
-            key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled)),
-        )
-        for rubric in metric.rubrics
-    }
-    return _row(
-        by_rates(metric, {name: c.rubrics[name] for name, c in newest.items()}, answers),
-        newest,
-        chosen,
-    )
-
-
-def _sampled(
-    population: _Population, rubric: str, calibrations: Sequence[Calibration]
-) -> Calibration | None:
-    """Return the calibration whose items were drawn at random from these very answers.
-
-    The newest of several.
-    """
-    found = []
-    for calibration in calibrations:
-        sample = calibration.rubrics[rubric].sample
-        drawn = sample.of(population.track) if sample is not None else None
-        if drawn is not None and drawn.predictions == population.hash:
-            found.append(calibration)
-    return max(found, key=lambda calibration: calibration.row.made or "", default=None)
-
-
-def _answers(population: _Population) -> Answers:
-    """Lay out the answers whose marks make up the metric.
-
-    A mark is None where the judgement failed.
-    """
-    name = population.metric.name
-    marks = [
-        population.scores.get((question.about.benchmark_id, question.about.repeat), {}).get(name)
-        for question in population.asked
-    ]
-    asked = {(question.about.benchmark_id, question.about.repeat) for question in population.asked}
-    failed = [
-        place for place, row in population.scores.items() if name in row and place not in asked
-    ]
-    if name.startswith(
-        f"{EMOTIONAL}_"
-    ):  # one of its two languages: the answers in the other one are no part of it
-        kept = [n for n, mark in enumerate(marks) if mark is not None]
-    else:
-        kept = list(range(len(marks)))
-    return Answers(
-        track=population.track,
-        names=[population.asked[n].name for n in kept],
-        marks=[marks[n] for n in kept],
-        clusters=[population.asked[n].cluster for n in kept],
-        failed=[population.sessions.get(benchmark_id, benchmark_id) for benchmark_id, _ in failed],
-    )
-
-
-def _row(found: Corrected, calibrations: Mapping[str, Calibration], chosen: Chosen) -> Row:
-    correction = found.correction
-    row: Row = {
-        "method": correction.method,
-        "status": "not_correctable" if found.value is None else "corrected",
-    }
-    row |= {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "labelled": correction.labelled,
-    }
-    row |= {
-        "judged": found.judged,
-        "n": found.n,
-        "outside": found.outside,
-        "impossible": found.impossible,
-    }
-    row["calibration"] = {
-        _name(calibration): _hash(calibration) for calibration in calibrations.values()
-    }
-    row["notes"] = list(
-        dict.fromkeys([*found.notes, *_doubts(calibrations, chosen, correction.method)])
-    )
-    if correction.youden is not None:
-        row["youden"] = asdict(correction.youden)
-    return {**row, "reason": found.reason} if found.reason else row
-
-
-def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str) -> list[str]:
-    """Say what makes a correction doubtful without forbidding it."""
-    notes = []
-    for rubric, calibration in calibrations.items():
-        if calibration.rubrics[rubric].verdict == "fail":
-            notes.append(f"the judge failed its calibration under {rubric}")
-        if method == "rogan_gladen" and calibration.rubrics[rubric].uneven:
-            notes.append(f"under {rubric} the judge is not equally good on every system")
-        if calibration.row.api_base != chosen.api_base:
-            notes.append(OTHER_ENDPOINT)
-    return notes
-
-
-def _name(calibration: Calibration) -> str:
-    """Return the name of a calibration.
-
-    Of its folder, or of its file where that has a name of its own.
-    """
-    path = calibration.path.resolve()
-    name = path.parent.name if path.name == "calibration.json" else path.stem
-    return "".join(character if character.isprintable() else "?" for character in name)
-
-
-def _hash(calibration: Calibration) -> str:
-    return hashlib.sha256(calibration.path.read_bytes()).hexdigest()
+    judged = np.array([1.0] * len(clusters) + [0.0] * len(failed))
+    share, n = float(judged.mean()), len(judged)
+    variance = clustered_variance((judged - share) / n, [*clusters, *failed])
+    return share * (1 - share) / n if variance is None else variance

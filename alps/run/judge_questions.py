@@ -1,6 +1,4 @@
-"""What a judge was asked in a run, found again from its predictions.
-
-Every one is put before a judge that only listens.
+"""Questions that a judge was asked in a run, found again by asking a judge that only listens.
 
 So it does not matter who judged the run, or whether that judge rates answers at all.
 """
@@ -29,8 +27,8 @@ class Answer(NamedTuple):
     """One answer that a judge was asked about.
 
     `repeat` counts answers to one record from 0; `shown` is everything that the judge was shown of
-    this one, as a line of JSON: the same answer to another question, or held against other gold, is
-    another one.
+    this one, as a line of JSON: the same answer to another question, or compared with other gold,
+    is another one.
     """
 
     benchmark_id: str
@@ -47,6 +45,10 @@ class Lists:
 
     gold: tuple[Item, ...]
     predicted: tuple[Item, ...]
+
+    def payload(self) -> list[Any]:
+        """Return what the judge is shown."""
+        return [[item.payload() for item in side] for side in (self.gold, self.predicted)]
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,13 @@ class Asked:
     @property
     def size(self) -> int:
         """How many items it could give under each of its rubrics: one, or its pairs."""
-        return (
-            len(self.question.gold) * len(self.question.predicted)
-            if isinstance(self.question, Lists)
-            else 1
-        )
+        if isinstance(self.question, RubricQuestion):
+            return 1
+        return len(self.question.gold) * len(self.question.predicted)
 
 
 def asked_in(run: Path, data: Data) -> list[Asked]:
-    """Return every question that the predictions in the folder `run` put to a judge.
-
-    They come in the order of the `data`.
+    """Return every question to a judge about the predictions of a run, in the order of their data.
 
     Predictions that failed are left out, as no judge is asked about them; those whose judgement
     failed are not.
@@ -89,26 +87,24 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
     Raises:
         RunFolderError: If a prediction can't be read.
     """
-    predictions = by_record(run / "predictions.jsonl")
+    path = run / "predictions.jsonl"
+    predictions = by_record(path)
 
     async def ask() -> list[Asked]:
-        found = []
+        questions = []
         for track in data.tracks:
+            name = track.task.track
             for sample in track.samples():
-                for repeat, row in predictions.get(
-                    (track.task.track, sample.benchmark_id), {}
-                ).items():
+                answers = predictions.get((name, sample.benchmark_id), {})
+                for repeat, row in answers.items():
                     try:
-                        found += await _ask(track.task, sample, repeat, row)
+                        questions += await _ask(track.task, sample, repeat, row)
                     except (LookupError, TypeError, AttributeError, ValueError) as error:
-                        where = (
-                            f"{run / 'predictions.jsonl'}: the row about "
-                            f"{track.task.track}/{sample.benchmark_id}"
-                        )
                         raise RunFolderError(
-                            f"{where} can't be read; carry out the run again, with another out="
+                            f"{path}: the row about {name}/{sample.benchmark_id} can't be read; "
+                            "carry out the run again, with another out="
                         ) from error
-        return found
+        return questions
 
     return run_loop(ask())
 
@@ -129,8 +125,20 @@ def population_hash(rows: Iterable[Answer]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
+    """Return the last readable row of every answer, by track and record, then by repeat."""
+    records: dict[tuple[str, str], dict[int, Row]] = {}
+    for _, _, row in scan(path):
+        if row is None:
+            continue
+        name, repeat = row.get("benchmark_id"), row.get("repeat", 0)
+        if isinstance(name, str) and isinstance(repeat, int):
+            records.setdefault((str(row.get("track", "")), name), {})[repeat] = row
+    return records
+
+
 class _Listener(Embedded):
-    """A judge that remembers what it is asked, and says nothing."""
+    """A judge that remembers its questions and answers none."""
 
     name = "listener"
     fingerprint: Mapping[str, Any] = {}
@@ -139,60 +147,33 @@ class _Listener(Embedded):
     rates = True
 
     def __init__(self) -> None:
-        self.heard: list[RubricQuestion | Lists] = []
+        self.questions: list[RubricQuestion | Lists] = []
 
     async def match(
         self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
     ) -> Judgement:
-        self.heard.append(Lists(tuple(gold), tuple(predicted)))
+        self.questions.append(Lists(tuple(gold), tuple(predicted)))
         return Judgement("ok")
 
     async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        self.heard.append(question)
+        self.questions.append(question)
         return Rating("invalid", error="only listens")
 
 
 async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
     listener, prediction = _Listener(), Prediction.model_validate(row)
     if prediction.outcome == "ok" and task.has_gold(sample):
-        task.answer.read(
-            prediction.prediction
-        )  # a judge that only listens might not mind another shape
+        # A judge that only listens might not mind a prediction of another shape.
+        task.answer.read(prediction.prediction)
         await task.judge(sample, prediction, listener, JUST_THE_SCORE)
     name = f"{task.track}/{sample.benchmark_id}{f'#{repeat + 1}' if repeat else ''}"
     language = getattr(sample.gold, "language", None)
-    asked = [
-        Asked(
-            name,
-            task.track,
-            sample.session_id,
-            language,
-            Answer(sample.benchmark_id, repeat, _shown(said)),
-            said,
-        )
-        for said in listener.heard
-    ]
+    asked = []
+    for question in listener.questions:
+        shown = json.dumps(question.payload(), sort_keys=True, separators=(",", ":"))
+        about = Answer(sample.benchmark_id, repeat, shown)
+        asked.append(Asked(name, task.track, sample.session_id, language, about, question))
+    if len(asked) < 2:
+        return asked
     # A task of somebody's own may ask several things about one answer.
-    return [replace(one, name=f"{name}:{one.rubric}") for one in asked] if len(asked) > 1 else asked
-
-
-def _shown(question: RubricQuestion | Lists) -> str:
-    if isinstance(question, RubricQuestion):
-        shown: Any = question.payload()
-    else:
-        shown = [[item.payload() for item in side] for side in (question.gold, question.predicted)]
-    return json.dumps(shown, sort_keys=True, separators=(",", ":"))
-
-
-def by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
-    """Return the last readable row of every answer, by track and record, then by repeat."""
-    found: dict[tuple[str, str], dict[int, Row]] = {}
-    for _, _, row in scan(path):
-        if (
-            row is not None
-            and isinstance(row.get("benchmark_id"), str)
-            and isinstance(row.get("repeat", 0), int)
-        ):
-            answers = found.setdefault((str(row.get("track", "")), row["benchmark_id"]), {})
-            answers[row.get("repeat", 0)] = row
-    return found
+    return [replace(one, name=f"{name}:{one.rubric}") for one in asked]
