@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from alps.report.numbers import number
+from alps.report.formatting import number
 
 _STEERING = ('"', "<", ">", "&", "'")
 NOTHING = Markup('<span class="nothing">–</span>')

@@ -12,7 +12,7 @@ from alps.leaderboard.figures import scale, whisker
 from alps.leaderboard.loading import System
 from alps.leaderboard.origin import NOTHING, Place, bounds, computed, figure, money, seconds, whole
 from alps.leaderboard.published import Reported
-from alps.report.runs import visible
+from alps.report.formatting import visible
 from alps.tasks import Metric
 
 KINDS = {

@@ -9,7 +9,7 @@ import pytest
 from alps.errors import RunFolderError, UsageError
 from alps.report.calibration_charts import Axis, axis_for, share
 from alps.report.calibration_page import write_calibration_page
-from alps.report.numbers import number
+from alps.report.formatting import number
 from tests.pages import Page
 
 HOSTILE = "</svg><script>alert('x')</script>\" onload=\"x\u202e&\x1b"

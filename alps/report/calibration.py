@@ -12,8 +12,7 @@ from rich.text import Text
 
 from alps.judges.calibration import RubricReport
 from alps.report.calibration_lines import account_of, lines_of
-from alps.report.numbers import interval, number
-from alps.report.runs import visible
+from alps.report.formatting import interval, number, visible
 from alps.run.calibrate import Calibrated
 from alps.stats.bootstrap import Estimate
 

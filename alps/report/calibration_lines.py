@@ -5,8 +5,15 @@ from datetime import date
 from typing import Any
 
 from alps.judges.calibration import RubricReport
-from alps.report.numbers import counted, interval, number, signed, spent
-from alps.report.served import price_lines, served_lines
+from alps.report.formatting import (
+    counted,
+    interval,
+    number,
+    price_lines,
+    served_lines,
+    signed,
+    spent,
+)
 from alps.run.calibrate import Calibrated
 
 _VALUES = 7

@@ -17,10 +17,9 @@ from markupsafe import Markup, escape
 from alps.errors import UsageError
 from alps.report import calibration_charts as charts
 from alps.report.calibration_charts import JUDGE, PEOPLE, Axis
-from alps.report.numbers import interval, number
-from alps.report.page_file import write_page
-from alps.report.runs import visible
-from alps.report.svg import percent
+from alps.report.charts import percent
+from alps.report.formatting import interval, number, visible
+from alps.report.html import page_environment, write_page
 
 Json = Mapping[str, Any]
 Score = dict[str, Any]
@@ -166,18 +165,7 @@ def render(calibration: Mapping[str, Any]) -> str:
 
 @cache
 def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: (
-            visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-        ),
-    )
+    environment = page_environment()
     environment.filters.update(
         number=number, interval=interval, share=charts.share, p_value=charts.p_value, parted=_parted
     )

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
@@ -19,7 +18,8 @@ from alps.leaderboard.origin import computed, figure, money, seconds, whole
 from alps.leaderboard.published import Published
 from alps.leaderboard.samples import tasks
 from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title, pair
-from alps.report.runs import MEANINGS, visible
+from alps.report.html import page_environment
+from alps.report.runs import MEANINGS
 from alps.tasks import Task
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -195,14 +195,7 @@ class Renderer:
         self.out, self.content = out, content
         self.pages = self.bytes = 0
         self.files: list[str] = []
-        self._environment = Environment(
-            loader=FileSystemLoader(TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            finalize=_finalize,
-        )
+        self._environment = page_environment(TEMPLATES)
         self._environment.filters.update(foreign=foreign, metric_title=metric_title)
         self._environment.globals.update(
             {
@@ -237,11 +230,6 @@ class Renderer:
         path.write_bytes(data)
         self.bytes += len(data)
         self.files.append(name)
-
-
-def _finalize(value: Any) -> Any:
-    """Make whatever is printed safe to encode; markup of our own stays as it is."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def grouped(systems: Sequence[System]) -> Iterator[tuple[str, list[System]]]:
