@@ -171,7 +171,7 @@ def report(words: tuple[str, ...]) -> None:
     """
     from pathlib import Path
 
-    from alps.report.html import write_report
+    from alps.report.page import write_report
     from alps.report.runs import find_run
 
     words = allow_typed(words)

@@ -13,7 +13,7 @@ import regex
 from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
 from alps.leaderboard.unsafe_text import INVISIBLE
-from alps.report.runs import visible
+from alps.report.formatting import visible
 
 INDEX = "data/boards.json"
 _SIGN = "[=＝﹦⁼₌+＋﹢⁺₊﬩\\-－﹣@＠﹫]"

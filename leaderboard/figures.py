@@ -1,5 +1,4 @@
-"""SVG of the site, drawn on the server: whiskers, recall over pool sizes, the precision–recall
-plane.
+"""Charts of the site: whiskers, recall over pool sizes, the precision–recall plane.
 
 No figure holds a number of its own beside its axis: what it shows stands in a table on the same
 page, with its origin.
@@ -11,20 +10,31 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from alps.leaderboard.provenance import Place
-from alps.report.svg import drawing, element, joined, percent, short, text, title
+from alps.report.charts import (
+    ISO_F1,
+    TICKS,
+    Area,
+    drawing,
+    element,
+    joined,
+    percent,
+    short,
+    text,
+    tick_label,
+    title,
+)
 
 COLOURED = 6
 """How many systems a figure tells apart by colour; the others are drawn in grey."""
-ISO_F1 = (0.2, 0.4, 0.6, 0.8)
-_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _APART = 14.0
-_LEFT, _TOP, _WIDE, _HIGH = 44.0, 12.0, 560.0, 280.0
-_SIDE = 380.0
+_CURVE = Area(44.0, 12.0, 560.0, 280.0)
+_PLANE = Area(44.0, 12.0, 380.0, 380.0)
 
 
 def letter_of(position: int) -> str:
-    """Return the mark of the system at `position` of a legend: a letter, as a number would look
-    like a rank.
+    """Return the letter of the system at `position` of a legend.
+
+    A number would look like a rank.
     """
     return chr(ord("A") + position)
 
@@ -77,15 +87,21 @@ def scale(lowest: float, highest: float) -> Markup:
     """Draw the ends and the middle of the axis of `whisker`."""
     places = ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
     ends = [
-        text(_tick(lowest + share * (highest - lowest)), x=percent(share), y=10, text_anchor=anchor)
+        text(
+            tick_label(lowest + share * (highest - lowest)),
+            x=percent(share),
+            y=10,
+            text_anchor=anchor,
+        )
         for share, anchor in places
     ]
     return Markup('<svg class="axis" aria-hidden="true">{}</svg>').format(joined(ends))
 
 
 def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
-    """Draw recall over the size of the pool from 0 on, with intervals as bands around the systems
-    in colour.
+    """Draw recall over the size of the pool from 0 on.
+
+    Intervals are bands around the systems in colour.
 
     Args:
         lines: Systems, the best first; then floors and what is reported. Fewer than two sizes give
@@ -96,59 +112,41 @@ def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
     if len(sizes) < 2:
         return Markup()
     largest = sizes[-1]
-    parts = [
-        *_grid(_WIDE, _HIGH, [(size / largest, f"{size:,}") for size in (0, *sizes)], "distractors")
-    ]
+    parts = list(_grid(_CURVE, [(size / largest, f"{size:,}") for size in (0, *sizes)]))
     coloured = [line for line in lines if line.mark]
     parts += [_drawn(line, "", largest) for line in reversed(lines) if not line.mark]
     for n, line in enumerate(coloured):
-        dots = [
-            _dot(" ".join(_spot(size / largest, score["value"].value)), f" s{n}")
-            for size, score in line.points
-        ]
-        parts.append(
-            element(
-                "g", "", joined([_band(line, n, largest), _drawn(line, f" s{n}", largest), *dots])
-            )
-        )
-    parts += _marks(coloured)
-    return drawing(
-        parts, style="curve", label=name, width=_LEFT + _WIDE + 34, height=_TOP + _HIGH + 52
-    )
+        group = [_band(line, n, largest), _drawn(line, f" s{n}", largest)]
+        for across, up in _points(line, largest):
+            x, y = _CURVE.at(across, up)
+            group.append(element("circle", f"dot s{n}", cx=x, cy=y, r=4))
+        parts.append(element("g", "", joined(group)))
+    ends = [line.points[-1][1]["value"].value for line in coloured]
+    for n, height in _CURVE.label_heights(ends, _APART):
+        end = {"x": short(_CURVE.left + _CURVE.width + 12), "y": short(height + 4)}
+        parts.append(text(coloured[n].mark, style=f"mark s{n}", **end))
+    return drawing(parts, style="curve", label=name, width=638, height=344)
+
+
+def _points(line: Line, largest: int) -> list[tuple[float, float]]:
+    return [(size / largest, score["value"].value) for size, score in line.points]
 
 
 def _drawn(line: Line, colour: str, largest: int) -> Markup:
-    places = [" ".join(_spot(size / largest, score["value"].value)) for size, score in line.points]
-    return element("path", f"{line.style}{colour}", title(line.name), d=f"M{'L'.join(places)}")
+    path = _CURVE.path(_points(line, largest))
+    return element("path", f"{line.style}{colour}", title(line.name), d=path)
 
 
 def _band(line: Line, colour: int, largest: int) -> Markup:
-    held = [
-        (size / largest, score) for size, score in line.points if score["low"] and score["high"]
-    ]
-    if len(held) < 2:
+    upper: list[tuple[float, float]] = []
+    lower: list[tuple[float, float]] = []
+    for size, score in line.points:
+        if score["low"] and score["high"]:
+            upper.append((size / largest, score["high"].value))
+            lower.insert(0, (size / largest, score["low"].value))
+    if len(upper) < 2:
         return Markup()
-    upper = [" ".join(_spot(share, score["high"].value)) for share, score in held]
-    lower = [" ".join(_spot(share, score["low"].value)) for share, score in reversed(held)]
-    return element("path", f"band s{colour}", d=f"M{'L'.join((*upper, *lower))}Z")
-
-
-def _dot(place: str, colour: str) -> Markup:
-    x, y = place.split()
-    return element("circle", f"dot{colour}", cx=x, cy=y, r=4)
-
-
-def _marks(lines: Sequence[Line]) -> Iterator[Markup]:
-    """Name each line at its end; marks that would lie on each other are moved apart."""
-    lowest = _TOP + _HIGH + _APART
-    ends = sorted(
-        ((line.points[-1][1]["value"].value, n) for n, line in enumerate(lines)),
-        key=lambda end: end,
-    )
-    for value, n in ends:
-        lowest = min(lowest - _APART, _TOP + _HIGH * (1 - value))
-        where = {"x": short(_LEFT + _WIDE + 12), "y": short(lowest + 4)}
-        yield text(lines[n].mark, style=f"mark s{n}", **where)
+    return element("path", f"band s{colour}", d=_CURVE.path([*upper, *lower], closed=True))
 
 
 def plane(points: Sequence[Point], *, name: str) -> Markup:
@@ -158,13 +156,13 @@ def plane(points: Sequence[Point], *, name: str) -> Markup:
     """
     if not points:
         return Markup()
-    ticks = [(tick, _tick(tick)) for tick in _TICKS]
-    parts = [*_grid(_SIDE, _SIDE, ticks, "recall", upright=True), *(_iso(f1) for f1 in ISO_F1)]
+    ticks = [(tick, tick_label(tick)) for tick in TICKS]
+    parts = [*_grid(_PLANE, ticks), *map(_iso, ISO_F1)]
     coloured = [point for point in points if point.mark]
     for point in reversed(points):
         colour = f" s{coloured.index(point)}" if point.mark else ""
         parts += _cross(point, colour) if point.mark else ()
-        x, y = _spot(point.recall["value"].value, point.precision["value"].value, _SIDE, _SIDE)
+        x, y = _PLANE.at(point.recall["value"].value, point.precision["value"].value)
         told = title(point.name)
         if point.style == "floor":
             corner = {"x": short(float(x) - 4), "y": short(float(y) - 4), "width": 8, "height": 8}
@@ -176,9 +174,7 @@ def plane(points: Sequence[Point], *, name: str) -> Markup:
             parts.append(
                 text(point.mark, style="inside", x=x, y=short(float(y) + 4), text_anchor="middle")
             )
-    return drawing(
-        parts, style="plane", label=name, width=_LEFT + _SIDE + 14, height=_TOP + _SIDE + 52
-    )
+    return drawing(parts, style="plane", label=name, width=438, height=444)
 
 
 def _cross(point: Point, colour: str) -> Iterator[Markup]:
@@ -189,71 +185,37 @@ def _cross(point: Point, colour: str) -> Iterator[Markup]:
     ]
     for ends in (across, upright):
         if None not in (*ends[0], *ends[1]):
-            (x1, y1), (x2, y2) = (_spot(*end, _SIDE, _SIDE) for end in ends)
+            (x1, y1), (x2, y2) = (_PLANE.at(*end) for end in ends)
             yield element("line", f"cross{colour}", x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 def _iso(f1: float) -> Markup:
-    """Draw the curve of equal F1: precision = F·recall / (2·recall − F)."""
-    first, steps = f1 / (2 - f1), 40
-    recalls = [first + (1 - first) * (step / steps) ** 2 for step in range(steps + 1)]
-    places = [
-        " ".join(_spot(recall, f1 * recall / (2 * recall - f1), _SIDE, _SIDE)) for recall in recalls
-    ]
-    x, y = _spot(1, f1 / (2 - f1), _SIDE, _SIDE)
-    label = text(
-        f"F1 {_tick(f1)}",
-        style="iso",
-        x=short(float(x) - 4),
-        y=short(float(y) - 4),
-        text_anchor="end",
-    )
-    return element("path", "iso", d=f"M{'L'.join(places)}") + label
+    x, y = _PLANE.at(1, f1 / (2 - f1))
+    corner = {"x": short(float(x) - 4), "y": short(float(y) - 4), "text_anchor": "end"}
+    label = text(f"F1 {tick_label(f1)}", style="iso", **corner)
+    return element("path", "iso", d=_PLANE.iso_f1(f1)) + label
 
 
-def _grid(
-    wide: float,
-    high: float,
-    across: Iterable[tuple[float, str]],
-    name: str,
-    *,
-    upright: bool = False,
-) -> Iterator[Markup]:
-    bottom = short(_TOP + high)
-    for tick in _TICKS:
-        _, y = _spot(0, tick, wide, high)
-        yield element(
-            "path", "grid" if tick else "ground", d=f"M{short(_LEFT)} {y}H{short(_LEFT + wide)}"
-        )
-        yield text(_tick(tick), x=short(_LEFT - 8), y=short(float(y) + 4), text_anchor="end")
-    for share, said in across:
-        x, _ = _spot(share, 0, wide, high)
+def _grid(area: Area, across: Iterable[tuple[float, str]]) -> Iterator[Markup]:
+    """Draw the axes of the curve, or of the plane, which has lines in both directions."""
+    upright = area is _PLANE
+    left, top, bottom = short(area.left), short(area.top), area.top + area.height
+    for tick in TICKS:
+        _, y = area.at(0, tick)
+        style = "grid" if tick else "ground"
+        yield element("path", style, d=f"M{left} {y}H{short(area.left + area.width)}")
+        label = {"x": short(area.left - 8), "y": short(float(y) + 4), "text_anchor": "end"}
+        yield text(tick_label(tick), **label)
+    for share, name in across:
+        x, _ = area.at(share, 0)
         if upright:
-            yield element("path", "grid" if share else "ground", d=f"M{x} {short(_TOP)}V{bottom}")
-        yield text(said, x=x, y=short(_TOP + high + 18), text_anchor="middle")
-    yield text(
-        name,
-        style="name",
-        x=short(_LEFT + wide / 2),
-        y=short(_TOP + high + 40),
-        text_anchor="middle",
-    )
+            style = "grid" if share else "ground"
+            yield element("path", style, d=f"M{x} {top}V{short(bottom)}")
+        yield text(name, x=x, y=short(bottom + 18), text_anchor="middle")
+    middle = {"x": short(area.left + area.width / 2), "y": short(bottom + 40)}
+    name = "recall" if upright else "distractors"
+    yield text(name, style="name", **middle, text_anchor="middle")
     if upright:
-        turned = f"rotate(-90 10 {short(_TOP + high / 2)})"
-        yield text(
-            "precision",
-            style="name",
-            x=10,
-            y=short(_TOP + high / 2),
-            text_anchor="middle",
-            transform=turned,
-        )
-
-
-def _tick(value: float) -> str:
-    said = f"{value:g}"
-    return said.lstrip("0") if said.startswith("0.") else said
-
-
-def _spot(across: float, up: float, wide: float = _WIDE, high: float = _HIGH) -> tuple[str, str]:
-    return short(_LEFT + wide * across), short(_TOP + high * (1 - min(1.0, max(0.0, up))))
+        halfway = short(area.top + area.height / 2)
+        turned = {"text_anchor": "middle", "transform": f"rotate(-90 10 {halfway})"}
+        yield text("precision", style="name", x=10, y=halfway, **turned)

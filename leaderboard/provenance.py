@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from alps.report.numbers import number
+from alps.report.formatting import number
 
 _STEERING = ('"', "<", ">", "&", "'")
 # What stands where nothing is known.

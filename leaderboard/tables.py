@@ -20,7 +20,7 @@ from alps.leaderboard.provenance import (
     whole,
 )
 from alps.leaderboard.site_data import Reported, System
-from alps.report.runs import visible
+from alps.report.formatting import visible
 from alps.tasks import Metric
 
 KINDS = {

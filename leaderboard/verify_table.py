@@ -12,7 +12,7 @@ from rich.text import Text
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
 from alps.leaderboard.pack import Packed
 from alps.leaderboard.submission import RunCard, Score, Submission
-from alps.report.runs import visible
+from alps.report.formatting import visible
 
 _WIDTH = 80
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}

@@ -9,7 +9,7 @@ import pytest
 from alps.calibration.charts import Axis, axis_for, share
 from alps.calibration.page import write_calibration_page
 from alps.errors import RunFolderError, UsageError
-from alps.report.numbers import number
+from alps.report.formatting import number
 from tests.pages import Page
 
 HOSTILE = "</svg><script>alert('x')</script>\" onload=\"x\u202e&\x1b"

@@ -223,7 +223,7 @@ def test_the_samples_of_every_task_are_counted_and_a_missing_track_is_bad(
 
 def test_ways_to_look_stay_light() -> None:
     names = ", ".join(
-        f"alps.report.{name}" for name in ("show", "listing", "doctor", "html", "charts")
+        f"alps.report.{name}" for name in ("show", "listing", "doctor", "page", "charts")
     )
     probe = (
         f"import sys, io, {names}; from rich.console import Console; "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alps.data.audit_findings import natural
 from alps.data.audit_gold import _OMISSION, _is_said
 from alps.llm.repair import _unfenced, readings
-from alps.report.evidence import _ELLIPSIS, locate
+from alps.report.dialogue import _ELLIPSIS, locate
 from alps.report.show import _tidy
 from alps.schema import Evidence, Turn
 from alps.text import fold_loosely

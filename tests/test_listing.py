@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from alps.errors import UsageError
+from alps.report.formatting import number
 from alps.report.listing import age, list_runs
-from alps.report.numbers import number
 from tests.endtoend import task1
 from tests.report_runs import make_hard_run, make_samples_run
 

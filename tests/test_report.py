@@ -10,9 +10,9 @@ import pytest
 
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
-from alps.report.html import SCRIPT, write_report
-from alps.report.instructive import GROUPS, LIMIT, choose, rule
-from alps.report.numbers import number
+from alps.report.formatting import number
+from alps.report.highlights import GROUPS, LIMIT, choose, rule
+from alps.report.page import SCRIPT, write_report
 from alps.report.runs import MEANINGS, Key, open_run
 from alps.tasks import TASKS
 from tests.endtoend import task1
@@ -75,7 +75,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
 ) -> None:
     copy = Path(shutil.copytree(place / "hard-run", tmp_path / "elsewhere" / "hard-run"))
     probe = (
-        "import sys; from pathlib import Path; from alps.report.html import write_report; "
+        "import sys; from pathlib import Path; from alps.report.page import write_report; "
         "write_report([Path(sys.argv[1])], Path(sys.argv[2]))"
     )
     again = tmp_path / "again.html"

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from alps.data.release import read_samples
 from alps.errors import RunFolderError, UsageError
-from alps.report.evidence import Span, excerpt, locate
-from alps.report.found import read_keys
+from alps.report.dialogue import Span, excerpt, locate
+from alps.report.formatting import visible
 from alps.report.record import build_view, explain
-from alps.report.runs import Key, find_run, open_run, visible
+from alps.report.runs import Key, find_run, open_run, read_keys
 from alps.report.show import pick, show_record
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memories, memory

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from alps.report.numbers import number, signed
+from alps.report.formatting import number, signed
 from alps.report.tables import show_estimate
 from alps.run.estimate import Stage
 from tests.tracks import alps_here

@@ -14,13 +14,12 @@ from rich.console import Console
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
-from alps.report.figures import Line, action_matrix, recall_curve
-from alps.report.found import read_keys, read_wanted
-from alps.report.html import SCRIPT, write_report
-from alps.report.instructive import choose
+from alps.report.charts import Line, action_matrix, recall_curve
+from alps.report.formatting import number
+from alps.report.highlights import choose
 from alps.report.listing import list_runs
-from alps.report.numbers import number
-from alps.report.runs import Key, open_run, options_of
+from alps.report.page import SCRIPT, write_report
+from alps.report.runs import Key, open_run, options_of, read_keys, read_wanted
 from alps.report.show import show_record
 from alps.tasks import TaskOptions
 from tests.endtoend import run, summary

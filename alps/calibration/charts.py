@@ -12,8 +12,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.report.numbers import interval, number
-from alps.report.svg import element, joined, percent, short, text, title
+from alps.report.charts import element, joined, percent, short, text, title
+from alps.report.formatting import interval, number
 
 JUDGE, PEOPLE = "judge", "people"
 LARGEST_WITH_TEXT = 12

@@ -17,10 +17,9 @@ from markupsafe import Markup, escape
 from alps.calibration import charts
 from alps.calibration.charts import JUDGE, PEOPLE, Axis
 from alps.errors import UsageError
-from alps.report.numbers import interval, number
-from alps.report.page_file import write_page
-from alps.report.runs import visible
-from alps.report.svg import percent
+from alps.report.charts import percent
+from alps.report.formatting import interval, number, visible
+from alps.report.html import page_environment, write_page
 
 TEMPLATES = [
     Path(__file__).with_name("templates"),
@@ -172,16 +171,7 @@ def render(calibration: Mapping[str, Any]) -> str:
 
 @cache
 def _template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_printable,
-    )
+    environment = page_environment(TEMPLATES)
     environment.filters.update(
         number=number, interval=interval, share=charts.share, p_value=charts.p_value, parted=_parted
     )

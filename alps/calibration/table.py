@@ -11,9 +11,16 @@ from rich.text import Text
 
 from alps.calibration.calibrate import Calibrated
 from alps.calibration.report import Details, RubricReport
-from alps.report.numbers import counted, interval, number, signed, spent
-from alps.report.runs import visible
-from alps.report.served import price_lines, served_lines
+from alps.report.formatting import (
+    counted,
+    interval,
+    number,
+    price_lines,
+    served_lines,
+    signed,
+    spent,
+    visible,
+)
 from alps.stats.bootstrap import Estimate
 
 WIDTH = 80

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.data.audit_findings import SEVERITIES, AuditReport, Finding
-from alps.report.runs import visible
+from alps.report.formatting import visible
 
 _WIDTH = 80
 _STYLES = {"serious": "bold red", "warning": "yellow", "note": "dim"}
@@ -18,9 +18,7 @@ _PLURALS = {"serious": "serious", "warning": "warnings", "note": "notes"}
 
 
 def print_audit(report: AuditReport, console: Console) -> None:
-    """Print a report: what was looked at, a table of the findings, and the first example of each
-    that is no note.
-    """
+    """Print what was audited, a table of the findings, and an example of each serious one."""
     rows = sum(track.rows for track in report.tracks)
     tracks = f"{len(report.tracks)} track{'s' if len(report.tracks) != 1 else ''}"
     parts: list[RenderableType] = [

@@ -1,11 +1,10 @@
-"""Runs compared on the records that all of them scored: paired differences, tests, ties, and what
-could be seen.
+"""Comparison of runs on the records that all of them scored: differences, tests and ties.
 
 Only runs on the same data under the same judge are compared. Records are paired by track and id,
 repeats averaged; what belongs to one session is resampled together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from math import isfinite
@@ -16,18 +15,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from alps.errors import UsageError
-from alps.report.comparable import (
-    found_in,
-    judged_alike,
-    open_finished,
-    refuse_other_data,
-    refuse_other_scoring,
-    shared_tracks,
-    tracks_of,
-)
-from alps.report.found import read_wanted
-from alps.report.runs import Run, letter_of
+from alps.errors import RunFolderError, UsageError
+from alps.report.runs import Run, letter_of, open_run, read_wanted
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
     Difference,
@@ -220,7 +209,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     for track in shared:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
-    values = {letter: _values_of(run) for letter, run in by_letter.items()}
+    values = {letter: record_values(run) for letter, run in by_letter.items()}
     tracks = [_compare_track(by_letter, track, values) for track in shared]
     if not any(track.shared for track in tracks):
         raise UsageError("no record is scored in all of these runs")
@@ -230,8 +219,7 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
 
 
 def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
-    """Return the tracks of which every run has a figure, and for each of the others what there is
-    to say.
+    """Return the tracks on which every run has a score, and why the others are left out.
 
     Raises:
         UsageError: If there is none of which every run has one.
@@ -240,7 +228,7 @@ def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
     reasons: dict[str, str] = {}
     for track in shared:
         for run in runs.values():
-            scores = found_in(run, track)["scores"].values()
+            scores = run.summary_of(track)["scores"].values()
             if scores and all("unscored" in score for score in scores):
                 reasons.setdefault(track, str(next(iter(scores))["unscored"]))
     if len(reasons) == len(shared):
@@ -255,7 +243,7 @@ def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
     notes = []
     for letter, run in runs.items():
-        if alone := [track for track in tracks_of(run) if track not in shared]:
+        if alone := [track for track in run.scored_tracks if track not in shared]:
             notes.append(f"Not in all runs, left out of {letter}: {', '.join(alone)}")
     versions = {letter: str(run.manifest.get("alps", "?")) for letter, run in runs.items()}
     if len(set(versions.values())) > 1:
@@ -266,23 +254,22 @@ def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
     return notes
 
 
-def _values_of(run: Run) -> dict[str, dict[str, dict[str, float]]]:
+def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:
     """Return by track and id the value of every metric, the mean of the repeats that have one."""
-    heard: dict[str, dict[str, dict[str, list[float]]]] = {}
+    repeats: dict[str, dict[str, dict[str, list[float]]]] = {}
     for key, row in run.rows("scores").items():
         if not (scores := row.get("scores")):
             continue
-        record = heard.setdefault(key.track, {}).setdefault(key.id, {})
+        record = repeats.setdefault(key.track, {}).setdefault(key.id, {})
         for name, value in scores.items():
             if isinstance(value, int | float) and isfinite(value):
                 record.setdefault(name, []).append(float(value))
-    return {
-        track: {
-            name: {metric: fmean(values) for metric, values in record.items()}
-            for name, record in records.items()
-        }
-        for track, records in heard.items()
-    }
+    means: dict[str, dict[str, dict[str, float]]] = {}
+    for track, records in repeats.items():
+        for name, record in records.items():
+            mean = {metric: fmean(values) for metric, values in record.items()}
+            means.setdefault(track, {})[name] = mean
+    return means
 
 
 def _compare_track(
@@ -295,11 +282,12 @@ def _compare_track(
         Counts(int(run.tracks[track]["n"]), len(own[letter]), len(own[letter]) - len(ids))
         for letter, run in runs.items()
     )
-    sessions = _sessions(list(runs.values()), track, ids)
+    sessions = sessions_of(list(runs.values()), track, ids)
     metrics, notes = _choose(runs, track)
     if sessions is None:
         notes.append(
-            "The data was not found again, or has changed: each record stands alone in intervals and tests"
+            "The data was not found again, or has changed: each record stands alone in intervals"
+            " and tests"
         )
     clusters = sessions or {name: name for name in ids}
     found = tuple(_compare_metric(metric, own, ids, clusters) for metric in metrics)
@@ -307,7 +295,7 @@ def _compare_track(
     return TrackComparison(track, len(ids), known, counts, found, tuple(notes))
 
 
-def _sessions(runs: Sequence[Run], track: str, ids: Sequence[str]) -> dict[str, str] | None:
+def sessions_of(runs: Sequence[Run], track: str, ids: Collection[str]) -> dict[str, str] | None:
     """Return the session of each record; None where no run's data are there any more."""
     tried: list[Any] = []
     for run in runs:
@@ -322,7 +310,7 @@ def _sessions(runs: Sequence[Run], track: str, ids: Sequence[str]) -> dict[str, 
 
 def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
     """Return the metrics that can be compared, and why others can't."""
-    scores = {letter: found_in(run, track)["scores"] for letter, run in runs.items()}
+    scores = {letter: run.summary_of(track)["scores"] for letter, run in runs.items()}
     alike = judged_alike(runs, track)
     chosen: list[Metric] = []
     why: dict[str, list[str]] = {}
@@ -485,3 +473,128 @@ def _contrast_json(contrast: Contrast) -> dict[str, Any]:
         "detectable": contrast.difference.detectable,
         "mcnemar": None if contrast.mcnemar is None else asdict(contrast.mcnemar),
     }
+
+
+def open_finished(folders: Sequence[Path]) -> list[Run]:
+    """Open at least two runs.
+
+    Raises:
+        UsageError: If there are fewer, one is named twice, or one is not finished.
+        RunFolderError: If a file of a run can't be read.
+    """
+    if len(folders) < 2:
+        raise UsageError(f"compare takes at least two runs, got {len(folders)}")
+    runs: list[Run] = []
+    for folder in folders:
+        run = open_run(folder)
+        if any(run.folder.resolve() == other.folder.resolve() for other in runs):
+            raise UsageError(f"{folder}: named twice; a run is compared with others")
+        if run.summary is None:
+            raise UsageError(f"{folder}: not finished; the same alps run again goes on with it")
+        try:
+            for track, found in run.summary["tracks"].items():
+                _ = (
+                    run.tasks[track],
+                    int(run.tracks[track]["n"]),
+                    run.tracks[track]["sha256"],
+                    dict(found["scores"]),
+                )
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise RunFolderError(f"{folder}: not a run of this alps ({error!r})") from error
+        runs.append(run)
+    return runs
+
+
+def shared_tracks(runs: Mapping[str, Run]) -> list[str]:
+    """Return the tracks that all `runs`, by their letters, have, in the order of the first.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    first, *others = runs.values()
+    shared = [
+        track for track in first.scored_tracks if all(track in run.scored_tracks for run in others)
+    ]
+    if not shared:
+        said = "; ".join(
+            f"{run.folder} has {', '.join(run.scored_tracks) or 'none'}" for run in runs.values()
+        )
+        raise UsageError(f"no track is in all of these runs: {said}")
+    return shared
+
+
+def judged_alike(runs: Mapping[str, Run], track: str) -> bool:
+    """Tell whether all runs had the same judge on `track`."""
+    return len({run.judge_fingerprint(track) for run in runs.values()}) == 1
+
+
+def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
+    """Refuse runs whose data on `track` are not the same.
+
+    Raises:
+        UsageError: If they differ; names both hashes, and the settings behind them.
+    """
+    first, *others = runs.values()
+    for other in others:
+        here, there = (run.tracks[track] for run in (first, other))
+        if here["sha256"] == there["sha256"]:
+            continue
+        hashes = " and ".join(
+            f"{run.tracks[track]['sha256'][:12]} ({run.folder})" for run in (first, other)
+        )
+        settings = [
+            _part(first, other, f"settings.{name}") for name in ("data", "split", "limit", "seed")
+        ]
+        parts = "; ".join(part for part in (*settings, _part(first, other, "data.split")) if part)
+        raise UsageError(
+            f"not on the same data: {track} has sha256 {hashes}{f'; {parts}' if parts else ''}"
+        )
+
+
+def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
+    """Refuse runs whose scores on `track` are not the same measurement.
+
+    Recall of a memory needs no judge.
+
+    Raises:
+        UsageError: If their scoring or their judge differs; names what is different.
+    """
+    first, *others = runs.values()
+    for other in others:
+        here, there = (run.tasks[track].conditions.get("scoring", "alps") for run in (first, other))
+        if here != there:
+            ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
+            raise UsageError(f"not scored alike: {track} has {ways}")
+        ids = [run.judge_fingerprint(track) for run in (first, other)]
+        if ids[0] == ids[1] or first.tasks[track].name == "retrieval":
+            continue
+        names = {*first.manifest["judge"], *other.manifest["judge"]} - {"id"}
+        parts = []
+        for name in sorted(names, key=lambda name: (name != "judge", name)):
+            parts += [part] if (part := _part(first, other, f"judge.{name}")) else []
+        judges = f"{ids[0]} ({first.folder}) and {ids[1]} ({other.folder})"
+        raise UsageError(
+            f"not under the same judge: {track} has fingerprint {judges}; "
+            f"{'; '.join(parts[:3]) or 'its rubrics differ'}; alps score judges a run again"
+        )
+
+
+def _part(first: Run, other: Run, place: str) -> str:
+    """Say how two manifests differ at a dotted place.
+
+    Nothing where they don't, and no values that are long.
+    """
+    section, _, name = place.partition(".")
+    here, there = (run.manifest[section].get(name) for run in (first, other))
+    if here == there:
+        return ""
+    said = [str(value) if not isinstance(value, dict) else "{…}" for value in (here, there)]
+    return (
+        f"{place} is {_short(said[0])} and {_short(said[1])}"
+        if said[0] != said[1]
+        else f"{place} differs"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:12]}…"

@@ -14,8 +14,7 @@ from alps.report.compare import (
     Side,
     TrackComparison,
 )
-from alps.report.numbers import counted, interval, number, signed
-from alps.report.runs import visible
+from alps.report.formatting import counted, interval, number, signed, visible
 from alps.report.tables import close_table
 from alps.report.terminal import WIDTH
 from alps.tasks import Metric
@@ -26,9 +25,7 @@ _LOWER = " ↓"
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print a comparison: of two runs every metric, of more their ties and every pair on the
-    headline.
-    """
+    """Print a comparison: every metric of two runs, or the ties and pairs of more."""
     parts: list[RenderableType] = [_legend(comparison.sides)]
     for found in comparison.tracks:
         parts += [Text(), *_track(comparison.sides, found, narrow=console.width < _NARROW)]
@@ -78,7 +75,7 @@ def _track(
 def _differences(
     title: str, sides: Sequence[Side], found: TrackComparison, *, narrow: bool
 ) -> Table:
-    """Lay out every metric of two runs; where there is no room for both scores, their difference."""
+    """Lay out every metric of two runs; a narrow terminal gets no scores, only differences."""
     first, second = (side.letter for side in sides)
     scored = () if narrow else (first, second)
     table = _table(
@@ -105,9 +102,7 @@ def _seen(narrow: bool) -> tuple[str, ...]:
 
 
 def _difference(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
-    """Return difference, interval, corrected p, and the difference that would be seen in 80 % of
-    such samples.
-    """
+    """Return the cells of a difference: value, interval, corrected p, and what was detectable."""
     estimate = contrast.difference.estimate
     return (
         signed(estimate.value),
@@ -130,9 +125,7 @@ def _discordant(found: TrackComparison) -> Iterator[Text]:
 
 
 def _ranks(title: str, sides: Sequence[Side], found: TrackComparison) -> Iterator[RenderableType]:
-    """Lay out the headline of every run with its interval, the best first, then every metric with
-    the ties.
-    """
+    """Lay out the headline of every run, the best first, then every metric with its ties."""
     lead = found.lead
     assert lead is not None
     table = _table(title, "", "", visible(lead.metric.title.strip()), "95 % interval", "ties")

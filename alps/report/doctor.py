@@ -23,7 +23,7 @@ import alps
 from alps.data.release import Split, open_split, read_samples
 from alps.errors import AlpsError
 from alps.llm.cache import default_path
-from alps.report.runs import visible
+from alps.report.formatting import visible
 from alps.tasks import TASKS, load_tracks
 
 LIBRARIES = (
@@ -236,8 +236,9 @@ def _replies(path: Path) -> Finding:
 
 
 def _count_replies(path: Path) -> int:
-    """Count the replies without leaving a trace: only a cache that a run has open is read through
-    its log.
+    """Count the cached replies without leaving a trace.
+
+    Only a cache that a run has open is read through its log.
     """
     in_use = path.with_name(f"{path.name}-wal").exists()
     address = f"{path.absolute().as_uri()}?{'mode=ro' if in_use else 'immutable=1'}"
@@ -247,9 +248,7 @@ def _count_replies(path: Path) -> int:
 
 
 def _links(package: Path) -> Iterator[Finding]:
-    """Tell how each of the four folders at the top of the repository is reached from inside the
-    package.
-    """
+    """Tell how each of the linked folders is reached from inside the package."""
     good: dict[str, list[str]] = {}
     for name in LINKED:
         place, above = package / name, package.parent / name

@@ -1,126 +1,78 @@
-"""One self-contained HTML page about one run or several: no script is needed to read it, nothing is
-fetched by it.
-"""
+"""HTML pages of one file each: the template environment, and writing a page whole or not at all."""
 
-import base64
-import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from alps.errors import RunFolderError, UsageError
-from alps.judges.lexical import AGREEMENT
-from alps.report.comparisons import Head, ability_tables, compare_sections, recall_curves
-from alps.report.numbers import counted, interval, number
-from alps.report.page_file import refuse_other_file, write_page
-from alps.report.runs import Run, folded_away, letter_of, open_run, visible
-from alps.report.sections import build_section
-from alps.report.tables import conditions
+from alps.report.formatting import visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 TEMPLATES = Path(__file__).with_name("templates")
-FOLDED_VALUE, FOLDED_RAW = 400, 1_200
-MOST_PAIRINGS = 40
-
-SCRIPT = """\
-const all = () => document.querySelectorAll("details");
-addEventListener("beforeprint", () => all().forEach((one) => { one.open = true; }));
-document.querySelectorAll("button.toggle").forEach((button) => {
-  button.hidden = false;
-  button.onclick = () => {
-    const open = button.ariaPressed !== "true";
-    button.ariaPressed = open;
-    button.closest("section").querySelectorAll("details").forEach((one) => { one.open = open; });
-  };
-});
-"""
-"""An enhancement: unfolds every record for printing, and on demand."""
+_MARKS = (b"<!doctype html>", b'<meta name="referrer" content="no-referrer">')
+"""What the beginning of every page of ours holds."""
+_BEGINNING = 4_096
 
 
-def write_report(run_folders: Sequence[Path], out: Path) -> Path:
-    """Write the report on some finished runs; the same runs give the same bytes.
+def page_environment(templates: Path | Sequence[Path] = TEMPLATES) -> "Environment":
+    """Return the environment that every page is rendered in: autoescaped, strict about names.
 
-    Args:
-        run_folders: The runs, in the order in which they shall stand.
-        out: The HTML file.
-
-    Raises:
-        UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file
-            of another kind.
-        RunFolderError: If a file of a run can't be read, or the page can't be written.
+    Pages of the report, of a calibration and of the leaderboard differ in their templates, filters
+    and globals alone.
     """
-    if out.is_dir():
-        raise UsageError(
-            f"out={out}: a folder is there; name a file, such as {out / 'report.html'}"
-        )
-    refuse_other_file(out)
-    runs = [open_run(folder) for folder in run_folders]
-    if not runs:
-        raise UsageError("no run to report on")
-    return write_page(render(runs), out)
-
-
-def render(runs: Sequence[Run]) -> str:
-    """Return the page about some finished runs."""
+    # Imported here: most commands write no page, and jinja2 would slow all of them down.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+    return Environment(
+        loader=FileSystemLoader(templates),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters.update(number=number, interval=interval)
-    environment.globals.update(
-        folded=lambda text, limit=FOLDED_VALUE: _folded(text, limit),
-        folded_away=folded_away,
-        conditions=conditions,
-        counted=counted,
-        FOLDED_RAW=FOLDED_RAW,
-        MOST_PAIRINGS=MOST_PAIRINGS,
-    )
-    heads = _heads(runs)
-    sections = [section for head in heads for section in head.sections]
-    return environment.get_template("report.html").render(
-        title=heads[0].run.model if len(heads) == 1 else f"{len(heads)} runs",
-        heads=heads,
-        sections=sections,
-        tasks=list(dict.fromkeys(section.task.name for section in sections)),
-        comparisons=compare_sections(sections),
-        curves=recall_curves(heads),
-        abilities=ability_tables(heads),
-        agreement=AGREEMENT,
-        script=Markup(SCRIPT),
-        script_hash=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
-    )
-
-
-def _heads(runs: Sequence[Run]) -> list[Head]:
-    heads: list[Head] = []
-    for position, run in enumerate(runs):
-        if run.summary is None:
-            raise UsageError(f"{run.folder}: not finished; the same alps run again goes on with it")
-        try:
-            sections = [
-                build_section(run, run.summary, track, position) for track in run.summary["tracks"]
-            ]
-        except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
-            raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
-        if not sections:
-            raise RunFolderError(f"{run.folder}: its summary is of no track")
-        heads.append(Head(letter_of(position), position, run, run.summary, sections))
-    return heads
 
 
 def _finalize(value: Any) -> Any:
-    """Make whatever is printed safe to encode; markup of our own stays as it is."""
+    """Make whatever is printed safe to encode; our own markup stays as it is."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _folded(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]} {folded_away(len(text) - limit, 'characters')}"
+def refuse_other_file(path: Path) -> None:
+    """Refuse to write a page over a file that is no page of ours.
+
+    Raises:
+        UsageError: If it is one, or can't be read.
+    """
+    if not os.path.lexists(path):
+        return
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except OSError as error:
+        raise UsageError(f"out={path}: {error.strerror or error}; name another file") from error
+    if beginning and not all(mark in beginning for mark in _MARKS):
+        raise UsageError(
+            f"out={path}: a file is there that is no report; name another one, or move it"
+        )
+
+
+def write_page(page: str, path: Path) -> Path:
+    """Write `page` in one atomic step; what UTF-8 can't hold is replaced.
+
+    Raises:
+        RunFolderError: If the file can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary.write_bytes(page.encode(errors="replace"))
+        temporary.replace(path)
+    except OSError as error:
+        raise RunFolderError(f"{path}: {error.strerror or error}; choose another out=") from error
+    return path

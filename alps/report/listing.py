@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import AlpsError, UsageError
-from alps.report.numbers import interval, number
-from alps.report.runs import MANIFEST, Calibration, Run, open_run, visible
+from alps.report.formatting import interval, number, visible
+from alps.report.runs import MANIFEST, Calibration, Run, open_run
 from alps.settings import RunSettings
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
@@ -81,9 +81,7 @@ def age(seconds: float) -> str:
 
 
 def _examine(root: Path) -> tuple[list[Run], list[Unreadable], list[str]]:
-    """Sort what lies in `root` into runs (newest first), unreadable ones, and folders of other
-    things.
-    """
+    """Sort the folders in `root` into runs (newest first), unreadable ones, and others."""
     runs: list[tuple[float, Run]] = []
     unreadable: list[Unreadable] = []
     others: list[str] = []
@@ -140,9 +138,7 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
 
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Name what a run was made under, where that is not the default: two runs may differ in nothing
-    else.
-    """
+    """Name the conditions of a run that are not the default."""
     for name, said in _CONDITIONS.items():
         value = settings.get(name)
         if value is not None and value != RunSettings.model_fields[name].default:
@@ -159,7 +155,7 @@ def _ending(text: Text, end: Text) -> Table:
 
 
 def _figures(run: Run, *, narrow: bool) -> RenderableType:
-    """Lay the figures of a run in one line, or two; the columns have the same places for every run."""
+    """Lay the figures of a run in one line, or two; all runs share the columns."""
     value, *others = _cells(run)
     if narrow:
         return Group(value, Text.assemble("  ", Text(" · ").join(others)))

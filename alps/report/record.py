@@ -1,6 +1,4 @@
-"""One record of a run as people read it: what became of it, what it is made of, and what went
-wrong.
-"""
+"""View of one record of a run: its outcome, its parts, and what went wrong."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +6,8 @@ from typing import Any
 
 from alps.errors import RunFolderError
 from alps.jsonl import Row
-from alps.report.parts import Paired, Pairing, Part
+from alps.report.record_parts import Paired, Pairing, Part, parts_of
 from alps.report.runs import MEANINGS, Key
-from alps.report.task_parts import parts_of
 from alps.schema import FAILURES, UNHEARD
 
 _EFFECTS = {

@@ -1,15 +1,18 @@
-"""A run folder as it is read for people: finished or not, with its data or without."""
+"""Finished and unfinished run folders, and the samples behind them, read for reports."""
 
-import unicodedata
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from alps.data.hub import label
-from alps.errors import RunFolderError, UsageError, closest
-from alps.jsonl import Row, parse_json, scan
+from alps.data.hub import HubSplit, as_read, label
+from alps.data.pools import PoolSource
+from alps.data.release import Split, open_split, read_samples, read_track, track_hash
+from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest
+from alps.jsonl import Row, dump, parse_json, scan
 from alps.report.tables import lead_of
 from alps.tasks import Metric, Task, TaskOptions, load_tracks
 from alps.tasks.registry import not_importable, stand_in
@@ -33,7 +36,6 @@ MEANINGS = {
 
 _IN_MANIFEST = ("settings", "data", "judge")
 _IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "calls")
-_BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class Calibration(UsageError):
@@ -41,9 +43,7 @@ class Calibration(UsageError):
 
 
 class Key(NamedTuple):
-    """One answer of a run: the record on its track, and which of several answers to it this is,
-    counted from 0.
-    """
+    """One answer of a run: its track, its record, and the number of the repeat from 0."""
 
     track: str
     id: str
@@ -87,6 +87,23 @@ class Run:
         """The tracks of the run, with `n` and `sha256` of their data."""
         tracks: dict[str, Row] = self.manifest["data"].get("tracks", {})
         return tracks
+
+    @property
+    def scored_tracks(self) -> list[str]:
+        """The tracks that the run has scores on."""
+        return list(self.summary["tracks"]) if self.summary is not None else []
+
+    def summary_of(self, track: str) -> Row:
+        """Return the summary of a track of a finished run."""
+        assert self.summary is not None
+        summary: Row = self.summary["tracks"][track]
+        return summary
+
+    def judge_fingerprint(self, track: str) -> str:
+        """Return the fingerprint of the judge on a track of a finished run."""
+        assert self.summary is not None
+        own = self.summary_of(track).get("judge_fingerprint")
+        return str(own or self.summary["judge_fingerprint"])
 
     @property
     def repeats(self) -> int:
@@ -134,9 +151,7 @@ class Run:
         return list(dict.fromkeys(task.name for task in self.tasks.values()))
 
     def lead(self, track: str) -> Metric:
-        """Return the figure that stands for a track: its headline, or what could be scored in its
-        place.
-        """
+        """Return the headline metric of a track, or what could be scored instead."""
         metrics = self.tasks[track].metrics
         if self.summary is None:
             return self.tasks[track].headline
@@ -206,9 +221,8 @@ def find_run(word: str) -> Path:
         if RUNS.is_dir()
         else []
     )
-    raise UsageError(
-        f"{word}: no such run folder{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)"
-    )
+    hint = f"{closest(Path(word).name, there)} (alps ls shows those in {RUNS}/)"
+    raise UsageError(f"{word}: no such run folder{hint}")
 
 
 def letter_of(place: int) -> str:
@@ -238,34 +252,6 @@ def _is_calibration(folder: Path) -> bool:
         return False
 
 
-def visible(text: str) -> str:
-    """Make `text` safe to show: control characters become pictures of themselves, reordering marks
-    are dropped.
-
-    What models and users write must neither steer a terminal nor break the encoding of a page.
-    """
-    text = text.replace("\r\n", "\n")
-    if text.isprintable():
-        return text
-    return "".join(_visible_character(character) for character in text)
-
-
-def folded_away(count: int, what: str) -> str:
-    """Say that `count` of `what` (in the plural) are not shown here."""
-    return f"… {count:,} more {what if count != 1 else what.removesuffix('s')}"
-
-
-def _visible_character(character: str) -> str:
-    if character in "\n\t" or character.isprintable():
-        return character
-    if character in _BIDI_OVERRIDES:
-        return ""
-    code = ord(character)
-    if code < 32 or code == 127:
-        return chr(0x2400 + (code if code < 32 else 33))
-    return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
-
-
 def _read_object(path: Path, needed: Sequence[str]) -> Row:
     try:
         value = parse_json(path.read_text(encoding="utf-8"))
@@ -279,3 +265,116 @@ def _read_object(path: Path, needed: Sequence[str]) -> Row:
         raise RunFolderError(f"{path}: not written by alps ('{missing[0]}' is missing)")
     row: Row = value
     return row
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of one track by their ids; `problem` says in one line why there are none."""
+
+    by_id: dict[str, Any]
+    problem: str | None = None
+
+
+def read_keys(run: Run) -> list[Key]:
+    """Return the first answer to every known record of a run, in the order of the data."""
+    if run.summary is None:
+        try:
+            return [Key(track, name) for track in run.tracks for name in _ids(run, track)]
+        except (AlpsError, OSError, LookupError):
+            pass
+    answered = (*run.rows("scores"), *run.rows("predictions"))
+    names = dict.fromkeys(Key(key.track, key.id) for key in answered)
+    return sorted(
+        names, key=lambda key: list(run.tracks).index(key.track) if key.track in run.tracks else 0
+    )
+
+
+def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
+    """Read the samples of `track` that are in `wanted`.
+
+    None of them where the data are not those of the run.
+    """
+    if not wanted:
+        return Samples({})
+    try:
+        if "pools" in run.tracks[track]:
+            return _from_pools(run, track, wanted)
+        return _from_files(run, track, wanted)
+    except CodeNotImportedError as error:
+        return Samples({}, f"dialogues and gold are not shown: {error}")
+    except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return Samples(
+            {}, f"dialogues and gold are not shown, the data was not found again: {error}"
+        )
+
+
+def _from_files(run: Run, track: str, wanted: Collection[str]) -> Samples:
+    task = run.tasks[track]
+    folder = _split(run).track(task.place)
+    if track_hash(folder) != run.tracks[track].get("sha256"):
+        return Samples(
+            {}, f"{folder} has changed since this run: its dialogues and gold are not shown"
+        )
+    found: dict[str, Any] = {}
+    for pair in read_track(folder):
+        if pair.input["benchmark_id"] in wanted or "queries" in pair.input["input"]:
+            found |= _wanted_of(task.read_sample(pair.input, pair.gold), wanted)
+        if len(found) == len(wanted):
+            break
+    return Samples(found)
+
+
+def _from_pools(run: Run, track: str, wanted: Collection[str]) -> Samples:
+    """Build the pools of a run again; only all of them together show that they are the same."""
+    task, then = run.tasks[track], run.tracks[track]
+    source = _pool_source(run, track)
+    digest = hashlib.sha256()
+    rows: list[tuple[Row, Row | None]] = []
+    for row, gold in islice(source.rows(task.pool_size or 0), _limit(run)):
+        digest.update(dump(row) + dump(gold or {}))
+        if row["benchmark_id"] in wanted:
+            rows.append((row, gold))
+    if digest.hexdigest() != then.get("sha256"):
+        return Samples({}, "the pools are built differently than for this run: they are not shown")
+    found: dict[str, Any] = {}
+    for row, gold in rows:
+        found |= _wanted_of(task.read_sample(row, gold), wanted)
+    return Samples(found)
+
+
+def _wanted_of(made: Any, wanted: Collection[str]) -> dict[str, Any]:
+    """Keep what is wanted of what one row gave: a sample, or a list of samples."""
+    samples = made if isinstance(made, list) else [made]
+    return {sample.benchmark_id: sample for sample in samples if sample.benchmark_id in wanted}
+
+
+def _ids(run: Run, track: str) -> Iterator[str]:
+    if "pools" in run.tracks[track]:
+        names = (query.benchmark_id for query in _pool_source(run, track).queries)
+    else:
+        task = run.tasks[track]
+        names = (
+            sample.benchmark_id
+            for sample in read_samples(_split(run).track(task.place), task.read_sample)
+        )
+    return islice(names, _limit(run))
+
+
+def _pool_source(run: Run, track: str) -> PoolSource:
+    split = _split(run)
+    if not isinstance(split, Split):
+        raise UsageError(
+            f"{run.folder}: pools are built from a folder of data, and this run names the hub"
+        )
+    return PoolSource(split, seed=int(run.tracks[track]["pools"]["seed"]))
+
+
+def _split(run: Run) -> Split | HubSplit:
+    settings = run.manifest["settings"]
+    data = as_read(settings["data"], run.manifest["data"].get("commit"))
+    return open_split(data, settings.get("split"))
+
+
+def _limit(run: Run) -> int | None:
+    limit: int | None = run.manifest["settings"].get("limit")
+    return limit

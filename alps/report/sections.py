@@ -1,4 +1,4 @@
-"""The sections of a report: one track of one run each, with everything that stands in it."""
+"""Sections of the report page, one a track of a run: tables, charts and records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,11 @@ from markupsafe import Markup
 
 from alps.jsonl import Row
 from alps.report import charts
-from alps.report.cards import RecordCard, cards
-from alps.report.corrected import correction_lines
-from alps.report.figures import action_matrix
-from alps.report.found import Samples
-from alps.report.instructive import rule
+from alps.report.charts import action_matrix
+from alps.report.highlights import RecordCard, cards, rule
 from alps.report.record import state_of
-from alps.report.runs import MEANINGS, Key, Run, letter_of
-from alps.report.tables import has_floors, needs_rating_judge, undefined
+from alps.report.runs import MEANINGS, Key, Run, Samples, letter_of
+from alps.report.tables import correction_lines, has_floors, needs_rating_judge, undefined
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks import Metric, Task
 
@@ -119,9 +116,7 @@ class Section:
 
     @property
     def prompts(self) -> dict[str, str]:
-        """The hashes of the prompts that had a part in it, by their names: those of the run's other
-        tasks left out.
-        """
+        """The hashes of the prompts of this task, by their names."""
         others = set(self.run.task_names) - {self.task.name}
         given: dict[str, str] = self.run.manifest.get("prompts", {})
         return {
@@ -131,7 +126,7 @@ class Section:
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the judge on this track."""
-        return str(self.found.get("judge_fingerprint") or self.summary["judge_fingerprint"])
+        return self.run.judge_fingerprint(self.track)
 
     @property
     def corrected(self) -> list[MetricRow]:
@@ -147,9 +142,7 @@ class Section:
 
     @property
     def comparable_with(self) -> tuple[str, ...]:
-        """What two sections must share to stand on one axis: track, figure, judge, data, and what
-        was shown.
-        """
+        """What two sections must share to be drawn on one axis."""
         sha256 = str(self.run.tracks[self.track].get("sha256"))
         judge = self.fingerprint if self.judged else ""
         shown = str(sorted(self.task.conditions.items()))
@@ -223,9 +216,7 @@ def plane_figures(lead: Metric) -> tuple[str, str]:
 def draw_plane(
     points: Sequence[tuple[str, int, str, Row]], floors: Row, records: Sequence[Row], lead: Metric
 ) -> Markup:
-    """Draw the precision–recall plane of the figures that belong to `lead`, or nothing where there
-    are none.
-    """
+    """Draw the precision–recall plane that belongs to `lead`, or nothing."""
     precision, recall = plane_figures(lead)
 
     def has_place(scores: Row) -> bool:

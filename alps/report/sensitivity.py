@@ -1,4 +1,4 @@
-"""How far scores and rankings move when a judge's rubrics are said in other words.
+"""Sensitivity of scores and rankings to the wording of a judge's rubrics.
 
 Everything is on the records that were scored under every wording, repeats averaged, so that no
 figure differs because its records do. What belongs to one session is resampled together.
@@ -7,7 +7,7 @@ figure differs because its records do. What belongs to one session is resampled 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from math import isfinite, isnan
+from math import isnan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from alps.judges.rubric import rubric
-from alps.report.comparable import found_in
-from alps.report.found import read_wanted
+from alps.report.compare import record_values, sessions_of
 from alps.report.runs import Run, letter_of, open_run
 from alps.run.sensitivity import OURS, Reworded, Wording
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
@@ -82,9 +81,7 @@ class Spread:
 
     @property
     def sampling_error(self) -> float | None:
-        """The standard error of sampling that stands behind `half_width`, to be held against
-        `deviation`.
-        """
+        """The standard error behind `half_width`, to be compared with `deviation`."""
         return None if self.half_width is None else self.half_width / LEVEL_WIDTH
 
 
@@ -206,12 +203,10 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
 
 
 def _figure(run: Run, track: str) -> Metric | None:
-    """Return the figure that stands for a track, or of retrieval what its judge decides: recall
-    needs none.
-    """
+    """Return the headline of a track, or of retrieval what its judge decides."""
     if run.tasks[track].name != "retrieval":
         return run.lead(track)
-    scores = found_in(run, track)["scores"]
+    scores = run.summary_of(track)["scores"]
     return next(
         (metric for metric in run.tasks[track].metrics if metric.rates and metric.name in scores),
         None,
@@ -231,7 +226,7 @@ def _on_track(
         for letter, row in runs.items()
     }
     ids = dict.fromkeys(i for own in values.values() for value in own.values() for i in value)
-    sessions = _sessions(next(iter(runs.values()))[OURS], track, list(ids))
+    sessions = sessions_of([next(iter(runs.values()))[OURS]], track, ids)
     clusters = sessions or {name: name for name in ids}
     spreads = []
     for letter, own in values.items():
@@ -246,20 +241,8 @@ def _on_track(
 
 def _values(run: Run, track: str, metric: str) -> dict[str, float]:
     """Return the metric of each record that has one, the mean of its repeats."""
-    heard: dict[str, list[float]] = {}
-    for key, row in run.rows("scores").items():
-        value = (row.get("scores") or {}).get(metric)
-        if key.track == track and isinstance(value, int | float) and isfinite(value):
-            heard.setdefault(key.id, []).append(float(value))
-    return {name: fmean(values) for name, values in heard.items()}
-
-
-def _sessions(run: Run, track: str, ids: Sequence[str]) -> dict[str, str] | None:
-    """Return the session of each record; None where the data are not there any more."""
-    samples = read_wanted(run, track, set(ids)).by_id
-    if any(name not in samples for name in ids):
-        return None
-    return {name: str(samples[name].session_id) for name in ids}
+    records = record_values(run).get(track, {})
+    return {name: scores[metric] for name, scores in records.items() if metric in scores}
 
 
 def _under(
@@ -276,7 +259,7 @@ def _under(
     under = []
     for name, run in runs.items():
         column, other = _column(values[name], ids), name != OURS
-        said = found_in(run, track)
+        said = run.summary_of(track)
         under.append(
             UnderWording(
                 name,

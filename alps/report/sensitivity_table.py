@@ -1,4 +1,4 @@
-"""How far scores move with the wording of a judge's rubrics, in a terminal of 80 columns."""
+"""Table of the sensitivity of scores to a judge's wording, in 80 columns."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,8 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from alps.report.numbers import counted, interval, number, signed, spent
-from alps.report.runs import visible
+from alps.report.formatting import counted, interval, number, signed, spent, visible
 from alps.report.sensitivity import (
     LEVEL_WIDTH,
     Flip,

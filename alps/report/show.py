@@ -1,6 +1,4 @@
-"""One record of a run on the terminal: what was shown, gold beside prediction, verdicts, and what
-went wrong.
-"""
+"""One record of a run in the terminal: dialogue, gold, prediction and verdict."""
 
 import json
 import re
@@ -14,12 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import UsageError, closest
-from alps.report.evidence import Piece, excerpt
-from alps.report.found import Samples, read_keys, read_wanted
-from alps.report.numbers import number
-from alps.report.parts import Dialogue, Facts, Listed, Paired, Pairing, Part, Said, Side
+from alps.report.dialogue import Dialogue, Piece, excerpt
+from alps.report.formatting import folded_away, number, visible
 from alps.report.record import RecordView, build_view
-from alps.report.runs import Key, Run, folded_away, open_run, visible
+from alps.report.record_parts import Facts, Listed, Paired, Pairing, Part, Said, Side
+from alps.report.runs import Key, Run, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 
 FOLDED_TURN = 400
@@ -83,8 +80,7 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
 
 
 def pick(word: str, keys: Sequence[Key], *, repeats: int = 1, where: str) -> Key:
-    """Return the answer that `word` means: an id, its number counted from 1, or a beginning that
-    only it has.
+    """Return the answer that `word` names: an id, its beginning, or a number from 1.
 
     Where a run has several tracks, `TRACK/` before it says on which; it is needed where the rest
     means several records. Where records were answered several times, `#2` after it means the second

@@ -1,4 +1,4 @@
-"""The table at the end of a run; fits 80 columns."""
+"""Tables at the end of a run, in 80 columns."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
-from alps.report.corrected import corrected_part
-from alps.report.numbers import counted, interval, number, spent
-from alps.report.served import price_lines, served_lines
+from alps.report.formatting import counted, interval, number, price_lines, served_lines, spent
 from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
 from alps.systems.raised import STDERR, TRACEBACKS
@@ -103,9 +101,7 @@ def _dollars(cost: float | None) -> str:
 
 
 def close_table(title: str) -> Table:
-    """Return a table without columns yet, whose cells stand so close that many figures fit side by
-    side.
-    """
+    """Return a table without columns, with cells so close that many fit."""
     shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
     width = min(WIDTH, len(title))
     return Table(title=Text(title, style="bold"), title_justify="left", min_width=width, **shape)
@@ -161,9 +157,7 @@ def _floors_on(
 
 
 def conditions(found: Mapping[str, Any]) -> str:
-    """Return what a track was run under beyond its name, as it stands in titles: ` (gold_memory)`,
-    or nothing.
-    """
+    """Return the conditions of a track as titles show them: ` (gold_memory)`, or nothing."""
     said = [str(found["condition"])] if "condition" in found else []
     said += [str(found["scoring"])] if "scoring" in found else []
     said += [f"window {found['window']:,}"] if "window" in found else []
@@ -217,9 +211,7 @@ def _overview(
 
 
 def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
-    """Return the metric that stands for a track: its headline, or what could be scored in its
-    place.
-    """
+    """Return the headline metric of a track, or what could be scored instead."""
     scored = [
         metric
         for metric in metrics
@@ -230,9 +222,7 @@ def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
 
 
 def has_floors(found: Mapping[str, Any]) -> bool:
-    """Tell whether any floor has a figure that stands for it: its judge may be one that can't tell
-    any.
-    """
+    """Tell whether any trivial baseline has a score that its judge can tell."""
     return any(
         not is_untold(floor["scores"][floor.get("lead", "f1")])
         for floor in found["floors"].values()
@@ -328,7 +318,7 @@ def _account(found: Mapping[str, Any]) -> list[str]:
 
 
 def relation_lines(counts: Mapping[str, int]) -> list[str]:
-    """Return the shares of matches by relation, and how many predictions could not match and why."""
+    """Return the shares of matches by relation, and why predictions matched nothing."""
     lines = []
     same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
     if matched := same + narrower:
@@ -352,14 +342,12 @@ def _cut(found: Mapping[str, Any]) -> list[int]:
 
 
 def needs_rating_judge(found: Mapping[str, Any]) -> bool:
-    """Tell whether a track of utilization has no figure at all, since its judge rates no answers."""
+    """Tell whether a track has no score, since its judge rates no answers."""
     return found.get("task") == "utilization" and all(map(is_untold, found["scores"].values()))
 
 
 def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
-    """Return the titles of the figures that no record of a track defines, though its judge could
-    tell them.
-    """
+    """Return the titles of the metrics that no scored record of a track defines."""
     shown = ((metric, found["scores"].get(metric.name)) for metric in metrics)
     return [
         m.title.strip()
@@ -369,9 +357,7 @@ def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
 
 
 def reasons_of(summary: Mapping[str, Any]) -> list[str]:
-    """Return why figures of a run have no interval, each reason once, with the tracks where there
-    are several.
-    """
+    """Return why scores of a run have no interval, each reason once, with its tracks."""
     of_tracks: dict[str, list[str]] = {}
     for track, found in summary["tracks"].items():
         floors = found["floors"].values()
@@ -427,3 +413,59 @@ def _footer(
     logs = (Path(folder) / name for name in (TRACEBACKS, STDERR))
     lines += [f"More on the errors: {path}" for path in logs if failed and path.is_file()]
     return [*lines, f"Run folder: {folder}"]
+
+
+_METHODS = {
+    "ppi": "PPI++: the labelled answers are a random sample of these.",
+    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled items.",
+}
+
+
+def corrected_part(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[RenderableType]:
+    """Return the table of what was corrected on a track, and how; nothing where nothing was."""
+    rows = {
+        metric.title: score
+        for metric in metrics
+        if "corrected" in (score := found["scores"].get(metric.name) or {})
+    }
+    if not rows:
+        return []
+    title = "Corrected for the judge's errors, as people's labels show them"
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for name in ("", "as judged", "corrected", "labels", "n"):
+        table.add_column(name, justify="right" if name else "left")
+    for metric_title, score in rows.items():
+        row = score["corrected"]
+        said = (
+            "not correctable"
+            if row["value"] is None
+            else _figure(row) + ("!" if row["outside"] else "")
+        )
+        table.add_row(metric_title, _figure(score), said, str(row["labelled"]), str(row["n"]))
+    lines = correction_lines({name: score["corrected"] for name, score in rows.items()})
+    return [table, *(Text(line) for line in lines)]
+
+
+def _figure(row: Mapping[str, Any]) -> str:
+    return f"{number(row['value'])} {interval(row)}"
+
+
+def correction_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return how scores were corrected, by their titles, and what could not be."""
+    corrected = [row for row in rows.values() if row["value"] is not None]
+    lines = [_METHODS[method] for method in dict.fromkeys(row["method"] for row in corrected)]
+    if any(row["impossible"] for row in corrected):
+        lines.append("! off the scale: a sign that the calibration does not fit this run.")
+    elif any(row["outside"] for row in corrected):
+        lines.append("! reaches beyond the scale, and is shown as it is.")
+    lines += [
+        f"Not correctable ({name.strip()}): {row['reason']}."
+        for name, row in rows.items()
+        if row.get("reason")
+    ]
+    notes = dict.fromkeys(note for row in rows.values() for note in row.get("notes", ()))
+    lines += [f"Doubtful: {note}." for note in notes]
+    names = dict.fromkeys(name for row in rows.values() for name in row["calibration"])
+    return [*lines, f"Calibration: {', '.join(names)}."]

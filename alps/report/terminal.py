@@ -1,6 +1,4 @@
-"""The terminal that tables are printed on: at most 80 columns, and nothing at the ends of lines
-that are piped.
-"""
+"""Terminal output: at most 80 columns, no blanks at the ends of lines that are piped."""
 
 import sys
 from typing import TextIO, cast
@@ -22,7 +20,7 @@ def terminal() -> Console:
 
 
 class _Trimmed:
-    """A text stream that leaves out the blanks at the ends of lines; the rest is the stream's own."""
+    """A text stream that drops the blanks at the ends of lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -114,8 +114,7 @@ def encode(ratings: Ratings, scale: Scale) -> Codes:
 def pair_features(
     first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
 ) -> Floats:
-    """Return one flat table an item: a one where the pair of labels is, nothing where one is
-    missing.
+    """Return one flat table an item: a one for its pair of labels, zeros where one is missing.
 
     Shape (items, values²) of the scale.
 
@@ -208,8 +207,7 @@ def pair_estimates(
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate all that two raters' agreement is measured by, with intervals over resampled
-    clusters.
+    """Estimate the agreement of two raters, with intervals over resampled clusters.
 
     `agreement`, `kappa`, `ac1`, `alpha`; on ordinal and interval scales also `kappa_linear`,
     `kappa_quadratic`, `ac2` (quadratic), `spearman`, `kendall` (tau-b), `mae` and `bias` (second
@@ -239,8 +237,9 @@ def rater_estimates(
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate `alpha`, `ac1` and (not on nominal scales) quadratic `ac2` of many raters over
-    resampled clusters.
+    """Estimate `alpha`, `ac1` and quadratic `ac2` of many raters over resampled clusters.
+
+    On nominal scales there is no `ac2`.
 
     Labels may be missing; `n` counts items with at least two, without which an item says nothing
     about agreement.
@@ -393,7 +392,10 @@ def _middle_ranks(totals: Floats) -> Floats:
 
 
 def _spearman(tables: Floats) -> Floats:
-    """Correlate middle ranks; scipy's takes one sample at a time, and resampling needs thousands."""
+    """Correlate middle ranks of many resamples at once.
+
+    scipy's function takes one sample at a time, and resampling needs thousands.
+    """
     rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
     half = rows.sum(axis=-1)[..., None] / 2
     one, other = _middle_ranks(rows) - half, _middle_ranks(columns) - half
@@ -404,8 +406,9 @@ def _spearman(tables: Floats) -> Floats:
 
 
 def _kendall(tables: Floats) -> Floats:
-    """Return tau-b: concordant less discordant pairs, over the geometric mean of the pairs untied
-    on each side.
+    """Return tau-b.
+
+    Concordant less discordant pairs, over the geometric mean of the pairs untied on each side.
     """
     count = tables.sum(axis=(-2, -1))
     above = np.flip(np.cumsum(np.flip(tables, -2), axis=-2), -2) - tables

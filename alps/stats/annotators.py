@@ -1,5 +1,4 @@
-"""A judge among annotators: may it stand in for one of them, and how often do they agree when each
-is left out?
+"""Tests of a judge among annotators: may it stand in for one, and how far do they agree?
 
 Labels are numbers, or the places of names on a scale; shape (items, annotators), NaN where an
 annotator gave none. A judge's verdict that could not be parsed is NaN, and its item is left out and
@@ -134,8 +133,7 @@ def alternative_annotator(
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """How often each annotator, all of them, and the judge give the most frequent label of the
-    others.
+    """How often each annotator, and the judge, give the most frequent label of the others.
 
     The judge (None where there is none) is compared with the same groups of people, each lacking
     one of them, so that `judge` and `everyone` are on one footing. Where several labels are most
@@ -187,8 +185,7 @@ def leave_one_out(
 
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
-    """Estimate how often two draws of one judge (or two people) agree on an item: the mean over
-    items with two labels.
+    """Estimate how often two draws of one rater agree: the mean over items with two labels.
 
     Args:
         labels: Shape (items, draws).
@@ -206,9 +203,7 @@ def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -
 
 @dataclass(frozen=True)
 class Alignment:
-    """Shares of items where the judge says what all annotators say, what some say, and what none
-    says.
-    """
+    """Shares of items where the judge agrees with all annotators, with some, and with none."""
 
     full: Estimate
     partial: Estimate
@@ -220,8 +215,7 @@ def alignment(
     judge: Floats,
     clusters: Sequence[Hashable] | None = None,
 ) -> Alignment:
-    """Estimate on which share of the items a judge is fully, partially and not aligned with its
-    annotators.
+    """Estimate on which share of the items a judge is fully, partially and not aligned.
 
     Items with a verdict and at least two labels count: one annotator alone can't be aligned with
     partially.
@@ -272,9 +266,7 @@ def _wins(people: Floats, judge: Floats, one: int, score: Score) -> tuple[Floats
 
 @dataclass(frozen=True)
 class _Test:
-    """One annotator's t test: p, that of the opposite hypothesis, the standard error and the
-    degrees of freedom.
-    """
+    """One annotator's t test: p, that of the opposite, the standard error, and the df."""
 
     p: float
     worse: float

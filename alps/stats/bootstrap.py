@@ -53,8 +53,7 @@ def clustered_ratio(
     difference: bool = False,
     level: float = 0.95,
 ) -> Estimate:
-    """Estimate sum(numerators) / sum(denominators) with an interval for records that come in
-    clusters.
+    """Estimate sum(numerators) / sum(denominators) over records that come in clusters.
 
     With denominators of one this is a mean. The interval is `bounded_interval`; without bounds,
     Student's between clusters.
@@ -132,8 +131,9 @@ def clustered_difference(
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
-    """Tell whether every value lies in its bounds: that of somebody's own metric may not, after a
-    paid run.
+    """Tell whether every value lies in its bounds.
+
+    A value of a user's own metric may not; it must not fail after a paid run.
     """
     slack = _ROUNDING * (abs(bounds[0]) + abs(bounds[1])) * denominators
     lowest, highest = (bound * denominators for bound in bounds)
@@ -194,8 +194,7 @@ def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iter
 
 
 def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, float] | None:
-    """Return the percentile interval of resampled values, NaN where a resample leaves the figure
-    undefined.
+    """Return the percentile interval of resampled values; NaN where one is undefined.
 
     None where more resamples are undefined than the interval leaves outside: their values, whatever
     they were, could then lie on either side of both bounds.
@@ -221,9 +220,7 @@ def ratio(above: Floats, below: Floats) -> Floats:
 
 
 def on_table(statistic: Statistic, width: int) -> Statistic:
-    """Let a figure of square tables, shape (…, values, values), take the first `width` = values² of
-    flat sums.
-    """
+    """Let a statistic of square tables take the first `width` = values² of flat sums."""
     size = round(width**0.5)
     return lambda sums: statistic(sums[..., :width].reshape(*sums.shape[:-1], size, size))
 
@@ -238,8 +235,7 @@ def clustered_statistics(
     draws: int = DRAWS,
     level: float = 0.95,
 ) -> list[Estimate]:
-    """Estimate figures that are functions of sums over records, all from the same resampled
-    clusters.
+    """Estimate functions of sums over records, all from the same resampled clusters.
 
     Args:
         features: Shape (records, features): what is added up.

@@ -1,5 +1,4 @@
-"""Scores corrected for what a judge is known to get wrong, with intervals that hold all sources of
-noise.
+"""Scores corrected for a judge's known errors, with intervals for all sources of noise.
 
 Two ways, for two situations. Where people labelled a random sample of the population that the judge
 scored:
@@ -29,8 +28,9 @@ YOUDEN = 0.1
 
 
 class Cells(NamedTuple):
-    """A confusion table whose items may count in part: where people disagree, an item is positive
-    to their share.
+    """A confusion table whose items may count in part.
+
+    Where people disagree, an item is positive to the share of them who say so.
     """
 
     tp: float
@@ -243,8 +243,9 @@ def clustered_rogan_gladen(
 def _design_effect(
     said: Floats, truth: Floats, heard: Floats, clusters: Sequence[Hashable]
 ) -> float:
-    """Return the clustered variance of Rogan and Gladen's estimate over that of items that stand
-    alone, from 1 up.
+    """Return the design effect of Rogan and Gladen's estimate, from 1 up.
+
+    The clustered variance over that of items that stand alone.
     """
     no = 1 - truth
     rate, hit, false = (
@@ -357,8 +358,9 @@ def _raw(
 
 
 def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
-    """Return the weight of least variance: the covariance over the pooled variance of verdicts,
-    shrunk by n / N.
+    """Return the weight of least variance, shrunk by n / N.
+
+    The covariance over the pooled variance of verdicts.
     """
     if not len(others):
         return 0.0

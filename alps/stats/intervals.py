@@ -1,5 +1,4 @@
-"""Intervals of proportions, a binary judge's rates among them, and the bound under which it may be
-trusted selectively.
+"""Intervals of proportions: a binary judge's rates, and bounds for selective trust.
 
 A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1] by construction,
 not by clipping.
@@ -104,16 +103,13 @@ def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Esti
 
 
 def proportion(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
-    """Estimate a proportion: exactly (Clopper and Pearson) under 40 trials, by Wilson's score
-    interval from there.
-    """
+    """Estimate a proportion: by Clopper and Pearson under 40 trials, by Wilson from there."""
     method = clopper_pearson if trials < SMALL else wilson
     return method(successes, trials, level=level)
 
 
 def upper_bound(successes: int, trials: int, *, confidence: float = 0.95) -> float | None:
-    """Return the exact one-sided upper bound of a proportion: what it is at most, with
-    `confidence`.
+    """Return the exact one-sided upper bound of a proportion, with `confidence`.
 
     None without trials.
 
@@ -134,8 +130,7 @@ def upper_bound(successes: int, trials: int, *, confidence: float = 0.95) -> flo
 
 
 def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float | None:
-    """Return the variance of a sum of influences whose records are independent between clusters
-    only.
+    """Return the variance of a sum whose records are independent between clusters only.
 
     With every record its own cluster and influences (x - mean) / n this is the usual s² / n. None
     with fewer than two clusters.
@@ -180,8 +175,9 @@ def effective_trials(successes: Floats, clusters: Sequence[Hashable]) -> float:
 def clustered_wilson(
     successes: Floats, clusters: Sequence[Hashable], *, level: float = 0.95
 ) -> Estimate:
-    """Estimate a proportion of clustered zeros and ones by Wilson's interval at the effective
-    number of trials.
+    """Estimate a proportion of clustered zeros and ones.
+
+    By Wilson's interval at the effective number of trials.
 
     Unlike the bootstrap's, this interval has a width where all records agree. `n` counts records.
     """
@@ -225,8 +221,9 @@ class Confusion:
         )
 
     def rates(self, *, level: float = 0.95) -> dict[str, Estimate]:
-        """Estimate `sensitivity`, `specificity`, `ppv`, `npv`, `accuracy`, and the base rates
-        `people` and `judge`.
+        """Estimate sensitivity, specificity, ppv, npv, accuracy and both base rates.
+
+        The base rates are called `people` and `judge`.
         """
         cells = {"tp": self.tp, "fn": self.fn, "fp": self.fp, "tn": self.tn}
 

@@ -1,5 +1,4 @@
-"""Two systems, or many, on the same records: differences, tests, what could have been seen, and who
-ties with whom.
+"""Two or more systems on the same records: differences, tests, detectable effects, ties.
 
 Scores are paired by place: the same record at the same place on both sides, finite on both. What a
 sample can't say is None, never NaN.
@@ -34,8 +33,7 @@ class McNemar:
 
 
 def mcnemar(first_only: int, second_only: int) -> McNemar:
-    """Test whether two binary verdicts are equally often positive, from how often only the one,
-    only the other is.
+    """Test whether two binary verdicts are equally often positive, from their discordance.
 
     Records stand alone; for clustered ones use `paired_difference`.
 
@@ -154,8 +152,7 @@ def detectable_difference(
     power: float = 0.8,
     significance: float = 0.05,
 ) -> float | None:
-    """Return the smallest true difference that a sample like this one would find in a share `power`
-    of cases.
+    """Return the smallest true difference that is detected in a share `power` of cases.
 
     The two-sided quantile plus that of the power, times the standard error between clusters. A
     difference observed to be smaller says little about which system is better. None with fewer than

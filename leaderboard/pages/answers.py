@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
 from alps.leaderboard.tables import foreign, metric_title
-from alps.report.runs import visible
+from alps.report.formatting import visible
 from alps.tasks import Metric, Task
 
 LONGEST = 6_000

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from alps.leaderboard.boards import Board
@@ -18,7 +17,8 @@ from alps.leaderboard.gold_data import all_tracks
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.site_data import Published, System
 from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title
-from alps.report.runs import MEANINGS, visible
+from alps.report.html import page_environment
+from alps.report.runs import MEANINGS
 from alps.tasks import Task
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
@@ -196,14 +196,7 @@ class Renderer:
         self.out, self.content = out, content
         self.pages = self.bytes = 0
         self.files: list[str] = []
-        self._environment = Environment(
-            loader=FileSystemLoader(TEMPLATES),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            finalize=_finalize,
-        )
+        self._environment = page_environment(TEMPLATES)
         self._environment.filters.update(foreign=foreign, metric_title=metric_title)
         self._environment.globals.update(
             {
@@ -238,11 +231,6 @@ class Renderer:
         path.write_bytes(data)
         self.bytes += len(data)
         self.files.append(name)
-
-
-def _finalize(value: Any) -> Any:
-    """Make whatever is printed safe to encode; markup of our own stays as it is."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def grouped(systems: Sequence[System]) -> Iterator[tuple[str, list[System]]]:

@@ -5,11 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from alps.schema import Memory, Turn
+from alps.similarity import features
 
 _ELLIPSIS = re.compile(r"[\[(]?(?:\.{3,}|…)[\])]?")
+
+
 _SHORTEST_PART = 6
+
+
 _ALIKE = 85.0
+
+
 _SMALLEST_GAP = 40
+
+
 _LONG_WORD = 20
 
 
@@ -40,8 +49,9 @@ class Evidence:
 
 
 def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
-    """Find the evidence of every gold memory, by its id, in the turn that it names or else in any
-    other.
+    """Find the evidence of gold memories, by their ids, in the turns of a dialogue.
+
+    The turn that a memory names is searched first.
 
     Annotators shorten and mistype quotes: the parts around an ellipsis are looked for apart, and in
     the named turn also by likeness.
@@ -152,7 +162,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _word_start(text: str, place: int) -> int:
-    """Return where the word after `place` begins, unless words are long or written without spaces."""
+    """Return where the word after `place` begins, unless words are very long."""
     if place <= 0:
         return 0
     space = text.find(" ", place, place + _LONG_WORD)
@@ -160,7 +170,7 @@ def _word_start(text: str, place: int) -> int:
 
 
 def _word_end(text: str, place: int) -> int:
-    """Return where the word before `place` ends, unless words are long or written without spaces."""
+    """Return where the word before `place` ends, unless words are very long."""
     if place >= len(text):
         return len(text)
     space = text.rfind(" ", max(0, place - _LONG_WORD), place)
@@ -193,3 +203,51 @@ def _pieces(text: str, spans: Sequence[Span], start: int, end: int) -> list[Piec
     if shown < end:
         pieces.append(Piece(text[shown:end]))
     return pieces
+
+
+FIRST_TURNS = 2
+
+
+CLOSEST_TURNS = 3
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """A dialogue with the places that gold quotes.
+
+    `telling` are the turns that matter most, in order. Of a `folded` dialogue the terminal shows
+    only them; the page never shows more.
+    """
+
+    title: str
+    turns: tuple[Turn, ...]
+    evidence: Evidence
+    telling: tuple[int, ...]
+    folded: bool = False
+
+
+def dialogue_part(
+    title: str, turns: Sequence[Turn], evidence: Evidence, *, folded: bool = False
+) -> Dialogue:
+    """Return a dialogue; the turns that gold points to matter most, or else the first ones."""
+    first = () if folded else range(min(FIRST_TURNS, len(turns)))
+    return Dialogue(
+        title, tuple(turns), evidence, tuple(sorted(evidence.pointed)) or tuple(first), folded
+    )
+
+
+def dialogue_about(memory: str, turns: Sequence[Turn]) -> Dialogue:
+    """Return a folded dialogue; the user's turns closest in words to `memory` matter most."""
+    wanted = features(memory).content
+    shared: dict[int, float] = {}
+    for place, turn in enumerate(turns):
+        said = features(turn.text).content if turn.role == "user" else {}
+        shared[place] = sum(weight for piece, weight in wanted.items() if piece in said)
+    closest = sorted(
+        (place for place in shared if shared[place]), key=lambda place: -shared[place]
+    )[:CLOSEST_TURNS]
+    if closest:
+        title = "Dialogue, the turns nearest in words to the target memory"
+        return Dialogue(title, tuple(turns), Evidence(), tuple(sorted(closest)), folded=True)
+    first = tuple(range(min(FIRST_TURNS, len(turns))))
+    return Dialogue("Dialogue, its first turns", tuple(turns), Evidence(), first, folded=True)

@@ -4,13 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from alps.jsonl import Row
-from alps.report.record import state_of
-from alps.report.runs import Key
+from alps.report.dialogue import Dialogue, Piece, excerpt
+from alps.report.record import RecordView, build_view, state_of
+from alps.report.record_parts import Part
+from alps.report.runs import Key, Run, Samples, read_wanted
 from alps.schema import FAILURES
 
 LIMIT = 20
+
+
 _LOW = 0.5
+
+
 Rank = tuple[float, ...] | None
+
+
 """Where an answer stands in a group: the larger, the earlier; None where it does not belong."""
 
 
@@ -156,7 +164,10 @@ def _unrated(answer: Answer) -> Rank:
 
 
 _FAILED = Group("heard, and failed", 5, _failed)
+
+
 _UNJUDGED = Group("the judgement failed", 2, _judgement_failed)
+
 
 GROUPS: Mapping[str, tuple[Group, ...]] = {
     "extraction": (
@@ -192,7 +203,10 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
         Group("not rated", 2, _unrated),
     ),
 }
+
+
 """The groups of each task, in the order of the page."""
+
 
 _OF_ANY_TASK = (
     Group("heard, and failed", 10, _failed),
@@ -245,3 +259,81 @@ def _ranked(answers: Sequence[Answer], group: Group) -> list[Key]:
         (rank, answer.key) for answer in answers if (rank := group.rank(answer)) is not None
     ]
     return [key for _, key in sorted(belonging, key=lambda pair: pair[0], reverse=True)]
+
+
+FOLDED_TURN = 280
+
+
+@dataclass(frozen=True)
+class TurnView:
+    """A turn of an excerpt; `skipped` turns before it are not shown."""
+
+    place: int
+    role: str
+    pieces: list[Piece]
+    skipped: int
+
+
+@dataclass(frozen=True)
+class ShownPart:
+    """A part of a record.
+
+    Of a dialogue, the turns that are shown, and how many more there are at its end.
+    """
+
+    kind: str
+    part: Part
+    turns: list[TurnView]
+    skipped_after: int
+
+
+@dataclass(frozen=True)
+class RecordCard:
+    """A record as it stands on the page.
+
+    `bare` is one of which nothing but a dialogue can be shown.
+    """
+
+    view: RecordView
+    parts: list[ShownPart]
+    bare: bool
+
+
+def cards(
+    run: Run, track: str, scores: Mapping[Key, Row], predictions: Mapping[Key, Row]
+) -> tuple[list[tuple[str, list[RecordCard]]], Samples]:
+    """Choose the instructive records of a track, and find their samples again."""
+    task = run.tasks[track].name
+    chosen = choose(task, scores, predictions)
+    samples = read_wanted(run, track, {key.id for _, keys in chosen for key in keys})
+    verdicts = run.rows("verdicts")
+
+    def card(key: Key) -> RecordCard:
+        view = build_view(
+            key,
+            task=task,
+            sample=samples.by_id.get(key.id),
+            prediction=predictions.get(key),
+            verdict=verdicts.get(key),
+            score=scores[key],
+        )
+        parts = [_shown(part) for part in view.parts]
+        return RecordCard(view, parts, all(isinstance(part, Dialogue) for part in view.parts))
+
+    return [(group.title, [card(key) for key in keys]) for group, keys in chosen], samples
+
+
+def _shown(part: Part) -> ShownPart:
+    """Keep the turns of a dialogue that tell most."""
+    if not isinstance(part, Dialogue):
+        return ShownPart(type(part).__name__.lower(), part, [], 0)
+    turns: list[TurnView] = []
+    shown = 0
+    for place in part.telling:
+        turn = part.turns[place]
+        pieces = excerpt(
+            turn.text, part.evidence.spans.get(place, ()), limit=FOLDED_TURN, context=100
+        )
+        turns.append(TurnView(place, turn.role, pieces, place - shown))
+        shown = place + 1
+    return ShownPart("dialogue", part, turns, len(part.turns) - shown)

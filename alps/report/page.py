@@ -1,20 +1,28 @@
-"""Runs side by side: headlines on one axis, recall over pool sizes, and ability by ability.
+"""The report page on one run or several: one self-contained file that needs no network or script.
 
-Nothing is averaged.
+Several runs stand side by side, and nothing is averaged: headlines on one axis, recall over pool
+sizes, and scores ability by ability.
 """
 
+import base64
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from alps.errors import RunFolderError, UsageError
 from alps.jsonl import Row
+from alps.judges.lexical import AGREEMENT
 from alps.report import charts
-from alps.report.figures import Line, floor_line_sign, recall_curve
-from alps.report.runs import Run
-from alps.report.sections import FloorRow, MetricRow, Section, draw_plane
-from alps.report.served import served_lines
+from alps.report.charts import Line, floor_line_sign, recall_curve
+from alps.report.formatting import counted, folded_away, interval, number, served_lines
+from alps.report.html import page_environment, refuse_other_file, write_page
+from alps.report.runs import Run, letter_of, open_run
+from alps.report.sections import FloorRow, MetricRow, Section, build_section, draw_plane
+from alps.report.tables import conditions
 
 
 @dataclass(frozen=True)
@@ -50,9 +58,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Sections that share track, judge and data, with their floors, and their macro points in one
-    plane.
-    """
+    """Sections that share track, judge and data, with their trivial baselines."""
 
     sections: list[Section]
     floors: list[FloorRow]
@@ -106,7 +112,7 @@ def _comparison(sections: list[Section]) -> Comparison:
 
 
 def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
-    """Draw recall over pool sizes for the runs that have several, those on the same pools together."""
+    """Draw recall over pool sizes, the runs on the same pools together."""
     return [
         _curve(members)
         for members in _alike(heads, _pool_sections)
@@ -146,9 +152,7 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
 
 
 def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
-    """Lay out the abilities of the runs that were rated, those under one judge and on one data set
-    together.
-    """
+    """Lay out the abilities of the runs that were rated, by judge and data."""
     return [_abilities(members) for members in _alike(heads, _rated_sections)]
 
 
@@ -179,7 +183,7 @@ def _abilities(heads: list[Head]) -> AbilityTable:
 
 
 def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[list[Head]]:
-    """Put runs together whose sections may be compared one by one; runs without any are left out."""
+    """Group the runs whose sections may be compared; runs without any are left out."""
     together: dict[tuple[tuple[str, ...], ...], list[Head]] = {}
     for head in heads:
         if found := of(head):
@@ -187,3 +191,100 @@ def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[l
                 head
             )
     return list(together.values())
+
+
+FOLDED_VALUE, FOLDED_RAW = 400, 1_200
+
+
+MOST_PAIRINGS = 40
+
+
+SCRIPT = """\
+const all = () => document.querySelectorAll("details");
+addEventListener("beforeprint", () => all().forEach((one) => { one.open = true; }));
+document.querySelectorAll("button.toggle").forEach((button) => {
+  button.hidden = false;
+  button.onclick = () => {
+    const open = button.ariaPressed !== "true";
+    button.ariaPressed = open;
+    button.closest("section").querySelectorAll("details").forEach((one) => { one.open = open; });
+  };
+});
+"""
+
+
+"""An enhancement: unfolds every record for printing, and on demand."""
+
+
+def write_report(run_folders: Sequence[Path], out: Path) -> Path:
+    """Write the report on some finished runs; the same runs give the same bytes.
+
+    Args:
+        run_folders: The runs, in the order in which they shall stand.
+        out: The HTML file.
+
+    Raises:
+        UsageError: If there is no run, one of them is not finished, or `out` is a folder or a file
+            of another kind.
+        RunFolderError: If a file of a run can't be read, or the page can't be written.
+    """
+    if out.is_dir():
+        raise UsageError(
+            f"out={out}: a folder is there; name a file, such as {out / 'report.html'}"
+        )
+    refuse_other_file(out)
+    runs = [open_run(folder) for folder in run_folders]
+    if not runs:
+        raise UsageError("no run to report on")
+    return write_page(render(runs), out)
+
+
+def render(runs: Sequence[Run]) -> str:
+    """Return the page about some finished runs."""
+    environment = page_environment()
+    environment.filters.update(number=number, interval=interval)
+    environment.globals.update(
+        folded=lambda text, limit=FOLDED_VALUE: _folded(text, limit),
+        folded_away=folded_away,
+        conditions=conditions,
+        counted=counted,
+        FOLDED_RAW=FOLDED_RAW,
+        MOST_PAIRINGS=MOST_PAIRINGS,
+    )
+    heads = _heads(runs)
+    sections = [section for head in heads for section in head.sections]
+    return environment.get_template("report.html").render(
+        title=heads[0].run.model if len(heads) == 1 else f"{len(heads)} runs",
+        heads=heads,
+        sections=sections,
+        tasks=list(dict.fromkeys(section.task.name for section in sections)),
+        comparisons=compare_sections(sections),
+        curves=recall_curves(heads),
+        abilities=ability_tables(heads),
+        agreement=AGREEMENT,
+        script=Markup(SCRIPT),
+        script_hash=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
+    )
+
+
+def _heads(runs: Sequence[Run]) -> list[Head]:
+    heads: list[Head] = []
+    for position, run in enumerate(runs):
+        if run.summary is None:
+            raise UsageError(f"{run.folder}: not finished; the same alps run again goes on with it")
+        try:
+            sections = [
+                build_section(run, run.summary, track, position) for track in run.summary["tracks"]
+            ]
+        except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
+            raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
+        if not sections:
+            raise RunFolderError(f"{run.folder}: its summary is of no track")
+        heads.append(Head(letter_of(position), position, run, run.summary, sections))
+    return heads
+
+
+def _folded(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]} {folded_away(len(text) - limit, 'characters')}"

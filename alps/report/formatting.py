@@ -1,0 +1,110 @@
+"""How figures are written, wherever people read them."""
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def interval(score: Mapping[str, Any]) -> str:
+    """Return `[.123, .456]`, or what stands for no interval."""
+    if score["low"] is None or score["high"] is None:
+        return "–"
+    return f"[{number(score['low'])}, {number(score['high'])}]"
+
+
+def number(value: float | None) -> str:
+    """Return three decimals without the leading zero, or `–`."""
+    if value is None:
+        return "–"
+    text = f"{value:.3f}"
+    if text.strip("-0.") == "":
+        return ".000"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+
+
+def signed(value: float | None) -> str:
+    """Return `number` with its sign, except for what rounds to nothing."""
+    return f"+{number(value)}" if value is not None and value >= 0.0005 else number(value)
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Return `1 record` or `2 records`; `several` is the plural where it is not made by an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
+def spent(calls: Mapping[str, Any]) -> str:
+    """Return the sentence on calls, tokens and cost."""
+    cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
+    hits = calls.get("cached_tokens", 0)
+    kept = (
+        f" ({hits / calls['prompt_tokens']:.0%} of the prompts from the provider's cache)"
+        if hits
+        else ""
+    )
+    tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens{kept}"
+    return f"{counted(calls['http'], 'call')} ({calls['cached']:,} more from the cache), {tokens}, cost {cost}."
+
+
+_BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def visible(text: str) -> str:
+    """Make `text` safe to show in a terminal and on a page.
+
+    Control characters become pictures of themselves, marks that reorder text are dropped.
+
+    What models and users write must neither steer a terminal nor break the encoding of a page.
+    """
+    text = text.replace("\r\n", "\n")
+    if text.isprintable():
+        return text
+    return "".join(_visible_character(character) for character in text)
+
+
+def folded_away(count: int, what: str) -> str:
+    """Say that `count` of `what` (in the plural) are not shown here."""
+    return f"… {count:,} more {what if count != 1 else what.removesuffix('s')}"
+
+
+def _visible_character(character: str) -> str:
+    if character in "\n\t" or character.isprintable():
+        return character
+    if character in _BIDI_OVERRIDES:
+        return ""
+    code = ord(character)
+    if code < 32 or code == 127:
+        return chr(0x2400 + (code if code < 32 else 33))
+    return "\ufffd" if unicodedata.category(character) in ("Cc", "Cs") else character
+
+
+_ROLES = {"generate": "the answers", "judge": "the verdicts"}
+
+
+_MOST_NAMES = 4
+
+
+def price_lines(calls: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line on the models whose calls have no cost."""
+    if names := calls.get("without_price"):
+        yield f"No cost is known of calls to {_listed(names)}: a price file can tell it (ALPS_PRICES)."
+
+
+def served_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which model answered, in lines; a change during the run is a warning."""
+    for purpose, rows in summary.get("served", {}).items():
+        role = _ROLES.get(purpose, purpose)
+        models = sorted({row["model"] for row in rows if row["model"]})
+        builds = sorted({row["fingerprint"] for row in rows if row["fingerprint"]})
+        if len(models) > 1:
+            yield f"Warning: {role} are of more than one model: {_listed(models)}."
+        elif models:
+            yield f"Served for {role}: {models[0]}{f', build {builds[0]}' if len(builds) == 1 else ''}."
+        if len(builds) > 1:
+            yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
+    for change in summary.get("calibrated_otherwise", ()):
+        yield f"Warning: the model of the judge changed after its calibration: {change}."
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
