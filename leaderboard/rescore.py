@@ -18,7 +18,7 @@ from alps.errors import DataError, UsageError
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.gold_data import data_for
-from alps.leaderboard.pack import today
+from alps.leaderboard.packing import today
 from alps.leaderboard.reviews import Contradiction, contradictions
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.strict_reader import faults_of
@@ -28,7 +28,9 @@ from alps.leaderboard.submission import (
     SAMPLES,
     Entry,
     Review,
+    Score,
     Submission,
+    fields_of,
     read_entry,
     write_card,
 )
@@ -40,7 +42,6 @@ from alps.run.source import open_data
 from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
-_PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason")
 _CHOICES = (
     "task",
     "distractors",
@@ -258,7 +259,7 @@ def _review(
     for place, run in enumerate(runs):
         for name, found in run.summary["tracks"].items():
             if name in card.tracks and card.tracks[name].run == place:
-                scores = {metric: _score(score) for metric, score in found["scores"].items()}
+                scores = {metric: _uncorrected(score) for metric, score in found["scores"].items()}
                 tracks[name] = {"scores": scores, "judge_fingerprint": found["judge_fingerprint"]}
     row = {
         "status": settings.status,
@@ -276,8 +277,8 @@ def _review(
         raise UsageError(f"{field}: {fault}") from error
 
 
-def _score(score: Mapping[str, Any]) -> dict[str, Any]:
-    return {part: score[part] for part in _PARTS if part in score}
+def _uncorrected(score: Mapping[str, Any]) -> dict[str, Any]:
+    return fields_of(Score, {part: score[part] for part in score if part != "corrected"})
 
 
 def _digest(card: Submission, place: int) -> str:

@@ -9,8 +9,7 @@ import pytest
 from alps.judges.binding import Calibration, bound, differing_part
 from alps.judges.calibration_file import CalibrationRow
 from alps.judges.llm import LlmJudge
-from alps.leaderboard.card import Details
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import Details, pack
 from alps.leaderboard.verify import Options, verify
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows, summary

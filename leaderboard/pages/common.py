@@ -12,12 +12,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from alps.leaderboard.boards import Board
-from alps.leaderboard.classes import SIGNIFICANCE
 from alps.leaderboard.gold_data import all_tracks
+from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
+from alps.leaderboard.ranking import SIGNIFICANCE, Board
 from alps.leaderboard.site_data import Published, System
-from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title
 from alps.report.runs import MEANINGS, visible
 from alps.tasks import Task
 

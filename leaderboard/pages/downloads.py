@@ -1,6 +1,4 @@
-"""The boards as files: CSV for spreadsheets, JSON for programs, both with nothing in them that
-could run.
-"""
+"""The boards as files: CSV for spreadsheets, JSON for programs, with nothing in them that could run."""
 
 import csv
 import io
@@ -10,8 +8,8 @@ from typing import Any
 
 import regex
 
-from alps.leaderboard.boards import Board, Standing
 from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
+from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.unsafe_text import INVISIBLE
 from alps.report.runs import visible
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-from alps.leaderboard.boards import BESIDE, Board, FloorRow, Standing
-from alps.leaderboard.figures import scale, whisker
+from alps.leaderboard.pages.charts import scale, whisker
 from alps.leaderboard.provenance import (
     NOTHING,
     Place,
@@ -19,6 +18,7 @@ from alps.leaderboard.provenance import (
     seconds,
     whole,
 )
+from alps.leaderboard.ranking import BESIDE, Board, FloorRow, Standing
 from alps.leaderboard.site_data import Reported, System
 from alps.report.runs import visible
 from alps.tasks import Metric
