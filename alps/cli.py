@@ -377,27 +377,27 @@ def leaderboard() -> None:
 
 
 @leaderboard.command("build")
-@takes("[submissions=DIR] [out=DIR]", "alps.leaderboard.commands_site:SiteSettings")
+@takes("[submissions=DIR] [out=DIR]", "alps.leaderboard.settings:SiteSettings")
 def leaderboard_build(settings: tuple[str, ...]) -> None:
     """Write the site: plain files that any static host can serve, from any path.
 
     \b
       alps leaderboard build out=site
     """
-    from alps.leaderboard.commands_site import build_command
+    from alps.leaderboard.commands import build_command
 
     sys.exit(build_command(settings))
 
 
 @leaderboard.command("serve")
-@takes("[submissions=DIR] [out=DIR] [port=…]", "alps.leaderboard.commands_site:ServeSettings")
+@takes("[submissions=DIR] [out=DIR] [port=…]", "alps.leaderboard.settings:ServeSettings")
 def leaderboard_serve(settings: tuple[str, ...]) -> None:
     """Build the site and open it on this machine alone.
 
     \b
       alps leaderboard serve port=8000
     """
-    from alps.leaderboard.commands_site import serve_command
+    from alps.leaderboard.commands import serve_command
 
     sys.exit(serve_command(settings))
 

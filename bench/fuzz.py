@@ -55,9 +55,8 @@ from alps.judges.llm import MATCH_ANSWER
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import rating_answer
 from alps.judges.support import support_answer
-from alps.leaderboard.card import Details
 from alps.leaderboard.checks.files import file_card
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import Details, pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
 from alps.leaderboard.verify import Known, Options, verify
 from alps.llm import prices

@@ -1,13 +1,12 @@
-"""A maintainer judges the predictions of a submission again, with a judge and gold of their own,
-and writes it down.
+"""Judge the predictions of a submission again, with a maintainer's judge and gold; write a review.
 
 The predictions become a run folder of their own, so everything that a run does holds here, too:
 verdicts are on disk before the next question, the same command resumes, budgets stop it.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +17,7 @@ from alps.errors import DataError, UsageError
 from alps.jsonl import dump
 from alps.judges.resolve import is_embedded_judge
 from alps.leaderboard.gold_data import data_for
-from alps.leaderboard.pack import today
+from alps.leaderboard.packing import today
 from alps.leaderboard.reviews import Contradiction, contradictions
 from alps.leaderboard.settings import RescoreSettings
 from alps.leaderboard.strict_reader import faults_of
@@ -28,7 +27,9 @@ from alps.leaderboard.submission import (
     SAMPLES,
     Entry,
     Review,
+    Score,
     Submission,
+    fields_of,
     read_entry,
     write_card,
 )
@@ -40,29 +41,14 @@ from alps.run.source import open_data
 from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
-_PARTS = ("value", "low", "high", "n", "worst_case", "best_case", "unscored", "reason")
-_CHOICES = (
-    "task",
-    "distractors",
-    "ability",
-    "condition",
-    "window",
-    "prompt",
-    "seed",
-    "repeats",
-    "scoring",
-    "extras",
-)
-"""Settings of a run that say which records it is about, how often each is answered, and how it is
-scored.
-"""
+# Settings of a run that say which records it is about, how often each is answered, how it is scored.
+_RECORDS = ("task", "distractors", "ability", "condition", "window", "prompt", "seed")
+_CHOICES = (*_RECORDS, "repeats", "scoring", "extras")
 
 
 @dataclass(frozen=True)
 class Rescored:
-    """What came of judging again: the review, where it lies, the runs that it stands on, and what
-    it refutes.
-    """
+    """The result of judging again: the review, its file, the runs behind it, what it refutes."""
 
     review: Review
     path: Path
@@ -111,50 +97,41 @@ def rescore(
     work = Path(settings.out) if settings.out else Path("runs") / f"rescore-{entry.card.slug}"
     with TemporaryDirectory(prefix="alps-rescore-") as scratch:
         if _asks(settings):
-            runs = _runs(entry, settings, given, Path(scratch) / "work")
-            begun = (
-                (source, {**judging, "out": str(work / out.name)}) for source, judging, out in runs
-            )
-            stages = [dry_score(source, told) for source, told in begun]
-            calls = [stage for of_run in stages for stage in of_run if stage.name == "judge"]
+            calls: list[Stage] = []
+            for source, judging, out in _runs(entry, settings, given, Path(scratch) / "work"):
+                stages = dry_score(source, {**judging, "out": str(work / out.name)})
+                calls += [stage for stage in stages if stage.name == "judge"]
             tell(calls)
             _check_capped(settings, calls)
     if settings.dry_run:
         return None
     finished: list[Finished] = []
     for source, judging, out in _runs(entry, settings, given, work):
-        finished.append(
-            score_again(source, {**judging, **_left(settings, finished), "out": str(out)})
-        )
+        caps = _left(settings, finished)
+        finished.append(score_again(source, {**judging, **caps, "out": str(out)}))
     review = _review(entry.card, settings, finished, _recomputed(folder, settings))
     if entry.review is not None and entry.review.continues is not None:
         review = review.model_copy(update={"continues": entry.review.continues})
-    done = Rescored(
-        review, folder / REVIEW, tuple(finished), tuple(contradictions(entry.card, review))
-    )
-    if done.refuted:
-        done = replace(done, review=review.model_copy(update={"status": REFUTED}))
+    refuted = tuple(contradictions(entry.card, review))
+    if refuted:
+        review = review.model_copy(update={"status": REFUTED})
+    done = Rescored(review, folder / REVIEW, tuple(finished), refuted)
     if not done.budget_spent and not done.too_many_unscored:
         write_card(done.path, done.review)
     return done
 
 
 def _check_in_order(folder: Path) -> None:
-    found = verify(folder, Options(reviewed=True))
-    of_itself = (finding for finding in found.findings if finding.code != "refuted")
-    if serious := next((finding for finding in of_itself if finding.severity == "serious"), None):
-        raise DataError(
-            f"{serious.what}; alps verify says it all", path=folder, field=serious.where
-        )
+    for finding in verify(folder, Options(reviewed=True)).findings:
+        if finding.severity == "serious" and finding.code != "refuted":
+            fault = f"{finding.what}; alps verify says it all"
+            raise DataError(fault, path=folder, field=finding.where)
 
 
 def _runs(
     entry: Entry, settings: RescoreSettings, given: Sequence[str], work: Path
 ) -> list[tuple[Path, dict[str, Any], Path]]:
-    """Write the submission's runs below `work`.
-
-    Return each with the settings of its judge and where it is judged.
-    """
+    """Write the runs below `work`; return each with its judge's settings and where it is judged."""
     asked = [name for name in given if name in JudgeSettings.model_fields and name != "out"]
     # What is judged again are a stranger's answers; of baselines the boards have figures of their
     # own.
@@ -172,8 +149,7 @@ def _asks(settings: RescoreSettings) -> bool:
 
 
 def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
-    """Refuse to ask a judge that nothing stops: a stranger decides how many and how long the
-    answers are.
+    """Refuse to ask a judge that nothing stops: a stranger decides how many the answers are.
 
     Raises:
         UsageError: If it would be asked, and no cap was given.
@@ -182,10 +158,10 @@ def _check_capped(settings: RescoreSettings, stages: Sequence[Stage]) -> None:
         return
     if calls := sum(stage.calls for stage in stages):
         most = "" if all(stage.exact for stage in stages) else "up to "
-        what = f"judge={settings.judge}: {most}{calls:,} calls, at least {sum(s.least_tokens for s in stages):,} tokens"
-        raise UsageError(
-            f"{what}; max_cost= or max_total_tokens= lets it be asked, and stops it there"
-        )
+        tokens = sum(stage.least_tokens for stage in stages)
+        what = f"judge={settings.judge}: {most}{calls:,} calls, at least {tokens:,} tokens"
+        mend = "max_cost= or max_total_tokens= lets it be asked, and stops it there"
+        raise UsageError(f"{what}; {mend}")
 
 
 def _left(settings: RescoreSettings, finished: Sequence[Finished]) -> dict[str, Any]:
@@ -240,15 +216,11 @@ def _check_ids(entry: Entry, name: str, known: set[str], data: str) -> None:
 
 
 def _recomputed(folder: Path, settings: RescoreSettings) -> tuple[str, ...]:
-    """Return the tracks whose printed scores came out again on the maintainer's data.
-
-    On the samples all do.
-    """
+    """Return the tracks whose printed scores were recomputed on the maintainer's data."""
     if settings.data is None:
         return ()
-    return verify(
-        folder, Options(data=settings.data, split=settings.split, reviewed=True)
-    ).recomputed
+    options = Options(data=settings.data, split=settings.split, reviewed=True)
+    return verify(folder, options).recomputed
 
 
 def _review(
@@ -256,10 +228,12 @@ def _review(
 ) -> Review:
     tracks: dict[str, Any] = {}
     for place, run in enumerate(runs):
-        for name, found in run.summary["tracks"].items():
+        for name, track in run.summary["tracks"].items():
             if name in card.tracks and card.tracks[name].run == place:
-                scores = {metric: _score(score) for metric, score in found["scores"].items()}
-                tracks[name] = {"scores": scores, "judge_fingerprint": found["judge_fingerprint"]}
+                scores = {metric: fields_of(Score, row) for metric, row in track["scores"].items()}
+                for score in scores.values():
+                    score.pop("corrected", None)
+                tracks[name] = {"scores": scores, "judge_fingerprint": track["judge_fingerprint"]}
     row = {
         "status": settings.status,
         "judge_fingerprint": runs[0].summary["judge_fingerprint"],
@@ -276,10 +250,6 @@ def _review(
         raise UsageError(f"{field}: {fault}") from error
 
 
-def _score(score: Mapping[str, Any]) -> dict[str, Any]:
-    return {part: score[part] for part in _PARTS if part in score}
-
-
 def _digest(card: Submission, place: int) -> str:
     hashes = [
         track.files.predictions.sha256 for track in card.tracks.values() if track.run == place
@@ -289,7 +259,5 @@ def _digest(card: Submission, place: int) -> str:
 
 def _word(judge: str) -> str:
     """Return a judge's name as a part of a folder's."""
-    return (
-        "".join(c if c.isalnum() else "-" for c in judge.rpartition("/")[2])[:40].strip("-")
-        or "judge"
-    )
+    name = "".join(c if c.isalnum() else "-" for c in judge.rpartition("/")[2])
+    return name[:40].strip("-") or "judge"

@@ -1,26 +1,38 @@
-"""The static site: a pure function of the submissions, of what the paper reports, and of the
-package's own samples.
+"""The static site: built from the submissions, put into a folder, served on loopback.
+
+It is a pure function of the submissions, of what the paper reports, and of the package's samples. A
+build changes and removes only what a build wrote: every site holds a list of its files with their
+hashes, `.alps-site.json`. What it does not list is somebody else's: the `.git` and `CNAME` of the
+checkout that a site is published from, and whatever else lies there.
 """
 
+import hashlib
+import json
+import os
 import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from alps.errors import UsageError
-from alps.leaderboard.boards import build_boards
-from alps.leaderboard.downloads import write_downloads
-from alps.leaderboard.pages.changes import write_changes
 from alps.leaderboard.pages.common import Content, Renderer
-from alps.leaderboard.pages.judge import write_judges
-from alps.leaderboard.pages.overview import write_overview
+from alps.leaderboard.pages.downloads import write_downloads
 from alps.leaderboard.pages.records import write_records
-from alps.leaderboard.pages.system import write_systems
-from alps.leaderboard.pages.task import write_tasks
+from alps.leaderboard.pages.systems import write_judges, write_systems
+from alps.leaderboard.pages.tasks import write_changes, write_overview, write_tasks
+from alps.leaderboard.ranking import build_boards
 from alps.leaderboard.site_data import PUBLISHED, load, read_published
-from alps.leaderboard.site_files import check_out, put
 
+LIST = ".alps-site.json"
 ASSETS = Path(__file__).with_name("assets")
+_FILES = TypeAdapter(dict[str, str])
 _PARTS = (
     write_overview,
     write_tasks,
@@ -64,7 +76,7 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
             or a file that no build wrote is in the way.
         DataError: If a submission can't be read; names the file.
     """
-    before = check_out(out)
+    before = _check_out(out)
     systems, published = load(submissions), read_published(base)
     content = Content(systems, build_boards(systems, published), published)
     parent = out.resolve().parent
@@ -77,11 +89,151 @@ def build(submissions: Path, out: Path, *, base: Path = PUBLISHED) -> Built:
             renderer = Renderer(unfinished, content)
             for write in _PARTS:
                 write(renderer)
-            shutil.copytree(
-                ASSETS, unfinished / "assets", ignore=shutil.ignore_patterns("__pycache__")
-            )
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ASSETS, unfinished / "assets", ignore=ignored)
             (unfinished / ".nojekyll").write_bytes(b"")
-            left = put(unfinished, out, before)
+            left = _put(unfinished, out, before)
     except OSError as error:
         raise UsageError(f"out={out}: {error.strerror or error}; choose another folder") from error
     return Built(out, len(systems), len(content.boards), renderer.pages, renderer.bytes, left)
+
+
+def _check_out(out: Path) -> dict[str, str]:
+    """Return what an earlier build wrote into `out`, as sha256 by path.
+
+    Raises:
+        UsageError: If `out` is no folder, its list can't be read, or it is neither empty, nor a
+            checkout, nor a site.
+    """
+    if not out.exists() and not out.is_symlink():
+        return {}
+    if not out.is_dir():
+        raise UsageError(f"out={out}: something else than a site is there; choose another folder")
+    if (out / LIST).is_file():
+        return _read_list(out)
+    names = [path.name for path in out.iterdir()]
+    visible = [name for name in names if not name.startswith(".") and name != "CNAME"]
+    if visible and ".git" not in names:
+        fault = f"something else than a site is there, or one of an older version, without {LIST}"
+        raise UsageError(f"out={out}: {fault}; choose another folder, or empty this one")
+    return {}
+
+
+def _put(site: Path, out: Path, before: Mapping[str, str]) -> tuple[str, ...]:
+    """Move a whole site to `out`; return stale files that are left there, as they have changed.
+
+    The folder stays: it may be the working folder, a link, or a mounted disk.
+
+    Args:
+        site: The new site, in a folder of its own.
+        out: Where it goes.
+        before: What an earlier build wrote there.
+
+    Raises:
+        UsageError: If a file that no build wrote is in the way.
+    """
+    files = sorted(path for path in site.rglob("*") if path.is_file())
+    hashes = {path.relative_to(site).as_posix(): _hash(path) for path in files}
+    hashes = dict(sorted(hashes.items()))
+    out.mkdir(parents=True, exist_ok=True)
+    _check_way(out, hashes, before)
+    # Both lists together first: a build that is killed here must know its files, the old and the
+    # new, the next time.
+    _write_list(out, {**before, **hashes})
+    left = []
+    for name in before:
+        if name not in hashes and not _remove(out, name, before[name]):
+            left.append(name)
+    for name in hashes:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(site / name, out / name)
+    _write_list(out, hashes)
+    return tuple(left)
+
+
+def _check_way(out: Path, names: Iterable[str], before: Mapping[str, str]) -> None:
+    for name in names:
+        path = out / name
+        blocked = None
+        for parent in PurePosixPath(name).parents:
+            if parent.parts and ((out / parent).is_symlink() or (out / parent).is_file()):
+                blocked = out / parent
+        if blocked is None and os.path.lexists(path) and (name not in before or path.is_dir()):
+            blocked = path
+        if blocked is not None:
+            fault = "no build of a site wrote it; move it, or choose another out="
+            raise UsageError(f"{blocked}: {fault}")
+
+
+def _remove(out: Path, name: str, sha256: str) -> bool:
+    """Remove a stale file if it is as it was built; return False where it is left."""
+    path = out / name
+    if not os.path.lexists(path):
+        return True
+    inside = path.parent.resolve().is_relative_to(out.resolve())
+    if path.is_symlink() or not path.is_file() or not inside or _hash(path) != sha256:
+        return False
+    path.unlink()
+    for parent in path.relative_to(out).parents:
+        folder = out / parent
+        if folder != out and not any(folder.iterdir()):
+            folder.rmdir()
+    return True
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _read_list(out: Path) -> dict[str, str]:
+    try:
+        files = _FILES.validate_python(json.loads((out / LIST).read_bytes()))
+    except (OSError, ValueError, ValidationError) as error:
+        raise UsageError(f"{out / LIST}: not written by a build; choose another out=") from error
+    for name in files:
+        parts = PurePosixPath(name).parts
+        hidden = any(part.startswith(".") for part in parts) and name != ".nojekyll"
+        if not parts or hidden or name.startswith("/") or "\\" in name or "\0" in name:
+            raise UsageError(f"{out / LIST}: names what no build writes; choose another out=")
+    return files
+
+
+def _write_list(out: Path, files: Mapping[str, str]) -> None:
+    text = json.dumps(dict(sorted(files.items())), indent=0)
+    temporary = out / f"{LIST}.tmp"
+    temporary.write_text(f"{text}\n", encoding="utf-8")
+    temporary.replace(out / LIST)
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Serves files alone: no lists of folders, no log, nothing kept by the browser."""
+
+    def list_directory(self, path: Any) -> None:
+        self.send_error(HTTPStatus.NOT_FOUND)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+
+def serve(site: Path, *, port: int = 0) -> ThreadingHTTPServer:
+    """Return a server of `site` on loopback that is bound and waits for `serve_forever`.
+
+    Args:
+        site: The folder of a site.
+        port: 0 for any that is free.
+
+    Raises:
+        UsageError: If there is no site, or the port is taken.
+    """
+    if not (site / "index.html").is_file():
+        raise UsageError(f"{site}: no site there; alps leaderboard build writes one")
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(site)))
+    except OSError as error:
+        fault = f"{error.strerror or error}; choose another, or 0 for any"
+        raise UsageError(f"port={port}: {fault}") from error

@@ -18,8 +18,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from alps.leaderboard.strict_reader import read_model, read_rows
 from alps.leaderboard.unsafe_text import fault_of
-from alps.systems.resolve import EMBEDDED, PROGRAM, PYTHON, RECORDED
-from alps.systems.retriever import RETRIEVERS
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
@@ -371,8 +369,17 @@ def write_card(path: Path, card: Part) -> None:
     path.write_bytes(text.encode() + b"\n")
 
 
+def fields_of(model: type[BaseModel], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those fields of `row` that `model` has: what else a summary holds is not published."""
+    return {name: row[name] for name in model.model_fields if name in row}
+
+
+# The systems are imported where they are needed: completion of words reads this module, too.
 def kinds_of(model: str) -> tuple[str, ...]:
     """Return the kinds that a `model=` may be submitted as, the one by its name first."""
+    from alps.systems.resolve import EMBEDDED, PROGRAM, PYTHON, RECORDED
+    from alps.systems.retriever import RETRIEVERS
+
     # The oracle reads the gold: like what deserves nothing, it is never ranked.
     if model.startswith("floor/") or model == "oracle":
         return ("floor",)
@@ -390,6 +397,8 @@ def kinds_of(model: str) -> tuple[str, ...]:
 
 def public_name(name: str) -> str:
     """Return a `model=` or `judge=` as it is published: without the folders files lie in."""
+    from alps.systems.resolve import PROGRAM, RECORDED
+
     head, separator, rest = name.partition(":")
     if f"{head}:" not in (RECORDED, "recorded:", PROGRAM) or not separator:
         return name

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from alps.data.release import write_track
-from alps.leaderboard.card import Details
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.findings import Finding, Verification
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import Details, pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
 from alps.leaderboard.verify import Known, Options, verify
 from alps.run.start import run

@@ -26,8 +26,13 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.commands_site import ServeSettings, SiteSettings
-from alps.leaderboard.settings import RescoreSettings, SubmitSettings, VerifySettings
+from alps.leaderboard.settings import (
+    RescoreSettings,
+    ServeSettings,
+    SiteSettings,
+    SubmitSettings,
+    VerifySettings,
+)
 from alps.report.compare import CompareSettings
 from alps.settings import (
     AuditSettings,

@@ -14,12 +14,12 @@ import pytest
 
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
-from alps.leaderboard.boards import Board, build_boards
 from alps.leaderboard.checks.gold_overlap import check_gold_overlap
 from alps.leaderboard.commands import rescore_command, verify_command
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.gold_data import own_track
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
+from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.submission import read_entry

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from alps.leaderboard.commands import verify_command
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
 from alps.leaderboard.unsafe_text import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify

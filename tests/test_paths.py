@@ -8,8 +8,7 @@ import json
 import pytest
 
 from alps.errors import UsageError
-from alps.leaderboard.commands_site import ServeSettings, SiteSettings
-from alps.leaderboard.settings import RescoreSettings, SubmitSettings
+from alps.leaderboard.settings import RescoreSettings, ServeSettings, SiteSettings, SubmitSettings
 from alps.settings import (
     CalibrateSettings,
     DrawSettings,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
 from alps.leaderboard.verify import Options, verify
 from alps.llm import Request
 from alps.llm.provider import send

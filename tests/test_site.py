@@ -15,14 +15,12 @@ import pytest
 from alps.errors import DataError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.leaderboard import site as site_module
-from alps.leaderboard.boards import build_boards
-from alps.leaderboard.classes import all_pairs, rank_classes
-from alps.leaderboard.commands_site import build_command
-from alps.leaderboard.downloads import csv_of, plain_cell
+from alps.leaderboard.commands import build_command
 from alps.leaderboard.gold_data import own_track
-from alps.leaderboard.pages import judge
-from alps.leaderboard.serve import serve
-from alps.leaderboard.site import build
+from alps.leaderboard.pages import systems
+from alps.leaderboard.pages.downloads import csv_of, plain_cell
+from alps.leaderboard.ranking import all_pairs, build_boards, rank_classes
+from alps.leaderboard.site import build, serve
 from alps.leaderboard.site_data import load, read_published
 from alps.stats.paired import holm, paired_difference
 from tests import site_made
@@ -329,7 +327,7 @@ def test_a_judge_page_shows_the_calibration_of_that_very_judge(submissions, tmp_
     row |= {"made": "2026-10-01", "expires": "2027-03-30", "rubrics": {"pa": rubric}}
     (tmp_path / "calibrations").mkdir()
     (tmp_path / "calibrations" / "of-pa.json").write_text(json.dumps(row), "utf-8")
-    monkeypatch.setattr(judge, "CALIBRATIONS", tmp_path / "calibrations")
+    monkeypatch.setattr(systems, "CALIBRATIONS", tmp_path / "calibrations")
     out = build(submissions, tmp_path / "site").out
     page = (out / "judges" / "0a1b2c3d4e5f.html").read_text("utf-8")
     origin = "judges/calibrations/of-pa.json#/rubrics/pa"

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from alps.leaderboard.serve import serve
-from alps.leaderboard.site import build
+from alps.leaderboard.site import build, serve
 from tests import site_made
 from tests.pages import browser
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
 from tests.endtoend import one_line, run
 from tests.submissions import SLUG, WHO, make_run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
 from tests.endtoend import Finished, one_line, run, run_cold
 from tests.submissions import SLUG, WHO, forge, make_run, write_data
 

@@ -15,7 +15,7 @@ import pytest
 
 from alps.errors import DataError, RunFolderError, UsageError
 from alps.leaderboard.commands import submit_command
-from alps.leaderboard.pack import pack, slug_of
+from alps.leaderboard.packing import pack, slug_of
 from alps.leaderboard.submission import CARD, kinds_of, public_name, read_entry
 from tests.endtoend import rows, summary
 from tests.submissions import DAY, HOME, SLUG, TRACKS, WHO, Shelf, card_of, make_run

@@ -12,9 +12,9 @@ import pytest
 
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
-from alps.leaderboard.boards import Board, build_boards
 from alps.leaderboard.commands import verify_command
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
+from alps.leaderboard.ranking import Board, build_boards
 from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.submission import Submission

@@ -10,7 +10,7 @@ import pytest
 
 from alps.errors import DataError, UsageError
 from alps.leaderboard.commands import rescore_command, verify_command
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
 from tests.submissions import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.pack import pack
+from alps.leaderboard.packing import pack
 from tests.conftest import ROOT
 from tests.endtoend import environment
 from tests.submissions import SLUG, WHO, card_of, forge, make_run

@@ -106,10 +106,11 @@ def _compared(task: str, sample: Any, answer: Mapping[str, Any]) -> Compared:
         texts = [*(turn.text for turn in turns), sample.query, *sample.memories]
         golds, values = [sample.gold.memory], [answer["answer"]]
     else:
-        turns = sample.dialogue
         if task == "update":
             turns = (*sample.old_dialogue, *sample.new_dialogue)
             old = [memory.value for memory in sample.memory]
+        else:
+            turns = sample.dialogue
         texts = [*(turn.text for turn in turns), *old]
         # What was in the memory before is no find.
         kept.update(map(fold, old))

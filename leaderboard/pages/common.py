@@ -1,9 +1,7 @@
-"""What every page is made with: the templates, the names of tracks and pages, and boards as pages
-show them.
-"""
+"""Shared parts of the pages: templates, names of tracks and pages, and boards as pages show them."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.boards import Board
-from alps.leaderboard.classes import SIGNIFICANCE
 from alps.leaderboard.gold_data import all_tracks
+from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
+from alps.leaderboard.ranking import SIGNIFICANCE, Board
 from alps.leaderboard.site_data import Published, System
-from alps.leaderboard.tables import KINDS, Table, board_table, foreign, metric_title
+from alps.report.formatting import visible
 from alps.report.html import page_environment
 from alps.report.runs import MEANINGS
 from alps.tasks import Task
@@ -43,25 +41,24 @@ class Content:
     @cached_property
     def by_track(self) -> dict[str, list[Board]]:
         """The boards of each track that has any, the leading one first."""
-        found: dict[str, list[Board]] = {}
+        boards: dict[str, list[Board]] = {}
         for board in self.boards:
-            found.setdefault(board.key.track, []).append(board)
-        return found
+            boards.setdefault(board.key.track, []).append(board)
+        return boards
 
     @cached_property
     def by_system(self) -> dict[str, list[Board]]:
         """The boards that each system stands on, by its slug."""
-        found: dict[str, list[Board]] = {}
+        boards: dict[str, list[Board]] = {}
         for board in self.boards:
             for row in (*board.standings, *board.floor_systems):
-                found.setdefault(row.system.slug, []).append(board)
-        return found
+                boards.setdefault(row.system.slug, []).append(board)
+        return boards
 
     def tracks_of(self, task: str) -> list[Task]:
         """Return the tracks of a task that have boards."""
-        return [
-            one for one in all_tracks().values() if one.name == task and one.track in self.by_track
-        ]
+        tracks = [all_tracks()[name] for name in all_tracks() if name in self.by_track]
+        return [one for one in tracks if one.name == task]
 
 
 @dataclass(frozen=True)
@@ -85,9 +82,8 @@ class BoardView:
     @property
     def systems(self) -> Markup:
         """How many systems stand on it, in words."""
-        return Markup("{} {}").format(
-            self.count, "system" if len(self.board.standings) == 1 else "systems"
-        )
+        noun = "system" if len(self.board.standings) == 1 else "systems"
+        return Markup("{} {}").format(self.count, noun)
 
     @property
     def hidden(self) -> bool:
@@ -113,10 +109,11 @@ class BoardView:
     @property
     def conditions(self) -> str:
         """What it is run under, where that is not the usual."""
-        found = json.loads(self.board.key.conditions)
-        pools = found.pop("pools", {})
-        said = [f"{name} {value}" for name, value in found.items()]
-        return ", ".join([*said, *([f"pools by seed {pools['seed']}"] if "seed" in pools else [])])
+        conditions = json.loads(self.board.key.conditions)
+        pools = conditions.pop("pools", {})
+        words = [f"{name} {value}" for name, value in conditions.items()]
+        words += [f"pools by seed {pools['seed']}"] if "seed" in pools else []
+        return ", ".join(words)
 
     @property
     def sessions(self) -> bool:
@@ -152,13 +149,9 @@ def view(
     brief: bool = False,
     first: bool = True,
 ) -> BoardView:
-    """Return a board as a page shows it; only the first of a track shows what the paper reports.
-
-    See `board_table`.
-    """
-    return BoardView(
-        board, board_table(board, root=root, most=most, brief=brief, reported=first), root
-    )
+    """Return a board as a page shows it; only the first of a track shows what the paper reports."""
+    table = board_table(board, root=root, most=most, brief=brief, reported=first)
+    return BoardView(board, table, root)
 
 
 def judge_id(system: System, track: str) -> str:
@@ -195,32 +188,28 @@ class Renderer:
     def __init__(self, out: Path, content: Content) -> None:
         self.out, self.content = out, content
         self.pages = self.bytes = 0
-        self.files: list[str] = []
         self._environment = page_environment(TEMPLATES)
         self._environment.filters.update(foreign=foreign, metric_title=metric_title)
         self._environment.globals.update(
-            {
-                "figure": figure,
-                "computed": computed,
-                "whole": whole,
-                "money": money,
-                "seconds": seconds,
-                "KINDS": KINDS,
-                "MEANINGS": MEANINGS,
-                "level": f"{100 * (1 - SIGNIFICANCE):.0f} %",
-                "track_title": track_title,
-                "pair": pair,
-                "page_of": page_of,
-                "latest": max((system.card.submitted for system in content.systems), default=""),
-            }
+            figure=figure,
+            computed=computed,
+            whole=whole,
+            money=money,
+            seconds=seconds,
+            pair=pair,
+            page_of=page_of,
+            track_title=track_title,
+            KINDS=KINDS,
+            MEANINGS=MEANINGS,
+            level=f"{100 * (1 - SIGNIFICANCE):.0f} %",
+            latest=max((system.card.submitted for system in content.systems), default=""),
         )
 
     def write(self, name: str, template: str, /, **values: Any) -> None:
         """Render a template into the file `name`; links in it begin with `root`."""
         root = "../" * name.count("/")
-        self.put(
-            name, self._environment.get_template(template).render(root=root, here=name, **values)
-        )
+        page = self._environment.get_template(template).render(root=root, here=name, **values)
+        self.put(name, page)
         self.pages += 1
 
     def put(self, name: str, text: str) -> None:
@@ -230,12 +219,8 @@ class Renderer:
         data = text.encode("utf-8", "replace")
         path.write_bytes(data)
         self.bytes += len(data)
-        self.files.append(name)
 
 
-def grouped(systems: Sequence[System]) -> Iterator[tuple[str, list[System]]]:
-    """Yield the systems by what they are."""
-    by_kind: Mapping[str, list[System]] = {kind: [] for kind in KINDS}
-    for system in systems:
-        by_kind[system.card.system.kind].append(system)
-    yield from ((kind, found) for kind, found in by_kind.items() if found)
+def _finalize(value: Any) -> Any:
+    """Make whatever is printed safe to encode; markup of our own stays as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

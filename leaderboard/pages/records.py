@@ -1,150 +1,304 @@
-"""Record by record, where the data are the package's own: the dialogue, the gold, and what every
-system made of it.
+"""Record by record, where the data are the package's own: the dialogue, the gold, and all answers.
 
-Of other data only figures are shown, on the boards. The answers of one track at a time are held in
-memory.
+Of other data only figures are shown, on the boards. The answers of one track at a time are in
+memory, as pieces of HTML that are made once and joined.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from alps.leaderboard.gold_data import all_tracks, known_track, own_track
-from alps.leaderboard.pages.answers import answers_of, asked
+from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, track_title
+from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
 from alps.rejection import shown_value
-from alps.tasks import Task
+from alps.report.formatting import visible
+from alps.tasks import Metric, Task
 
-FEW = 6
-"""Up to so many answers stand unfolded."""
-EXCERPT = 140
+# Up to so many answers stand unfolded; characters of an excerpt, and of a text that a page shows:
+# the files of the submission hold the rest.
+FEW, EXCERPT, LONGEST = 6, 140, 6_000
+_SHOWN_SCORES = 2
+_STYLES = {"same": "good", "narrower": "good"}
+
+
+class FileRow(NamedTuple):
+    """A row of a file, and the number of its line counted from 0."""
+
+    line: int
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record made ready once for all systems: `values` are a pool's candidates by their ids."""
+
+    sample: Any
+    values: Mapping[str, str]
 
 
 def write_records(renderer: Renderer) -> None:
-    """Write a page for every record of the package's own data that anybody submitted an answer to,
-    and their list.
-    """
+    """Write a page for every record of the package's own data with an answer, and their list."""
+    # Retrieval asks the same queries of pools of every size: they share a page.
+    groups: dict[str, list[Task]] = {}
+    for task in all_tracks().values():
+        groups.setdefault("task3" if task.pool_size else task.track, []).append(task)
     lists = []
-    for folder, group in _groups().items():
-        entries = _write_group(renderer, folder, group)
-        if entries:
-            lists.append(
-                {
-                    "folder": folder,
-                    "title": "Retrieval" if len(group) > 1 else track_title(group[0]),
-                    "entries": entries,
-                }
-            )
+    for folder, group in groups.items():
+        title = "Retrieval" if len(group) > 1 else track_title(group[0])
+        if entries := _write_group(renderer, folder, group, title):
+            lists.append({"folder": folder, "title": title, "entries": entries})
     renderer.write("records/index.html", "records.html", lists=lists)
 
 
-def _groups() -> dict[str, list[Task]]:
-    """Return the tracks whose records share a page: retrieval asks the same queries of pools of
-    every size.
-    """
-    found: dict[str, list[Task]] = {}
-    for task in all_tracks().values():
-        found.setdefault("task3" if task.pool_size else task.track, []).append(task)
-    return found
-
-
-def _write_group(renderer: Renderer, folder: str, group: Sequence[Task]) -> list[dict[str, str]]:
+def _write_group(
+    renderer: Renderer, folder: str, group: Sequence[Task], title: str
+) -> list[dict[str, str]]:
     answers: dict[str, list[str]] = {}
     samples: Mapping[str, Any] = {}
     for task in group:
-        systems = list(_systems(renderer.content, task))
+        systems = _systems(renderer.content, task)
         own = own_track(task.track) if systems else None
-        if own is None:
-            continue
-        samples = own.samples
-        ready = asked(samples)
-        headed: set[str] = set()
-        heading = Markup("<h3>{}</h3>").format(track_title(task).partition(", ")[2])
-        for system in systems:
-            for name, pieces in answers_of(system, task, ready).items():
-                held = answers.setdefault(name, [])
-                if len(group) > 1 and name not in headed:
-                    headed.add(name)
-                    held.append(heading)
-                held.extend(pieces)
+        if own is not None:
+            samples = own.samples
+            of_track = _answers_by_record(systems, task, samples)
+            size = Markup("<h3>{}</h3>").format(track_title(task).partition(", ")[2])
+            for name, pieces in of_track.items():
+                headed = [size, *pieces] if len(group) > 1 else pieces
+                answers.setdefault(name, []).extend(headed)
     names = [name for name in samples if name in answers]
     entries = []
     for n, name in enumerate(names):
         sample, pieces = samples[name], answers.pop(name)
-        opened = (
-            [piece.replace("<details", "<details open", 1) for piece in pieces]
-            if len(pieces) <= FEW
-            else pieces
-        )
+        if len(pieces) <= FEW:
+            pieces = [piece.replace("<details", "<details open", 1) for piece in pieces]
         renderer.write(
-            f"records/{folder}/{file_of(name)}",
+            f"records/{folder}/{_file_of(name)}",
             "record.html",
             task=group[0],
-            title="Retrieval" if len(group) > 1 else track_title(group[0]),
+            title=title,
             folder=folder,
             name=name,
             sample=sample,
             gold=_gold(group[0], sample),
-            answers=Markup("\n").join(Markup(piece) for piece in opened),
-            before=file_of(names[n - 1]) if n else "",
-            after=file_of(names[n + 1]) if n + 1 < len(names) else "",
+            answers=Markup("\n").join(Markup(piece) for piece in pieces),
+            before=_file_of(names[n - 1]) if n else "",
+            after=_file_of(names[n + 1]) if n + 1 < len(names) else "",
         )
-        entries.append({"name": name, "file": file_of(name), "excerpt": _excerpt(sample)})
+        entries.append({"name": name, "file": _file_of(name), "excerpt": _excerpt(sample)})
     return entries
 
 
-def file_of(name: str) -> str:
-    """Return the file of a record; an id may hold a colon, which a link could not begin with."""
+def _answers_by_record(
+    systems: Sequence[System], task: Task, samples: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    records = {}
+    for name, sample in samples.items():
+        values = {candidate.id: candidate.value for candidate in getattr(sample, "candidates", ())}
+        records[name] = Record(sample, values)
+    answers: dict[str, list[str]] = {}
+    for system in systems:
+        for name, pieces in _answers_of(system, task, records).items():
+            answers.setdefault(name, []).extend(pieces)
+    return answers
+
+
+def _file_of(name: str) -> str:
+    # An id may hold a colon, which a link could not begin with.
     return f"{name.replace(':', '-')}.html"
 
 
 def _systems(content: Content, task: Task) -> Sequence[System]:
-    """Return the systems that answered the package's own data of a track, in the order of its
-    boards.
-    """
+    """Return the systems that answered the package's own data of a track, as its boards order them."""
     ordered: dict[str, System] = {}
     for board in content.by_track.get(task.track, ()):
-        rows = (*board.standings, *board.floor_systems)
-        ordered |= {row.system.slug: row.system for row in rows if row.system.slug not in ordered}
-    rest = {
-        one.slug: one
-        for one in content.systems
-        if task.track in one.tracks and one.slug not in ordered
-    }
-    found = [*ordered.values(), *rest.values()]
-    return [
-        one
-        for one in found
-        if known_track(task.track, str(one.tracks[task.track]["data_sha256"].value))
-    ]
+        for row in (*board.standings, *board.floor_systems):
+            ordered.setdefault(row.system.slug, row.system)
+    for system in content.systems:
+        if task.track in system.tracks:
+            ordered.setdefault(system.slug, system)
+    known = []
+    for system in ordered.values():
+        if known_track(task.track, str(system.tracks[task.track]["data_sha256"].value)):
+            known.append(system)
+    return known
 
 
 def _gold(task: Task, sample: Any) -> list[tuple[str, str, str]]:
-    """Return what should have come: a mark, the words, and a remark."""
-    if task.name in ("extraction", "update"):
-        return [
-            (f"g{n}", shown_value(memory.value), memory.label)
-            for n, memory in enumerate(sample.gold or (), start=1)
-        ]
+    """Return the expected answer: a mark, the words, and a remark."""
+    if sample.gold is None:
+        return []
     if task.name == "retrieval":
-        return [
-            ("gold", candidate.value, "")
-            for candidate in sample.candidates
-            if candidate.id == sample.gold
-        ]
-    return (
-        [("memory", sample.gold.memory, f"rubric {sample.gold.rubric}")]
-        if sample.gold is not None
-        else []
-    )
+        chosen = (candidate for candidate in sample.candidates if candidate.id == sample.gold)
+        return [("gold", candidate.value, "") for candidate in chosen]
+    if task.name == "utilization":
+        return [("memory", sample.gold.memory, f"rubric {sample.gold.rubric}")]
+    numbered = enumerate(sample.gold, start=1)
+    return [(f"g{n}", shown_value(memory.value), memory.label) for n, memory in numbered]
 
 
 def _excerpt(sample: Any) -> str:
     turns = getattr(sample, "dialogue", ()) or getattr(sample, "new_dialogue", ())
-    words = str(getattr(sample, "query", "")) or next(
-        (turn.text for turn in turns if turn.role == "user"), ""
-    )
+    words = str(getattr(sample, "query", ""))
+    words = words or next((turn.text for turn in turns if turn.role == "user"), "")
     flat = " ".join(words.split())
     return flat if len(flat) <= EXCERPT else f"{flat[:EXCERPT].rsplit(' ', 1)[0]} …"
+
+
+def _rows_of(system: System, track: str, stage: str) -> dict[tuple[str, int], FileRow]:
+    """Return the rows of a file by record and repeat."""
+    rows: dict[tuple[str, int], FileRow] = {}
+    for line, row in enumerate(system.rows(track, stage)):
+        repeat = row.get("repeat")
+        key = row["benchmark_id"], repeat if isinstance(repeat, int) else 0
+        rows[key] = FileRow(line, row)
+    return rows
+
+
+def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> dict[str, list[str]]:
+    """Return, by record, what a system answered to it, as HTML."""
+    verdicts = _rows_of(system, task.track, "verdicts")
+    scores = _rows_of(system, task.track, "scores")
+    body = _BODIES[task.name]
+    shown = [metric for metric in task.metrics if metric.numerator is None]
+    name_of = Markup("<strong>{}</strong>").format(foreign(system.card.name))
+    page = Markup('<p class="note"><a href="../../systems/{}.html">its page</a></p>')
+    link = page.format(system.slug)
+    answers: dict[str, list[str]] = {}
+    for key, prediction in _rows_of(system, task.track, "predictions").items():
+        record = records.get(key[0])
+        if record is None:
+            continue
+        score = scores.get(key)
+        head = [name_of]
+        if repeat := key[1]:
+            letter = chr(ord("A") + repeat % 26)
+            head.append(Markup(' <small class="muted">answer {}</small>').format(letter))
+        outcome = str((score or prediction).row.get("outcome"))
+        if outcome != "ok":
+            badge = Markup(' <span class="badge poor">{}</span>').format(visible(outcome))
+            head.append(badge)
+        summary = f"<summary>{''.join(head)}{_figures(system, task, shown, score)}</summary>"
+        inside = body(system, task, record, prediction.row, verdicts.get(key))
+        piece = f'<details class="answer">{summary}<div>{inside}{link}</div></details>'
+        answers.setdefault(key[0], []).append(piece)
+    return answers
+
+
+def _figures(system: System, task: Task, shown: Sequence[Metric], score: FileRow | None) -> str:
+    """Return the first scores of a record, each with its place in `scores.jsonl`."""
+    if score is None or not isinstance(score.row.get("scores"), dict):
+        return ""
+    root = Place(f"{system.slug}/{task.track}/scores.jsonl", f"/{score.line}", score.row)
+    known = [metric for metric in shown if _is_number(score.row["scores"].get(metric.name))]
+    marks = []
+    for metric in known[:_SHOWN_SCORES]:
+        value = figure(root["scores"][metric.name])
+        marks.append(f'<span class="mark">{escape(metric_title(metric))} {value}</span>')
+    return "".join(marks)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _memories(
+    system: System, task: Task, record: Record, row: Mapping[str, Any], verdict: FileRow | None
+) -> str:
+    """List predicted memories, each with the gold related to it, and the gold nothing matches."""
+    pairs = _pairs(verdict)
+    lines = []
+    for n, item in enumerate(_items(row), start=1):
+        related = []
+        for pair in pairs:
+            if pair["predicted"] == f"p{n}":
+                relation, style = pair["relation"], _STYLES.get(pair["relation"], "muted")
+                gold = f"<code>{_text(pair['gold'])}</code>"
+                related.append(f'<small class="{style}">{_text(relation)} {gold}</small>')
+        action = f"<small>{_text(item['action'])}</small> " if item.get("action") else ""
+        matched = " ".join(related) or '<small class="muted">matches no gold</small>'
+        lines.append(f"<li>{action}{_text(item.get('value'))} {matched}</li>")
+    matched_gold = {pair["gold"] for pair in pairs if pair["relation"] in _STYLES}
+    missed = []
+    for n in range(1, len(record.sample.gold or ()) + 1):
+        if f"g{n}" not in matched_gold:
+            missed.append(f"<code>g{n}</code>")
+    body = f"<ul>{''.join(lines)}</ul>" if lines else '<p class="empty">no memories</p>'
+    if missed and verdict:
+        body += f'<p class="note">Gold that nothing matches: {" ".join(missed)}</p>'
+    return body
+
+
+def _items(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    prediction = row.get("prediction")
+    items = prediction.get("memory_items") if isinstance(prediction, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _pairs(verdict: FileRow | None) -> list[Mapping[str, str]]:
+    pairs = verdict.row.get("pairs") if verdict is not None else None
+    names = ("gold", "predicted", "relation")
+    valid: list[Mapping[str, str]] = []
+    for pair in pairs if isinstance(pairs, list) else ():
+        if isinstance(pair, dict) and all(isinstance(pair.get(name), str) for name in names):
+            valid.append(pair)
+    return valid
+
+
+def _choice(
+    system: System, task: Task, record: Record, row: Mapping[str, Any], verdict: FileRow | None
+) -> str:
+    """Show the memory that was chosen, and the answer where there is one."""
+    prediction = row.get("prediction")
+    if not isinstance(prediction, dict):
+        return '<p class="empty">no choice</p>'
+    chosen = str(prediction.get("selected_memory_id"))
+    right = '<small class="muted">not the gold</small>'
+    if chosen == record.sample.gold:
+        right = '<small class="good">the right one</small>'
+    body = f"<p>{_text(record.values.get(chosen, 'not in the pool'))} {right}</p>"
+    if prediction.get("answer"):
+        body += f'<p class="prose">{_text(prediction["answer"])}</p>'
+    return body
+
+
+def _response(
+    system: System, task: Task, record: Record, row: Mapping[str, Any], verdict: FileRow | None
+) -> str:
+    """Show the response, and the marks that the judge gave it."""
+    prediction = row.get("prediction")
+    answer = prediction.get("answer") if isinstance(prediction, dict) else None
+    body = f'<p class="prose">{_text(answer)}</p>' if answer else '<p class="empty">no response</p>'
+    if verdict is None:
+        return body
+    marks = verdict.row.get("marks")
+    if not isinstance(marks, dict):
+        return f'{body}<p class="note">Not rated: its judge rates no answers by a rubric.</p>'
+    root = Place(f"{system.slug}/{task.track}/verdicts.jsonl", f"/{verdict.line}", verdict.row)
+    for name in marks:
+        mark = root["marks"][name]
+        written = figure(mark, str) if _is_number(mark.value) else _text(mark.value)
+        if isinstance(mark.value, bool):
+            written = "met" if mark.value else "not met"
+        body += f'<span class="mark">{_text(name)} {written}</span>'
+    if verdict.row.get("reason"):
+        body += f'<p class="note">{_text(verdict.row["reason"])}</p>'
+    return body
+
+
+def _text(value: object) -> str:
+    """Return untrusted words, escaped and cut where they are endless."""
+    words = value if isinstance(value, str) else "" if value is None else str(value)
+    return str(foreign(words if len(words) <= LONGEST else f"{words[:LONGEST]} …"))
+
+
+_BODIES: dict[str, Callable[[System, Task, Record, Mapping[str, Any], FileRow | None], str]] = {
+    "extraction": _memories,
+    "update": _memories,
+    "retrieval": _choice,
+    "utilization": _response,
+}

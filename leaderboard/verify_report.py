@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.leaderboard.findings import SEVERITIES, Finding, Verification
-from alps.leaderboard.pack import Packed
+from alps.leaderboard.packing import Packed
 from alps.leaderboard.submission import RunCard, Score, Submission
 from alps.report.formatting import visible
 

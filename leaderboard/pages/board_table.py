@@ -1,14 +1,11 @@
-"""Tables of the site: columns in groups, rows in sections, and cells that are ready to stand in a
-page.
-"""
+"""The table of a board: columns in groups, rows in sections, and cells that are ready for a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-from alps.leaderboard.boards import BESIDE, Board, FloorRow, Standing
-from alps.leaderboard.figures import scale, whisker
+from alps.leaderboard.pages.charts import scale, whisker
 from alps.leaderboard.provenance import (
     NOTHING,
     Place,
@@ -16,9 +13,11 @@ from alps.leaderboard.provenance import (
     computed,
     figure,
     money,
+    pair,
     seconds,
     whole,
 )
+from alps.leaderboard.ranking import BESIDE, Board, Standing
 from alps.leaderboard.site_data import Reported, System
 from alps.report.formatting import visible
 from alps.tasks import Metric
@@ -33,12 +32,11 @@ KINDS = {
     "python": "Python class",
     "recorded": "recorded",
 }
+# A score that is its submitter's word alone, and one that a maintainer's judge did not reproduce.
 NOT_RECOMPUTED = Markup('<small class="unproven">not recomputed</small>')
-"""What marks a score that is its submitter's word alone."""
 REFUTED_MARK = Markup('<small class="unproven">refuted</small>')
-"""What marks a score that a maintainer's judge did not find again."""
+# Groups of columns that a reader may fold away.
 GROUPS = {"more": "more metrics", "coverage": "coverage", "cost": "cost"}
-"""Groups of columns that a reader may fold away."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +81,12 @@ class Table:
     @property
     def groups(self) -> dict[str, str]:
         """The groups of columns that it has."""
-        return {
-            name: said
-            for name, said in GROUPS.items()
-            if any(column.group == name for column in self.columns)
-        }
+        used = {column.group for column in self.columns}
+        return {name: title for name, title in GROUPS.items() if name in used}
 
 
 def foreign(words: str) -> Markup:
-    """Return what a stranger wrote: escaped, nothing invisible in it, and apart from what stands
-    around it.
-    """
+    """Return untrusted words: escaped, nothing invisible, and isolated from the text around."""
     return Markup(f"<bdi>{escape(visible(words))}</bdi>")
 
 
@@ -121,23 +114,15 @@ def board_table(
     """
     beside = [m for m in board.others if m.name in BESIDE.get(board.metric.name, ())]
     more = [] if brief else [m for m in board.others if m not in beside]
-    columns = [
-        *_lead_columns(board),
-        *(_metric_column(m) for m in beside),
-        *(_metric_column(m, "more") for m in more),
-    ]
-    columns += [] if brief else list(_account_columns(board))
+    columns = list(_lead_columns(board))
+    columns += [_metric_column(metric) for metric in beside]
+    columns += [_metric_column(metric, "more") for metric in more]
+    columns += [] if brief else _account_columns(board)
     shown = [*beside, *more]
-    sections = [
-        Section(
-            "ranked",
-            "",
-            "",
-            [_standing(board, row, shown, root, brief) for row in board.standings[:most]],
-        ),
-        *_unranked(board, shown, root, brief, len(columns)),
-    ]
-    sections = [section for section in sections if reported or section.kind != "reported"]
+    ranked = [_standing(board, row, shown, root, brief) for row in board.standings[:most]]
+    sections = [Section("ranked", "", "", ranked), *_floors(board, shown, root, len(columns))]
+    if reported:
+        sections += _reported(board, shown, brief, len(columns))
     return Table(board.id, metric_title(board.metric), columns, sections)
 
 
@@ -153,13 +138,9 @@ def _lead_columns(board: Board) -> Iterator[Column]:
 
 
 def is_corrected(board: Board) -> bool:
-    """Tell whether raw and corrected scores stand side by side: where the score is a mean of a
-    judge's marks.
-    """
-    rows = (*board.standings, *board.floor_systems)
-    return bool(board.metric.rubrics) or any(
-        row.score(board.metric.name)["corrected"] for row in rows
-    )
+    """Tell whether raw and corrected scores stand side by side: where a judge's marks are averaged."""
+    scores = [row.score(board.metric.name) for row in (*board.standings, *board.floor_systems)]
+    return bool(board.metric.rubrics) or any(score["corrected"] for score in scores)
 
 
 def _metric_column(metric: Metric, group: str = "") -> Column:
@@ -188,20 +169,16 @@ def _standing(
 ) -> TableRow:
     rank = NOTHING
     if row.rank is not None:
-        rank = computed(row.rank.best, "rank", board.id, row.system.slug, written=str(row.rank))
+        slug, written = row.system.slug, str(row.rank)
+        rank = computed(row.rank.best, "rank", board.id, slug, written=written)
     name = system_name(row.system, root)
     if row.copy_of is not None:
-        original = Markup('<a href="{}systems/{}.html">{}</a>').format(
-            root, row.copy_of, foreign(row.copy_of)
-        )
+        link = Markup('<a href="{}systems/{}.html">{}</a>')
+        original = link.format(root, row.copy_of, foreign(row.copy_of))
         name = Markup("{}<small>same answers as {}</small>").format(name, original)
-    cells = [rank, name, *_standing_cells(board, row)]
-    if is_corrected(board):
-        cells.append(corrected(row.score(board.metric.name)))
-    cells += [_counted(row, metric.name) for metric in shown]
-    return TableRow(
-        [*cells, *([] if brief else _account(board, row))], facts_of(row.system, row.track)
-    )
+    cells = [rank, name, *_standing_cells(board, row, shown)]
+    cells += [] if brief else _account(board, row)
+    return TableRow(cells, facts_of(row.system, row.track))
 
 
 def facts_of(system: System, track: Place) -> dict[str, str]:
@@ -218,9 +195,7 @@ def facts_of(system: System, track: Place) -> dict[str, str]:
 
 
 def system_name(system: System, root: str) -> Markup:
-    """Return the name of a system as a link, with who made it, what it is, and how far it is
-    confirmed.
-    """
+    """Return a system's name as a link, with who made it, its kind, and how far it is confirmed."""
     card = system.card
     org = Markup("{} · ").format(foreign(card.org)) if card.org else ""
     status = Markup('<span class="status {0}">{0}</span>').format(system.status)
@@ -234,55 +209,47 @@ def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
     return [figure(score["value"]), bounds(score), drawn]
 
 
-def _standing_cells(board: Board, row: Standing, style: str = "") -> list[Markup]:
-    """Return the cells of a system's score: with its n where that is not all, and a mark where it
-    did not come out.
-    """
+def _standing_cells(
+    board: Board, row: Standing, shown: Sequence[Metric], style: str = ""
+) -> list[Markup]:
+    """Return the cells of a system's scores: with n where that is not all, marked where not proven."""
     score = row.lead(board.metric.name)
     value, *others = _score_cells(board, score, style)
-    return [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
+    cells = [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
+    if is_corrected(board):
+        cells.append(corrected(row.score(board.metric.name)))
+    for metric in shown:
+        score = row.score(metric.name)
+        cells.append(with_count(pair(score), score, row.track))
+    return cells
 
 
-def noted(board: Board, row: Standing, said: Markup) -> Markup:
-    """Return a score with what moved it: unheard answers that count as the worst, and a
-    maintainer's second judgement.
-
-    What a board sorts by stands in the cell, so that the order of its rows explains itself.
-    """
+def noted(board: Board, row: Standing, cell: Markup) -> Markup:
+    """Return a score with what moved it: failed answers that count as the worst, a second judgement."""
+    # What a board sorts by stands in the cell, so that the order of its rows explains itself.
     metric = board.metric.name
     counted = row.counted(metric)
     if counted.pointer != row.lead(metric)["value"].pointer:
         note = '{} <small class="of">counted as {}: unheard are wrong</small>'
-        said = Markup(note).format(said, figure(counted))
+        cell = Markup(note).format(cell, figure(counted))
     if row.again is not None:
         note = '{} <small class="of">judged again; submitted {}</small>'
-        said = Markup(note).format(said, figure(row.score(metric)["value"]))
-    return said
+        cell = Markup(note).format(cell, figure(row.score(metric)["value"]))
+    return cell
 
 
-def proven(row: Standing, said: Markup) -> Markup:
+def proven(row: Standing, cell: Markup) -> Markup:
     """Return a score, marked where nobody could recompute it, or a maintainer refuted it."""
     if row.system.refuted:
-        return Markup("{} {}").format(said, REFUTED_MARK)
-    return said if row.recomputed else Markup("{} {}").format(said, NOT_RECOMPUTED)
+        return Markup("{} {}").format(cell, REFUTED_MARK)
+    return cell if row.recomputed else Markup("{} {}").format(cell, NOT_RECOMPUTED)
 
 
-def with_count(said: Markup, score: Place, track: Place) -> Markup:
+def with_count(cell: Markup, score: Place, track: Place) -> Markup:
     """Return a score with its n where that is less than all records of its track."""
     if not score["value"] or (score["n"].value or 0) >= track["n"].value:
-        return said
-    return Markup('{} <small class="of">n {}</small>').format(said, figure(score["n"], whole))
-
-
-def _counted(row: Standing, metric: str) -> Markup:
-    return with_count(pair(row.score(metric)), row.score(metric), row.track)
-
-
-def pair(score: Place) -> Markup:
-    """Return a score and its interval in one cell; a dash where there is none."""
-    if not score["value"]:
-        return NOTHING
-    return Markup("{} {}").format(figure(score["value"]), bounds(score) if score["low"] else "")
+        return cell
+    return Markup('{} <small class="of">n {}</small>').format(cell, figure(score["n"], whole))
 
 
 def corrected(score: Place) -> Markup:
@@ -310,66 +277,51 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
         yield figure(track["seconds_per_query"], seconds)
 
 
-def _unranked(
-    board: Board, shown: Sequence[Metric], root: str, brief: bool, width: int
-) -> Iterator[Section]:
-    floors = [_floor_system(board, row, shown, root) for row in board.floor_systems]
-    floors += [_floor(board, row, shown) for row in board.floors]
-    if floors:
-        yield Section(
-            "floors", "Floors", "answers that deserve nothing, never ranked", _filled(floors, width)
-        )
-    for table in dict.fromkeys(row.table.id for row in board.reported):
-        rows = [row for row in board.reported if row.table.id == table]
-        if brief and rows[0].table.kind == "memory":
+def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Iterator[Section]:
+    rows = []
+    for row in board.floor_systems:
+        name = system_name(row.system, root)
+        cells = [Markup(), name, *_standing_cells(board, row, shown, "floor")]
+        rows.append(_filled(cells, facts_of(row.system, row.track), width))
+    by = "judged by {}" if board.key.judge is not None else "no judge"
+    for floor in board.floors:
+        judged = Markup(by).format(foreign(floor.judge))
+        name = Markup("{}<small>{}</small>").format(foreign(floor.name), judged)
+        cells = [Markup(), name, *_score_cells(board, floor.scores[board.metric.name], "floor")]
+        cells += [NOTHING] if is_corrected(board) else []
+        cells += [pair(floor.scores[metric.name]) for metric in shown]
+        rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
+    if rows:
+        yield Section("floors", "Floors", "answers that deserve nothing, never ranked", rows)
+
+
+def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) -> Iterator[Section]:
+    tables = {row.table.id: row.table for row in board.reported}
+    for table in tables.values():
+        if brief and table.kind == "memory":
             continue
-        said = rows[0].table
-        title = f"Reported by the paper: {said.title}"
-        note = f"other judge, other data, never ranked with ours. {said.note}"
-        yield Section(
-            "reported", title, note, _filled([_reported(board, row, shown) for row in rows], width)
-        )
+        rows = []
+        for row in board.reported:
+            if row.table.id == table.id:
+                cells = _reported_cells(board, row, shown)
+                rows.append(_filled(cells, {"search": row.name.lower()}, width))
+        note = f"other judge, other data, never ranked with ours. {table.note}"
+        yield Section("reported", f"Reported by the paper: {table.title}", note, rows)
 
 
-def _filled(rows: Sequence[TableRow], width: int) -> list[TableRow]:
-    return [
-        TableRow([*row.cells, *[Markup()] * (width - len(row.cells))], row.facts) for row in rows
-    ]
-
-
-def _floor_system(board: Board, row: Standing, shown: Sequence[Metric], root: str) -> TableRow:
-    score = row.score(board.metric.name)
-    cells = [Markup(), system_name(row.system, root), *_standing_cells(board, row, "floor")]
-    cells += [corrected(score)] if is_corrected(board) else []
-    return TableRow(
-        [*cells, *(_counted(row, m.name) for m in shown)], facts_of(row.system, row.track)
-    )
-
-
-def _floor(board: Board, row: FloorRow, shown: Sequence[Metric]) -> TableRow:
-    by = (
-        Markup("judged by {}").format(foreign(row.judge))
-        if board.key.judge is not None
-        else "no judge"
-    )
-    name = Markup("{}<small>{}</small>").format(foreign(row.name), by)
-    cells = [Markup(), name, *_score_cells(board, row.scores[board.metric.name], "floor")]
-    cells += [NOTHING] if is_corrected(board) else []
-    return TableRow(
-        [*cells, *(pair(row.scores[m.name]) for m in shown)], {"search": visible(row.name).lower()}
-    )
-
-
-def _reported(board: Board, row: Reported, shown: Sequence[Metric]) -> TableRow:
-    lead = row.scores.get(board.metric.name)
-    drawn = Markup()
-    if lead is not None:
-        held = Place(lead.file, lead.pointer, {"value": lead.value})
-        drawn = whisker(
-            held, lowest=board.metric.lowest, highest=board.metric.highest, style="reported"
-        )
-    value = figure(lead) if lead is not None else NOTHING
+def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> list[Markup]:
+    value, drawn = NOTHING, Markup()
+    if (lead := row.scores.get(board.metric.name)) is not None:
+        value, score = figure(lead), Place(lead.file, lead.pointer, {"value": lead.value})
+        lowest, highest = board.metric.lowest, board.metric.highest
+        drawn = whisker(score, lowest=lowest, highest=highest, style="reported")
     cells = [Markup(), foreign(row.name), value, NOTHING, drawn]
     cells += [NOTHING] if is_corrected(board) else []
-    cells += [figure(row.scores[m.name]) if m.name in row.scores else NOTHING for m in shown]
-    return TableRow(cells, {"search": row.name.lower()})
+    for metric in shown:
+        score_place = row.scores.get(metric.name)
+        cells.append(figure(score_place) if score_place is not None else NOTHING)
+    return cells
+
+
+def _filled(cells: Sequence[Markup], facts: Mapping[str, str], width: int) -> TableRow:
+    return TableRow([*cells, *[Markup()] * (width - len(cells))], facts)

@@ -1,6 +1,4 @@
-"""The boards as files: CSV for spreadsheets, JSON for programs, both with nothing in them that
-could run.
-"""
+"""The boards as files: CSV for spreadsheets, JSON for programs, with nothing in them that could run."""
 
 import csv
 import io
@@ -10,8 +8,8 @@ from typing import Any
 
 import regex
 
-from alps.leaderboard.boards import Board, Standing
-from alps.leaderboard.pages.common import Content, Renderer, page_of, track_title
+from alps.leaderboard.pages.common import Renderer, page_of, track_title
+from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.unsafe_text import INVISIBLE
 from alps.report.formatting import visible
 
@@ -30,15 +28,16 @@ def write_downloads(renderer: Renderer) -> None:
         rows = list(_rows(board))
         renderer.put(f"data/{board.id}.csv", csv_of(rows))
         renderer.put(f"data/{board.id}.json", as_json({**_about(board), "rows": rows}))
-    renderer.put(
-        INDEX, as_json({"boards": [_about(board) for board in content.boards], **_source(content)})
-    )
+    index = {
+        "boards": [_about(board) for board in content.boards],
+        "reported": content.published.reports.source.model_dump(),
+        "submissions": len(content.systems),
+    }
+    renderer.put(INDEX, as_json(index))
 
 
 def as_json(value: Any) -> str:
-    """Return JSON that may also stand inside a page: no `<`, `>` or `&` in it, and no line
-    separators.
-    """
+    """Return JSON that may also stand inside a page: without `<`, `>`, `&` and line separators."""
     text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -46,14 +45,10 @@ def as_json(value: Any) -> str:
 
 
 def plain_cell(value: object) -> str:
-    """Return a cell of a CSV file.
-
-    Text that a spreadsheet would take for a formula begins with an apostrophe.
-
-    Spreadsheets look past white space, and take wide and small forms of the signs for the signs. A
-    sign after `;`, a tab or `|` begins a cell where a spreadsheet parts cells there, as many
-    countries' do: quotes around the whole cell help no more then.
-    """
+    """Return a cell of a CSV file; what a spreadsheet would take for a formula gets an apostrophe."""
+    # Spreadsheets look past white space, and take wide and small forms of the signs for the signs.
+    # A sign after `;`, a tab or `|` begins a cell where a spreadsheet parts cells there, as many
+    # countries' do: quotes around the whole cell help no more then.
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -100,26 +95,18 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
         yield _of_system(board, standing, "floor")
     for floor in board.floors:
         scores = {name: score.value for name, score in floor.scores.items()}
-        yield {
-            "section": "floor",
-            "name": floor.name,
-            "judge": floor.judge,
-            **_figures(board, scores),
-        }
+        row = {"section": "floor", "name": floor.name, "judge": floor.judge}
+        yield {**row, **_figures(board, scores)}
     for reported in board.reported:
         scores = {name: {"value": place.value} for name, place in reported.scores.items()}
-        row = {
-            "section": "reported by the paper",
-            "name": reported.name,
-            "judge": "the paper's own",
-        }
-        yield {**row, **_figures(board, scores)}
+        row = {"section": "reported by the paper", "name": reported.name}
+        yield {**row, "judge": "the paper's own", **_figures(board, scores)}
 
 
 def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
     card, track = row.system.card, row.track.value
     calls = row.system.run(board.key.track)["calls"].value
-    found = {
+    return {
         "section": section,
         "rank_best": row.rank.best if row.rank is not None else None,
         "rank_worst": row.rank.worst if row.rank is not None else None,
@@ -139,23 +126,16 @@ def _of_system(board: Board, row: Standing, section: str) -> dict[str, Any]:
         "unscored": track["unscored"],
         "failed": sum(track["failed_predictions"].values()),
         **{name: calls[name] for name in ("cost", "prompt_tokens", "completion_tokens")},
+        **_figures(board, track["scores"]),
     }
-    return {**found, **_figures(board, track["scores"])}
 
 
 def _figures(board: Board, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for metric in (board.metric, *board.others):
         score = scores.get(metric.name) or {}
-        found |= {f"{metric.name}_{name}": score.get(name) for name in _FIGURES}
-        held = score.get("corrected") or {}
+        figures |= {f"{metric.name}_{name}": score.get(name) for name in _FIGURES}
+        corrected = score.get("corrected") or {}
         if metric is board.metric and board.key.judge is not None:
-            found |= {f"{metric.name}_corrected_{name}": held.get(name) for name in _FIGURES}
-    return found
-
-
-def _source(content: Content) -> dict[str, Any]:
-    return {
-        "reported": content.published.reports.source.model_dump(),
-        "submissions": len(content.systems),
-    }
+            figures |= {f"{metric.name}_corrected_{name}": corrected.get(name) for name in _FIGURES}
+    return figures

@@ -1,0 +1,474 @@
+"""Pack finished runs as one submission: the card, and the rows of every track that are published.
+
+The same runs, words and date give the same bytes. What is packed is verified before it is written
+anywhere: what `alps verify` would refuse is refused here, and so are keys, absolute paths and
+addresses of hosts, which it would flag.
+"""
+
+import re
+import shutil
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import ValidationError
+
+from alps.data.hub import HIDDEN_SPLIT, HUB, is_hub
+from alps.data.hub import public_name as public_data
+from alps.errors import DataError, RunFolderError, UsageError
+from alps.jsonl import dump, scan
+from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.checks.card import WORDS_OF_PEOPLE, leaks_of
+from alps.leaderboard.checks.files import SUBMISSIONS, check_folder, file_card
+from alps.leaderboard.checks.rows import CallRow, ScoreRow
+from alps.leaderboard.findings import Findings, Verification
+from alps.leaderboard.strict_reader import faults_of, read_model
+from alps.leaderboard.submission import (
+    CARD,
+    REVIEW,
+    SAMPLES,
+    STAGES,
+    Calls,
+    Corrected,
+    Score,
+    Submission,
+    checksum_of,
+    fields_of,
+    kinds_of,
+    public_name,
+    write_card,
+)
+from alps.leaderboard.unsafe_text import leak_in, leak_in_answer, shown, texts_of
+from alps.leaderboard.verify import Options, verify
+from alps.llm.options import SAMPLING
+from alps.report.runs import Run, open_run
+from alps.systems.resolve import RECORDED
+from alps.tasks.registry import TASKS
+
+# Settings that name a host and not what was measured.
+LEFT_OUT = ("api_base", "judge_api_base")
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
+_COUNTED = ("n", "scored", "unscored", "failed_predictions", "failed_judgements", "counts")
+# Findings that say that a journal has changed since the summary.
+_STALE = ("score", "row_score", "missing_ids", "extra_ids", "duplicate_ids", "row", "verdict")
+
+
+@dataclass(frozen=True)
+class Details:
+    """What only the submitter can say.
+
+    `kind`, `snapshot` and `open_weights` are about the system; `public` says whether everybody can
+    see the gold of the data, where that can't be known from their name.
+    """
+
+    name: str
+    submitted: str
+    org: str | None = None
+    url: str | None = None
+    notes: str | None = None
+    kind: str | None = None
+    snapshot: str | None = None
+    open_weights: bool | None = None
+    public: bool | None = None
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed submission.
+
+    Attributes:
+        folder: Where it lies, or would.
+        card: Its card.
+        files: Its files by their names, with their bytes.
+        verification: What verifying it found; nothing serious.
+    """
+
+    folder: Path
+    card: Submission
+    files: tuple[tuple[str, int], ...]
+    verification: Verification
+
+
+def pack(
+    runs: Sequence[Path],
+    details: Details,
+    *,
+    out: Path | None = None,
+    calls: bool = False,
+    verdicts: bool = True,
+    data: str | None = None,
+    show: Callable[[Packed], None] | None = None,
+    write: bool = True,
+) -> Packed:
+    """Pack `runs` into one folder.
+
+    Args:
+        runs: Run folders of one system.
+        details: What the submitter says.
+        out: The folder to write, whose name becomes the slug; None for one named after the name and
+            the date.
+        calls: Whether raw texts, errors and the calls go with it.
+        verdicts: Whether the verdicts go with it; without them nobody can recompute what a judge
+            decided.
+        data: Where the data of all runs lie now; None for where they were, unless that is the hub.
+        show: Is told what will be published, before it is.
+        write: Whether it is written at all.
+
+    Raises:
+        UsageError: If the runs are not finished, not of one system, share a track, or hold what
+            must not be published.
+        RunFolderError: If the files of a run can't be read, or have changed since its summary.
+    """
+    opened = [_finished(folder) for folder in runs]
+    _check_together(opened)
+    slug = out.name if out is not None else slug_of(details.name, details.submitted)
+    if not _SLUG.match(slug):
+        rule = "small letters, digits and single hyphens alone"
+        raise UsageError(f"out={out}: the folder's name becomes the slug: {rule}")
+    # Among those of the checkout, where there is one.
+    target = out or (SUBMISSIONS if SUBMISSIONS.is_dir() else Path()) / slug
+    _check_target(target, slug)
+    with TemporaryDirectory(prefix="alps-submit-") as scratch:
+        folder = Path(scratch) / slug
+        files = {}
+        for run in opened:
+            for name in run.tracks:
+                files[name] = _write_track(folder / name, run, name, calls, verdicts)
+        card = make_card(slug, opened, details, files)
+        write_card(folder / CARD, card)
+        _check_leaks(card)
+        verification = _verified(folder, opened, data)
+        written = []
+        for path in folder.rglob("*.json*"):
+            written.append((path.relative_to(folder).as_posix(), path.stat().st_size))
+        packed = Packed(target, card, tuple(sorted(written)), verification)
+        if show is not None:
+            show(packed)
+        if write:
+            _put(folder, target)
+    return packed
+
+
+def slug_of(name: str, day: str) -> str:
+    """Return a safe name for the folder of a submission.
+
+    Raises:
+        UsageError: If nothing of the name is left of it in ASCII.
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-")
+    if not slug:
+        fault = "has no Latin letter or digit to name a folder by; give out=FOLDER"
+        raise UsageError(f"name={shown(name)}: {fault}")
+    return f"{slug}-{day}"
+
+
+def today() -> str:
+    """Return the day on which something is submitted."""
+    return date.today().isoformat()
+
+
+def make_card(
+    slug: str, runs: Sequence[Run], details: Details, files: Mapping[str, Mapping[str, Any]]
+) -> Submission:
+    """Make the card.
+
+    Args:
+        slug: The name of the submission's folder.
+        runs: Finished runs of one system, without a track in common.
+        details: What the submitter says.
+        files: By track, the cards of its files by their stage.
+
+    Raises:
+        UsageError: If something in it can't be published as it is; names the field.
+        RunFolderError: If the files of a run lack something, as those of an older version may.
+    """
+    tracks: dict[str, Any] = {}
+    try:
+        for index, run in enumerate(runs):
+            tracks |= {name: _track(run, index, name, files[name]) for name in run.tracks}
+        row = {
+            "format": 1,
+            "slug": slug,
+            "name": details.name,
+            "org": details.org,
+            "url": details.url,
+            "submitted": details.submitted,
+            "alps": runs[0].manifest.get("alps", "?"),
+            "notes": details.notes,
+            "system": _system(runs[0], details),
+            "runs": [_run(run, details) for run in runs],
+            "tracks": tracks,
+        }
+    except KeyError as error:
+        fault = f"its summary or manifest lacks {error}; the same alps run again"
+        raise RunFolderError(f"{_folders(runs)}: {fault}") from error
+    try:
+        Submission.model_validate(row)
+        return Submission.model_validate({**row, "checksum": checksum_of(row)})
+    except ValidationError as error:
+        field, fault = faults_of(error)[0]
+        raise UsageError(f"{field}: {fault}; it can't be published so") from error
+
+
+def _folders(runs: Sequence[Run]) -> str:
+    return ", ".join(str(run.folder) for run in runs)
+
+
+def _system(run: Run, details: Details) -> dict[str, Any]:
+    kinds = kinds_of(run.model)
+    if details.kind is not None and details.kind not in kinds:
+        known = " or ".join(kinds)
+        raise UsageError(f"kind={details.kind}: {run.model} can be submitted as {known}")
+    own = run.manifest.get("system", {})
+    settings = {name: own[name] for name in own if name not in ("name", *LEFT_OUT)}
+    if isinstance(settings.get("command"), str):
+        settings["command"] = public_name(f"program:{settings['command']}").removeprefix("program:")
+    return {
+        "kind": details.kind or kinds[0],
+        "model": public_name(run.model),
+        "snapshot": details.snapshot,
+        "open_weights": details.open_weights,
+        "settings": settings,
+    }
+
+
+def _run(run: Run, details: Details) -> dict[str, Any]:
+    assert run.summary is not None
+    asked, about = run.manifest["settings"], run.manifest["data"]
+    name, split = public_data(str(asked.get("data", SAMPLES))), str(about.get("split", "?"))
+    settings = {key: asked[key] for key in asked if key not in LEFT_OUT}
+    settings |= {"data": name, "model": public_name(run.model), "judge": public_name(run.judge)}
+    public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
+    if details.public is not None and name != SAMPLES:
+        public = details.public
+    calls = run.summary["calls"]
+    seconds = []
+    for _, _, row in scan(run.folder / "calls.jsonl"):
+        if row is not None:
+            seconds.append(float(row.get("seconds") or 0))
+    card = {
+        "settings": settings,
+        "prompts": run.manifest.get("prompts", {}),
+        "data": {"name": name, "split": split, "commit": about.get("commit"), "public": public},
+        "judge": run.manifest["judge"],
+        "calls": {part: calls[part] for part in Calls.model_fields},
+        "seconds": round(sum(seconds), 3) if seconds else None,
+    }
+    served = {}
+    for purpose, rows in run.summary.get("served", {}).items():
+        served[purpose] = [
+            {k: _served_name(row[k]) for k in ("model", "fingerprint")} for row in rows
+        ]
+    return {**card, "served": served} if served else card
+
+
+def _served_name(name: str | None) -> str | None:
+    # Servers of one's own name a model by its folder, which is nobody's business.
+    bare = (name or "").rstrip("/").rpartition("/")[2] if (name or "").startswith("/") else name
+    return bare if bare and leak_in(bare) is None else None
+
+
+def _track(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
+    assert run.summary is not None
+    track = run.summary["tracks"][name]
+    floors = {}
+    for floor, row in track["floors"].items():
+        # What another judge said of them nobody can recompute.
+        if row["judge"] == LexicalJudge.name:
+            floors[floor] = {"lead": row["lead"], "judge": row["judge"], "scores": _scores(row)}
+    card = {
+        "run": index,
+        "task": track["task"],
+        "conditions": dict(run.tasks[name].conditions),
+        **{part: track[part] for part in (*_COUNTED, "judge_fingerprint")},
+        "data_sha256": run.tracks[name]["sha256"],
+        "judge": run.summary["judge"],
+        "comparable": run.summary["comparable"],
+        "scores": _scores(track),
+        "floors": floors,
+        "files": dict(files),
+    }
+    return card | {part: track[part] for part in ("seconds_per_query",) if part in track}
+
+
+def _scores(track: Mapping[str, Any]) -> dict[str, Any]:
+    scores = {}
+    for metric, row in track["scores"].items():
+        scores[metric] = fields_of(Score, row)
+        if "corrected" in row:
+            scores[metric]["corrected"] = fields_of(Corrected, row["corrected"])
+    return scores
+
+
+def _finished(folder: Path) -> Run:
+    run = open_run(folder)
+    settings = run.manifest["settings"]
+    fault = ""
+    if run.summary is None:
+        fault = "not finished; the same alps run again finishes it"
+    elif settings.get("limit") is not None:
+        fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
+    elif "wording" in run.manifest["judge"]:
+        fault = "judged by rubrics in other words; submit the run with our own"
+    elif unknown := set(str(settings.get("task")).split(",")) - {*TASKS, "all"}:
+        fault = f"task={min(unknown)} has no board; submit runs of {', '.join(TASKS)}"
+    elif lost := [name for name in run.tracks if name not in run.summary["tracks"]]:
+        fault = f"its summary lacks {lost[0]}; the same alps run again finishes it"
+    if fault:
+        raise UsageError(f"{folder}: {fault}")
+    return run
+
+
+def _check_together(runs: Sequence[Run]) -> None:
+    if not runs:
+        raise UsageError("name at least one run")
+    first, seen = system_of(runs[0]), dict[str, Run]()
+    for run in runs:
+        for part, value in system_of(run).items():
+            if value != first[part]:
+                fault = f"not of one system (its {part} differs); submit them one by one"
+                raise UsageError(f"{runs[0].folder} and {run.folder}: {fault}")
+        for name in run.tracks:
+            if name in seen:
+                both = f"{seen[name].folder} and {run.folder}"
+                raise UsageError(f"{both}: both have {name}; leave one of them out")
+            seen[name] = run
+
+
+def system_of(run: Run) -> dict[str, Any]:
+    """Return what two runs must share to be of one system."""
+    settings, kind = run.manifest["settings"], kinds_of(run.model)[0]
+    # An embedded system is another function in each task, and recorded predictions lie in a file a
+    # task: there the name says enough.
+    model = RECORDED if kind == "recorded" else run.model
+    shared = {"model": model, "alps": run.manifest.get("alps")}
+    if kind in ("llm", "program", "python"):
+        sampling = {name: settings.get(name) for name in SAMPLING}
+        shared |= {"settings": run.manifest.get("system"), "sampling": sampling}
+    return shared
+
+
+def _write_track(folder: Path, run: Run, name: str, calls: bool, verdicts: bool) -> dict[str, Any]:
+    """Write the files of one track; return their cards by their stage."""
+    folder.mkdir(parents=True)
+    cards: dict[str, Any] = {}
+    ids = set()
+    for stage in STAGES[:3]:
+        rows = [row for key, row in run.rows(stage).items() if key.track == name]
+        ids |= {row["benchmark_id"] for row in rows}
+        if stage == "verdicts" and not (verdicts and rows):
+            continue
+        published = [_published(stage, row, calls) for row in rows]
+        _check_rows(published, f"{run.folder / stage}.jsonl", run)
+        cards[stage] = _write(folder / f"{stage}.jsonl", published)
+    made = []
+    for _, _, row in scan(run.folder / "calls.jsonl") if calls else ():
+        if row is not None and row.get("about") in ids:
+            made.append({part: row.get(part) for part in CallRow.model_fields})
+    if made:
+        cards["calls"] = _write(folder / "calls.jsonl", made)
+    return cards
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    try:
+        path.write_bytes(b"".join(dump(dict(row)) for row in rows))
+        return file_card(path).model_dump()
+    except ValueError as error:
+        where = f"{path.parent.name}/{path.name}"
+        raise RunFolderError(f"{where}: {error}; such a number can't be published") from error
+
+
+def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any]:
+    """Return what of a row is published; raw texts, thoughts and errors only where calls are."""
+    if stage == "scores":
+        return fields_of(ScoreRow, row)
+    kept = dict(row)
+    if calls:
+        return kept
+    for part in (kept, kept.get("support"), kept.get("used")):
+        if isinstance(part, dict):
+            part.update({"error": None} if "error" in part else {})
+            if "raw" in part:
+                part["raw"] = [] if isinstance(part["raw"], list) else None
+    kept.pop("thought", None)
+    return kept
+
+
+def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None:
+    passed = str(run.manifest["settings"].get("env") or "").split(",")
+    for row in rows:
+        # Our own code writes these; all other fields of a prediction are the system's words.
+        ours = "\n".join(text for part in ("notes", "error") for text, _ in texts_of(row.get(part)))
+        everything = "\n".join(text for text, _ in texts_of(row))
+        leak = leak_in_answer(everything, secret=passed) or (leak_in(ours) if ours else None)
+        if leak:
+            record = shown(str(row.get("benchmark_id")), 40)
+            other = ", or unset the variable if it is no key" if ": the value of" in leak else ""
+            mend = f"take it out before it is published{other}"
+            raise UsageError(f"{where}, {record}: holds {leak}; {mend}")
+
+
+def _check_leaks(card: Submission) -> None:
+    for path, leak in leaks_of(card.model_dump()):
+        mend = "run it by a relative name"
+        if path in WORDS_OF_PEOPLE:
+            mend = f"take it out of {path}="
+        elif "key" in leak:
+            mend = "run it with the key in the environment"
+        raise UsageError(f"{path}: holds {leak}, which must not be published; {mend}")
+
+
+def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verification:
+    """Verify what was packed on the data of the runs, without fetching any from the hub.
+
+    Raises:
+        UsageError: If it would be refused.
+        RunFolderError: If its scores do not follow from its rows.
+    """
+    places = []
+    for run in runs:
+        asked = str(run.manifest["settings"].get("data", SAMPLES))
+        places.append(data or (None if is_hub(asked) else asked))
+    verification = verify(folder, Options(data=tuple(places)))
+    for finding in verification.findings:
+        if finding.severity == "serious":
+            fault = f"{finding.where}: {finding.what}"
+            if finding.code in (*_STALE, "unscorable"):
+                mend = "the files have changed since the summary; the same alps run again mends it"
+                raise RunFolderError(f"{_folders(runs)}: {fault}; {mend}")
+            raise UsageError(f"{fault}; {finding.mend}")
+    return verification
+
+
+def _check_target(target: Path, slug: str) -> None:
+    if not target.exists() and not target.is_symlink():
+        return
+    try:
+        there = read_model(target / CARD, Submission).slug
+    except DataError as error:
+        raise UsageError(f"{target}: there is something else; choose another out=") from error
+    if there != slug or (target / REVIEW).exists():
+        fault = "another submission, or one that was reviewed; choose another out="
+        raise UsageError(f"{target}: {fault}")
+    findings = Findings()
+    check_folder(target, findings)
+    for finding in findings.kept:
+        if finding.severity == "serious":
+            fault = f"{finding.where}: {finding.what}"
+            raise UsageError(f"{target}: {fault}; move it, or choose another out=")
+
+
+def _put(folder: Path, target: Path) -> None:
+    """Copy a packed folder to its target; one that is there is replaced as a whole."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".alps-", dir=target.parent) as scratch:
+        shutil.copytree(folder, Path(scratch) / "new")
+        if target.exists():
+            target.rename(Path(scratch) / "old")
+        (Path(scratch) / "new").rename(target)

@@ -1,0 +1,252 @@
+"""The pages of systems and of judges."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from pydantic_core import from_json
+
+from alps.judges.lexical import AGREEMENT
+from alps.leaderboard.gold_data import all_tracks, known_track
+from alps.leaderboard.pages.board_table import corrected, metric_title
+from alps.leaderboard.pages.charts import Matrix, matrix_of, scale, whisker
+from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title, view
+from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
+from alps.leaderboard.ranking import Board
+from alps.leaderboard.reviews import histories
+from alps.leaderboard.site_data import System
+from alps.leaderboard.submission import NO_JUDGE
+from alps.tasks import Metric, Task
+
+CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
+# What a calibration's page shows of each rubric.
+FIGURES = {
+    "kappa": "kappa with people",
+    "people_kappa": "kappa of people with each other",
+    "agreement": "agreement",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "mae": "mean absolute error",
+}
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One metric of a track."""
+
+    title: str
+    lead: bool
+    lower: bool
+    value: Markup
+    bounds: Markup
+    drawn: Markup
+    corrected: Markup
+    again: Markup
+    rank: Markup
+    n: Place
+    unscored: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TrackView:
+    """One track of a system."""
+
+    task: Task
+    title: str
+    place: Place
+    run: Place
+    judge: str
+    scales: list[tuple[Markup, list[ScoreRow]]]
+    floors: list[tuple[str, str, Markup]]
+    failures: list[tuple[str, Place]]
+    matrix: Matrix | None
+    boards: list[Board]
+    records: str
+    has_corrected: bool
+    has_again: bool
+    recomputed: bool
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A judge as submissions name it."""
+
+    id: str
+    name: str
+    comparable: bool
+    parts: list[tuple[str, str]]
+    systems: list[System]
+    boards: list[Board]
+    calibrations: list[Place]
+    used: list[tuple[str, str]]
+
+    @property
+    def badge(self) -> str:
+        """How far its scores can be trusted, in two words."""
+        if self.calibrations:
+            return "calibrated"
+        return "uncalibrated" if self.comparable else "not comparable"
+
+
+def write_systems(renderer: Renderer) -> None:
+    """Write the page of every system, and the list of them."""
+    content = renderer.content
+    renderer.write("systems.html", "systems.html", systems=content.systems)
+    ordered = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug))
+    links = {}
+    for system in ordered:
+        review = system.entry.review
+        links[system.slug] = review.continues if review else None
+    joined = histories(links)
+    for system in content.systems:
+        versions = [other for other in ordered if other.slug in joined[system.slug]]
+        settings = system.card.system.settings
+        renderer.write(
+            f"systems/{system.slug}.html",
+            "system.html",
+            system=system,
+            card=system.card,
+            runs=[system.root["runs"][n] for n in range(len(system.card.runs))],
+            settings=[(k, _text(v)) for k, v in sorted(settings.items()) if v is not None],
+            tracks=[_track(content, system, n) for n in all_tracks() if n in system.tracks],
+            versions=versions if len(versions) > 1 else [],
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _track(content: Content, system: System, name: str) -> TrackView:
+    task, place = all_tracks()[name], system.tracks[name]
+    boards = [board for board in content.by_system.get(system.slug, ()) if board.key.track == name]
+    again = system.review["tracks"][name]["scores"]
+    known = known_track(name, str(place["data_sha256"].value))
+    matrix = matrix_of(place["counts"]) if task.name == "update" else None
+    judgements = place["failed_judgements"].items()
+    scores = dict(place["scores"].items())
+    valued = [metric for metric, score in scores.items() if score["value"]]
+    return TrackView(
+        task=task,
+        title=track_title(task),
+        place=place,
+        run=system.run(name),
+        judge=judge_id(system, name),
+        scales=list(_scales(task, scores, boards, again, system.slug)),
+        floors=list(_floors(place)),
+        failures=[
+            *place["failed_predictions"].items(),
+            *((f"judgement: {kind}", count) for kind, count in judgements),
+        ],
+        matrix=matrix if matrix is not None and matrix.rows else None,
+        boards=boards,
+        records=f"records/{'task3' if task.pool_size else name}/" if known is not None else "",
+        has_corrected=any(score["corrected"] for score in scores.values()),
+        has_again=bool(again),
+        recomputed=all(system.recomputed(name, metric) for metric in valued),
+    )
+
+
+def _scales(
+    task: Task, scores: Mapping[str, Place], boards: list[Board], again: Place, slug: str
+) -> Iterator[tuple[Markup, list[ScoreRow]]]:
+    """Yield the metrics by the axis that they are drawn on."""
+    metrics = [metric for metric in task.metrics if metric.name in scores]
+    known = {metric.name for metric in metrics}
+    metrics += [Metric(name, name) for name in scores if name not in known]
+    by_ends: dict[tuple[float, float], list[ScoreRow]] = {}
+    for metric in metrics:
+        row = _row(metric, scores[metric.name], boards, again[metric.name], slug)
+        by_ends.setdefault((metric.lowest, metric.highest), []).append(row)
+    yield from ((scale(*ends), rows) for ends, rows in by_ends.items())
+
+
+def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: str) -> ScoreRow:
+    rank = NOTHING
+    board = next((board for board in boards if board.metric.name == metric.name), None)
+    for standing in board.standings if board is not None else ():
+        if board is not None and standing.system.slug == slug and standing.rank is not None:
+            best, written = standing.rank.best, str(standing.rank)
+            rank = computed(best, "rank", board.id, slug, written=written)
+    return ScoreRow(
+        title=metric_title(metric),
+        lead=metric.headline,
+        lower=metric.lower_is_better,
+        value=figure(score["value"]),
+        bounds=bounds(score),
+        drawn=whisker(score, lowest=metric.lowest, highest=metric.highest),
+        corrected=corrected(score) if metric.name not in NO_JUDGE else NOTHING,
+        again=pair(again),
+        rank=rank,
+        n=score["n"],
+        unscored=str(score["unscored"].value or ""),
+        reason=str(score["reason"].value or ""),
+    )
+
+
+def _floors(place: Place) -> Iterator[tuple[str, str, Markup]]:
+    for name, floor in place["floors"].items():
+        lead = str(floor["lead"].value)
+        yield name, str(floor["judge"].value), pair(floor["scores"][lead])
+
+
+def write_judges(renderer: Renderer) -> None:
+    """Write the page of every judge, and the list of them."""
+    judges = _judges(renderer.content)
+    renderer.write("judges.html", "judges.html", judges=judges)
+    for judge in judges:
+        renderer.write(
+            f"judges/{judge.id}.html",
+            "judge.html",
+            judge=judge,
+            views=[view(board, root="../", most=0, brief=True) for board in judge.boards],
+            figures=FIGURES,
+            agreement=AGREEMENT if judge.name == "lexical" else "",
+        )
+
+
+def _judges(content: Content) -> list[Judge]:
+    """Return the judges of all submissions, those that compare first."""
+    tracks: dict[str, list[tuple[System, str]]] = {}
+    for system in content.systems:
+        for track in system.tracks:
+            tracks.setdefault(judge_id(system, track), []).append((system, track))
+    judges = [_judge(content, name, rows) for name, rows in tracks.items()]
+    return sorted(judges, key=lambda one: (not one.comparable, -len(one.systems), one.id))
+
+
+def _judge(content: Content, name: str, rows: list[tuple[System, str]]) -> Judge:
+    system, track = rows[0]
+    place, parts = system.tracks[track], system.run(track)["judge"]
+    used = set()
+    for one, on in rows:
+        for _, score in one.tracks[on]["scores"].items():
+            for calibration, sha in score["corrected"]["calibration"].items():
+                used.add((calibration, str(sha.value)))
+    boards = [board for board in content.boards if board.key.judge == name]
+    return Judge(
+        id=name,
+        name=str(place["judge"].value),
+        comparable=bool(place["comparable"].value) and all(board.judge_known for board in boards),
+        parts=[(key, _text(part.value)) for key, part in parts.items() if key != "id"],
+        systems=list({one.slug: one for one, _ in rows}.values()),
+        boards=boards,
+        calibrations=list(_calibrations(parts.value)),
+        used=sorted(used),
+    )
+
+
+def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
+    """Yield the package's own calibrations of a judge: those whose parts are all its own."""
+    for path in sorted({*CALIBRATIONS.glob("*.json"), *CALIBRATIONS.glob("*/calibration.json")}):
+        name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
+        root = Place(name, "", from_json(path.read_bytes()))
+        bound = root["judge_fingerprint"].value
+        if isinstance(bound, dict) and bound:
+            if all(parts.get(key) == part for key, part in bound.items()):
+                yield root

@@ -1,0 +1,276 @@
+"""The overview, the pages of the tasks with their boards and charts, and the changelog."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from alps.leaderboard.gold_data import all_tracks, known_track
+from alps.leaderboard.pages.board_table import (
+    Section,
+    TableRow,
+    facts_of,
+    foreign,
+    proven,
+    system_name,
+    with_count,
+)
+from alps.leaderboard.pages.charts import (
+    COLOURED,
+    Line,
+    Matrix,
+    Point,
+    letter_of,
+    matrix_of,
+    plane,
+    recall_curve,
+)
+from alps.leaderboard.pages.common import TASKS, BoardView, Renderer, page_of, track_title, view
+from alps.leaderboard.provenance import NOTHING, Place, figure, pair
+from alps.leaderboard.ranking import Board, Standing
+from alps.leaderboard.site_data import System
+
+# How many systems the first page shows of a board, how many matrices that of updates, and how many
+# rows a panel of utilization.
+LEADING, MATRICES, PANEL_ROWS = 10, 4, 6
+METRIC = "recall_at_1"
+
+# By the size of the pool: a system's places, and the scores of anything.
+Standings = Mapping[int, Standing]
+BySize = dict[int, Place]
+
+
+def write_overview(renderer: Renderer) -> None:
+    """Write the first page: every track's leading board in short; nothing is averaged over tasks."""
+    content = renderer.content
+    tabs = []
+    for task in TASKS:
+        tracks = []
+        for one in content.tracks_of(task):
+            boards = content.by_track[one.track]
+            tracks.append(
+                {
+                    "title": track_title(one),
+                    "page": page_of(one),
+                    "view": view(boards[0], most=LEADING, brief=True),
+                    "more": len(boards) - 1,
+                    "track": one.track,
+                }
+            )
+        tabs.append({"name": task, "tracks": tracks})
+    renderer.write("index.html", "overview.html", tabs=tabs, tabs_systems=len(content.systems))
+
+
+def write_tasks(renderer: Renderer) -> None:
+    """Write the pages of all tasks, and of every track that has its own."""
+    by_track = renderer.content.by_track
+    for task in ("extraction", "update"):
+        boards: list[Board] = []
+        for one in renderer.content.tracks_of(task):
+            boards += by_track[one.track]
+        _write_boards(renderer, f"{task}.html", task, task.capitalize(), boards)
+    _write_retrieval(renderer)
+    for one in renderer.content.tracks_of("retrieval"):
+        _write_boards(renderer, page_of(one), one.name, track_title(one), by_track[one.track])
+    panels = []
+    for one in renderer.content.tracks_of("utilization"):
+        _write_boards(renderer, page_of(one), one.name, track_title(one), by_track[one.track])
+        panel = view(by_track[one.track][0], most=PANEL_ROWS, brief=True)
+        sections = list(_drawn_sections(panel))
+        about = {"title": track_title(one), "page": page_of(one)}
+        panels.append({**about, "view": panel, "sections": sections})
+    renderer.write("utilization.html", "utilization.html", panels=panels)
+
+
+def _write_boards(
+    renderer: Renderer, page: str, task: str, title: str, boards: Sequence[Board]
+) -> None:
+    renderer.write(
+        page,
+        "task.html",
+        task=task,
+        title=title,
+        views=[view(board, first=board is boards[0]) for board in boards],
+        plane=_plane(boards[0]) if boards and task == "extraction" else None,
+        matrices=list(_matrices(boards[0])) if boards and task == "update" else [],
+    )
+
+
+def _plane(board: Board) -> dict[str, object] | None:
+    """Return the precision–recall plane of a board, with its legend."""
+    points: list[Point] = []
+    legend: list[tuple[str, System]] = []
+    for row in board.standings:
+        precision, recall = row.score("precision"), row.score("recall")
+        if row.recomputed and precision["value"] and recall["value"]:
+            mark = letter_of(len(legend)) if len(legend) < COLOURED else ""
+            points.append(Point(row.system.card.name, "system", mark, precision, recall))
+            legend += [(mark, row.system)] if mark else []
+    for floor in board.floors:
+        precision, recall = floor.scores["precision"], floor.scores["recall"]
+        if precision["value"] and recall["value"]:
+            points.append(Point(floor.name, "floor", "", precision, recall))
+    drawing = plane(points, name="Precision against recall of the systems on the board above")
+    if not drawing:
+        return None
+    return {"drawing": drawing, "legend": legend, "rest": len(points) > len(legend)}
+
+
+def _matrices(board: Board) -> Iterator[tuple[Standing, Matrix]]:
+    """Yield the action matrices of the leading systems of a board."""
+    for row in [row for row in board.standings if row.recomputed][:MATRICES]:
+        matrix = matrix_of(row.track["counts"])
+        if matrix.rows:
+            yield row, matrix
+
+
+def _drawn_sections(panel: BoardView) -> Iterator[Section]:
+    """Yield the sections of a panel without the rows that have no value on its axis."""
+    index = [column.key for column in panel.table.columns].index("score")
+    for section in panel.table.sections:
+        rows = [row for row in section.rows if row.cells[index] != NOTHING]
+        if rows:
+            yield replace(section, rows=rows)
+
+
+def _write_retrieval(renderer: Renderer) -> None:
+    """Write the page of recall over the size of the pool, as a curve and as a table."""
+    tracks = renderer.content.tracks_of("retrieval")
+    boards = [renderer.content.by_track[one.track][0] for one in tracks]
+    sizes = [_size(board) for board in boards]
+    systems = _systems(boards)
+    names = {slug: row.system.card.name for slug, rows in systems.items() for row in rows.values()}
+    # The curve shows scores that were recomputed.
+    scores: dict[str, BySize] = {}
+    for slug, standings in systems.items():
+        for size, row in standings.items():
+            if row.recomputed:
+                scores.setdefault(slug, {})[size] = row.score(METRIC)
+    curves = [slug for slug, by_size in scores.items() if len(by_size) > 1]
+    marks = {slug: letter_of(n) for n, slug in enumerate(curves[:COLOURED])}
+    lines = []
+    for slug, by_size in scores.items():
+        lines.append(Line(names[slug], "system", marks.get(slug, ""), sorted(by_size.items())))
+    others = _others(boards)
+    rows: dict[str, list[TableRow]] = {"floor": [], "reported": []}
+    for (style, name), by_size in others.items():
+        lines.append(Line(name, style, "", sorted(by_size.items())))
+        rows[style].append(_other_row(name, style, by_size, sizes))
+    everyone = [row for standings in systems.values() for row in standings.values()]
+    renderer.write(
+        "retrieval.html",
+        "retrieval.html",
+        sizes=[(board, page_of(board.task)) for board in boards],
+        curve=recall_curve(lines, name="Recall at the first choice over the number of distractors"),
+        legend=[(mark, names[slug]) for slug, mark in marks.items()],
+        grey=len(scores) > len(marks),
+        styles={style for style, _ in others},
+        rows=[_row(standings, sizes) for standings in systems.values()],
+        unproven=any(not row.recomputed for row in everyone),
+        others=rows,
+    )
+
+
+def _size(board: Board) -> int:
+    return board.task.pool_size or 0
+
+
+def _systems(boards: Sequence[Board]) -> dict[str, Standings]:
+    """Return the places of every system by its slug, the best on the largest pools first."""
+    systems: dict[str, dict[int, Standing]] = {}
+    for board in boards:
+        for row in board.standings:
+            systems.setdefault(row.system.slug, {})[_size(board)] = row
+    largest = max(map(_size, boards), default=0)
+
+    def order(slug: str) -> tuple[bool, float, str]:
+        last = systems[slug].get(largest)
+        best = -float(last.score(METRIC)["value"].value) if last is not None else 1.0
+        return last is not None and not last.recomputed, best, slug
+
+    return {slug: systems[slug] for slug in sorted(systems, key=order)}
+
+
+def _row(standings: Standings, sizes: Sequence[int]) -> TableRow:
+    cells = []
+    for size in sizes:
+        cell = NOTHING
+        if (row := standings.get(size)) is not None:
+            score = row.score(METRIC)
+            cell = proven(row, with_count(pair(score), score, row.track))
+        cells.append(cell)
+    first = next(iter(standings.values()))
+    return TableRow([system_name(first.system, ""), *cells], facts_of(first.system, first.track))
+
+
+def _others(boards: Sequence[Board]) -> dict[tuple[str, str], BySize]:
+    """Return the scores of floors and of what is reported, by style and name, in their order."""
+    others: dict[tuple[str, str], BySize] = {}
+    for board in boards:
+        size = _size(board)
+        for row in board.floor_systems:
+            others.setdefault(("floor", row.system.card.name), {})[size] = row.score(METRIC)
+        for floor in board.floors:
+            others.setdefault(("floor", floor.name), {})[size] = floor.scores[METRIC]
+        for reported in board.reported:
+            by_size = others.setdefault(("reported", reported.name), {})
+            if (score := reported.scores.get(METRIC)) is not None:
+                by_size[size] = Place(score.file, score.pointer, {"value": score.value})
+    return dict(sorted(others.items(), key=lambda item: item[0]))
+
+
+def _other_row(name: str, style: str, scores: BySize, sizes: Sequence[int]) -> TableRow:
+    cells: list[Markup] = []
+    for size in sizes:
+        if (score := scores.get(size)) is None:
+            cells.append(NOTHING)
+        elif style == "reported":
+            # What is reported is a number in the file, and not an object with one.
+            cells.append(figure(Place(score.file, score.pointer, score.value["value"])))
+        else:
+            cells.append(pair(score))
+    return TableRow([foreign(name), *cells], {"search": name.lower()})
+
+
+@dataclass(frozen=True)
+class DataVersion:
+    """One version of the data of a track."""
+
+    track: str
+    title: str
+    name: str
+    sha256: str
+    public: bool
+    known: bool
+    systems: int
+
+
+def write_changes(renderer: Renderer) -> None:
+    """Write the changelog with the data versions, and the page on how to read the site."""
+    content, days = renderer.content, dict[str, list[System]]()
+    order = sorted(content.systems, key=lambda one: (one.card.submitted, one.slug), reverse=True)
+    for system in order:
+        days.setdefault(system.card.submitted, []).append(system)
+    renderer.write("changes.html", "changes.html", days=days, versions=list(_versions(renderer)))
+    renderer.write("about.html", "about.html", source=content.published.reports.source)
+
+
+def _versions(renderer: Renderer) -> Iterator[DataVersion]:
+    runs: dict[tuple[str, str], list[Place]] = {}
+    for system in renderer.content.systems:
+        for track, place in system.tracks.items():
+            data = system.run(track)["data"]
+            runs.setdefault((track, place["data_sha256"].value), []).append(data)
+    for track, task in all_tracks().items():
+        for (own, sha256), versions in sorted(runs.items()):
+            if own == track:
+                first = versions[0]
+                yield DataVersion(
+                    track=track,
+                    title=track_title(task),
+                    name=f"{first['name'].value} {first['split'].value}",
+                    sha256=sha256,
+                    public=bool(first["public"].value),
+                    known=known_track(track, sha256) is not None,
+                    systems=len(versions),
+                )

@@ -1,0 +1,440 @@
+"""Boards of systems that may be compared, and their rank classes.
+
+Systems share a board where data, conditions and judge are the same. Every pair of them is tested as
+in `alps.stats.paired.paired_difference`, with Holm's correction over the pairs. The variances of all
+differences come from two matrix products where all systems have all records; where some lack some,
+cluster by cluster, each pair on the records that both have.
+"""
+
+import hashlib
+import json
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import nan
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from alps.judges.base import fingerprint_id
+from alps.judges.lexical import LexicalJudge
+from alps.leaderboard.copies import Answers, answers_of, originals
+from alps.leaderboard.gold_data import all_tracks
+from alps.leaderboard.provenance import Place
+from alps.leaderboard.site_data import Published, Reported, System
+from alps.leaderboard.submission import NO_JUDGE
+from alps.run.engine import NO_GOLD
+from alps.schema import UNHEARD
+from alps.stats.bootstrap import Floats, cluster_index
+from alps.stats.paired import holm_all, t_tests
+from alps.tasks import Metric, Task
+
+# Metrics that stand next to a board's own, because the paper reports them.
+BESIDE = {"pf": ("pf_general", "pf_interaction"), "ei": ("ei_en", "ei_zh"), "f1_changed": ("f1",)}
+SIGNIFICANCE = 0.05
+_ROUNDING = 1e-12
+
+# Scores of one system on one track: by metric and record.
+Scores = dict[str, dict[str, float]]
+
+
+class Rank(NamedTuple):
+    """The best and the worst place of a system: those that do not differ significantly share."""
+
+    best: int
+    worst: int
+
+    def __str__(self) -> str:
+        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What must be the same for systems to stand on one board.
+
+    `judge` is None where no judge has a part in it.
+    """
+
+    track: str
+    metric: str
+    data: str
+    conditions: str
+    n: int
+    judge: str | None
+
+    @property
+    def id(self) -> str:
+        """A name for pages and files."""
+        rest = json.dumps([self.data, self.conditions, self.n, self.judge])
+        digest = hashlib.sha256(rest.encode()).hexdigest()[:8]
+        return f"{self.track}-{self.metric}-{digest}".replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system on a board; `rank` is None where nothing was tested.
+
+    `recomputed` says whether the score that the board is about was recomputed: one that was not is
+    its submitter's word, stands below the others, and is never ranked. `copy_of` names the
+    submission whose answers these are: both are one system to the tests, and have one rank. `again`
+    is the place of a maintainer's score under the same judge, which replaces the submitted one.
+    """
+
+    system: System
+    track: Place
+    rank: Rank | None
+    recomputed: bool
+    copy_of: str | None = None
+    again: Place | None = None
+
+    def score(self, metric: str) -> Place:
+        """Return the place of one of its scores, as it was submitted."""
+        return self.track["scores"][metric]
+
+    def lead(self, metric: str) -> Place:
+        """Return the place of the score that a board is about: a maintainer's where there is one."""
+        return self.again if self.again is not None else self.score(metric)
+
+    def counted(self, metric: str) -> Place:
+        """Return the figure that a board sorts by: a failed answer counts as the worst."""
+        score = self.lead(metric)
+        return score["worst_case"] if score["worst_case"] else score["value"]
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """A trivial baseline that a submission comes with; `judge` is who judged it."""
+
+    name: str
+    scores: Place
+    judge: str
+
+
+@dataclass(frozen=True)
+class Board:
+    """Systems by their score on one metric, the best first; floors and reported rows apart."""
+
+    key: Key
+    task: Task
+    metric: Metric
+    standings: tuple[Standing, ...]
+    floor_systems: tuple[Standing, ...]
+    floors: tuple[FloorRow, ...]
+    reported: tuple[Reported, ...]
+    judge_known: bool = True
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.key.id
+
+    @property
+    def any(self) -> Standing:
+        """One of its systems, to read from it what is the same for all."""
+        return (*self.standings, *self.floor_systems)[0]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its judge compares: not where nobody but submitters has asked it."""
+        known = self.judge_known and bool(self.any.track["comparable"].value)
+        return known or self.key.judge is None
+
+    @cached_property
+    def others(self) -> tuple[Metric, ...]:
+        """The other metrics that any of its systems has a value of, in the order of the task."""
+        rows = (*self.standings, *self.floor_systems)
+        others = []
+        for metric in self.task.metrics:
+            fits = (metric.name in NO_JUDGE) == (self.key.judge is None)
+            if fits and metric.name != self.metric.name:
+                if any(row.score(metric.name)["value"] for row in rows):
+                    others.append(metric)
+        return tuple(others)
+
+
+def build_boards(systems: Sequence[System], published: Published) -> list[Board]:
+    """Return every board, by track; those under judges that compare and with more systems first."""
+    groups: dict[Key, list[Standing]] = {}
+    for system in systems:
+        for track, place in system.tracks.items():
+            for metric in _leads(track, place):
+                standing = Standing(system, place, None, system.recomputed(track, metric))
+                groups.setdefault(_key(track, metric, place), []).append(standing)
+    order, known = list(all_tracks()), known_judges(systems)
+    boards: list[Board] = []
+    for track in order:
+        of_track = {key: rows for key, rows in groups.items() if key.track == track}
+        members: dict[str, System] = {}
+        for rows in of_track.values():
+            members |= {row.system.slug: row.system for row in rows}
+        files = _read_files(members, track)
+        boards += [_board(key, rows, files, published, known) for key, rows in of_track.items()]
+    return sorted(boards, key=lambda board: _precedence(board, order))
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What the files of the systems on one track hold, by slug: scores by record, and answers."""
+
+    scores: Mapping[str, Scores]
+    answers: Mapping[str, Answers]
+
+
+def known_judges(systems: Sequence[System]) -> frozenset[str]:
+    """Return the fingerprints of judges that others than submitters asked: ours, maintainers'."""
+    # Anybody can name a judge and invent its verdicts. A maintainer's review under it is what lets
+    # its board compare.
+    known = {fingerprint_id(LexicalJudge().fingerprint)}
+    for system in systems:
+        if (review := system.entry.review) is not None:
+            for track in review.tracks.values():
+                if track.judge_fingerprint is not None:
+                    known.add(track.judge_fingerprint)
+    return frozenset(known)
+
+
+def _leads(track: str, place: Place) -> Iterator[str]:
+    """Yield the metrics that a submission stands on a board for."""
+    known = {metric.name: metric.headline for metric in all_tracks()[track].metrics}
+    names = [name for name, is_headline in known.items() if is_headline or name == "memory_used"]
+    scored = [name for name in names if place["scores"][name]["value"]]
+    others = [name for name in known if place["scores"][name]["value"]]
+    yield from scored or others[:1]
+
+
+def _key(track: str, metric: str, place: Place) -> Key:
+    row = place.value
+    conditions = json.dumps(row["conditions"], sort_keys=True, ensure_ascii=False)
+    judge = None if metric in NO_JUDGE else row["judge_fingerprint"]
+    return Key(track, metric, row["data_sha256"], conditions, row["n"], judge)
+
+
+def _precedence(board: Board, order: Sequence[str]) -> tuple[Any, ...]:
+    """Return what boards are sorted by: those under an unknown judge are last, however full."""
+    order_of_trust = (not board.judge_known, not board.metric.headline, not board.comparable)
+    return order.index(board.key.track), *order_of_trust, -len(board.standings), board.id
+
+
+def _board(
+    key: Key, rows: list[Standing], files: _Files, published: Published, known: frozenset[str]
+) -> Board:
+    task = all_tracks()[key.track]
+    metric = next((m for m in task.metrics if m.name == key.metric), Metric(key.metric, key.metric))
+    rows = [replace(row, again=row.system.again(key.track, key.metric)) for row in rows]
+    rows.sort(key=lambda row: _worth(row, metric))
+    own = [row for row in rows if not row.system.is_floor]
+    proven = [row for row in own if row.recomputed and not row.system.refuted]
+    ranked = _with_ranks(proven, key, metric, files)
+    beside = {key.metric, *BESIDE.get(key.metric, ())}
+    return Board(
+        key=key,
+        task=task,
+        metric=metric,
+        standings=(*ranked, *own[len(ranked) :]),
+        floor_systems=tuple(row for row in rows if row.system.is_floor),
+        floors=tuple(_floors(rows, key)),
+        reported=tuple(row for row in published.on(key.track) if beside & row.scores.keys()),
+        judge_known=key.judge is None or key.judge in known,
+    )
+
+
+def _worth(row: Standing, metric: Metric) -> tuple[Any, ...]:
+    """Return what a board is sorted by: recomputed scores, then those of all records, the best."""
+    n, scored = row.score(metric.name)["n"].value, row.track["scored"].value
+    partial = n < scored and row.again is None
+    worth = -float(row.counted(metric.name).value)
+    return row.system.refuted, not row.recomputed, partial, worth, row.system.slug
+
+
+def _with_ranks(rows: list[Standing], key: Key, metric: Metric, files: _Files) -> list[Standing]:
+    """Return the standings with their ranks; copies of a submission have its rank."""
+    if not rows:
+        return []
+    # Who of several with the same answers is called a copy: the reviewed and the earliest not.
+    order = sorted(rows, key=_seniority)
+    firsts = originals([files.answers[row.system.slug] for row in order])
+    original = {row.system.slug: order[n].system.slug for row, n in zip(order, firsts, strict=True)}
+    distinct = [row for row in rows if original[row.system.slug] == row.system.slug]
+    records = [_records(row, metric, files.scores[row.system.slug]) for row in distinct]
+    ranks = _ranks(records, rows[0].system.sessions(key.track))
+    if len(distinct) == 1 and len(rows) > 1:
+        ranks = [Rank(1, 1)]
+    by_slug = dict(zip((row.system.slug for row in distinct), ranks, strict=True))
+    ranked = []
+    for row in rows:
+        first = original[row.system.slug]
+        copy_of = first if first != row.system.slug else None
+        ranked.append(replace(row, rank=by_slug[first], copy_of=copy_of))
+    return ranked
+
+
+def _seniority(row: Standing) -> tuple[Any, ...]:
+    return row.again is None, row.system.card.submitted, row.system.slug
+
+
+def _records(row: Standing, metric: Metric, scores: Scores) -> dict[str, float]:
+    """Return the scores by record that are tested, moved by a maintainer's mean where there is one."""
+    own, submitted = scores.get(metric.name, {}), row.score(metric.name)["value"].value
+    if row.again is None or submitted is None:
+        return own
+    moved = float(row.again["value"].value) - float(submitted)
+    return {name: value + moved for name, value in own.items()}
+
+
+def _floors(rows: Sequence[Standing], key: Key) -> Iterator[FloorRow]:
+    """Yield each floor once: on one board they are the same for all submissions."""
+    # Those of a submission that nobody could recompute are its own word, and left out.
+    rows = [row for row in rows if row.recomputed]
+    seen = {row.system.card.system.model for row in rows if row.system.is_floor}
+    for row in sorted(rows, key=lambda row: row.system.slug):
+        for name, floor in row.track["floors"].items():
+            if name not in seen and floor["scores"][key.metric]["value"]:
+                seen.add(name)
+                yield FloorRow(name, floor["scores"], str(floor["judge"].value))
+
+
+def _read_files(systems: Mapping[str, System], track: str) -> _Files:
+    task = all_tracks()[track]
+    scores, answers = {}, {}
+    for slug, system in systems.items():
+        scores[slug] = _scores_of(system, task)
+        answers[slug] = answers_of(system.rows(track, "predictions"), task.name)
+    return _Files(scores, answers)
+
+
+def _scores_of(system: System, task: Task) -> Scores:
+    """Read what a system scored on each record of a track; of several answers to it, their mean.
+
+    A failed answer, or one without a verdict, has the worst score: whoever calls wrong answers lost
+    gains nothing.
+    """
+    metrics = {metric.name: metric for metric in task.metrics}
+    wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used"}
+    values_of: dict[str, dict[str, list[float]]] = {}
+    lost: list[str] = []
+    for row in system.rows(task.track, "scores"):
+        scores = row.get("scores")
+        lost += [row["benchmark_id"]] if _is_unscored(row) else []
+        for metric, value in scores.items() if isinstance(scores, dict) else ():
+            if metric in wanted and type(value) in (int, float):
+                values_of.setdefault(metric, {}).setdefault(row["benchmark_id"], []).append(value)
+    means: Scores = {}
+    for metric, records in values_of.items():
+        for name in lost:
+            records.setdefault(name, []).append(_worst(metrics.get(metric)))
+        means[metric] = {name: sum(values) / len(values) for name, values in records.items()}
+    return means
+
+
+def _is_unscored(row: Mapping[str, Any]) -> bool:
+    """Tell whether an answer has no score though its gold is here."""
+    outcome, stage = row.get("outcome"), row.get("stage")
+    return (stage == "generate" and outcome in UNHEARD) or (stage == "judge" and outcome != NO_GOLD)
+
+
+def _worst(metric: Metric | None) -> float:
+    if metric is None:
+        return 0.0
+    return metric.highest if metric.lower_is_better else metric.lowest
+
+
+def _ranks(
+    records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]
+) -> list[Rank | None]:
+    names = sorted({name for own in records for name in own})
+    if len(records) < 2 or not names or not all(records):
+        return [None] * len(records)
+    matrix = np.array([[own.get(name, nan) for name in names] for own in records])
+    # Where sessions are not known, each row of the data is one of its own.
+    clusters = [sessions.get(name, name.partition(":")[0]) for name in names]
+    ranks = rank_classes(matrix, clusters)
+    return [None] * len(records) if ranks is None else list(ranks)
+
+
+def rank_classes(
+    scores: Floats, clusters: Sequence[Hashable], *, significance: float = SIGNIFICANCE
+) -> list[Rank] | None:
+    """Return the rank of each system, or None for fewer than two clusters.
+
+    Args:
+        scores: Shape (systems, records); NaN where a system has no score for a record. More is
+            better.
+        clusters: What each record belongs to.
+        significance: Over all pairs, in (0, 1).
+
+    Raises:
+        ValueError: If there are not as many clusters named as records.
+    """
+    if len(set(clusters)) < 2 or np.isnan(scores).all():
+        return None
+    ahead, ps = all_pairs(scores, clusters)
+    upper = np.triu_indices(len(scores), k=1)
+    apart = np.zeros(ps.shape, dtype=bool)
+    apart[upper] = holm_all(ps[upper]) <= significance
+    better = (apart | apart.T) & (ahead > 0)
+    ranks = []
+    for n in range(len(scores)):
+        ranks.append(Rank(1 + int(better[:, n].sum()), len(scores) - int(better[n].sum())))
+    return ranks
+
+
+def all_pairs(scores: Floats, clusters: Sequence[Hashable]) -> tuple[Floats, Floats]:
+    """Return, for all pairs, the mean difference and a two-sided p without correction.
+
+    Args:
+        scores: Shape (systems, records); NaN where a system has no score for a record.
+        clusters: What each record belongs to.
+
+    Raises:
+        ValueError: If there are not as many clusters named as records.
+    """
+    if scores.shape[1] != len(clusters):
+        raise ValueError(f"lengths differ: {scores.shape[1]}, {len(clusters)}")
+    defined = ~np.isnan(scores)
+    used = np.flatnonzero(defined.any(axis=0))
+    index = cluster_index([clusters[n] for n in used.tolist()])
+    scores, defined = scores[:, used], defined[:, used]
+    if defined.all():
+        ahead, errors, counts = _complete(scores, index)
+    else:
+        filled = np.where(defined, scores, 0.0)
+        ahead, errors, counts = _partial(filled, defined.astype(np.float64), index)
+    return ahead, t_tests(ahead, errors, counts)
+
+
+def _complete(scores: Floats, index: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+    """Return mean differences, their standard errors and the numbers of clusters of all pairs."""
+    records, clusters = scores.shape[1], int(index.max(initial=-1)) + 1
+    means = scores.mean(axis=1)
+    sums = np.zeros((clusters, len(scores)))
+    np.add.at(sums, index, (scores - means[:, None]).T)
+    gram = sums.T @ sums
+    own = np.diag(gram)
+    variance = np.maximum(own[:, None] + own[None, :] - 2 * gram, 0.0)
+    # A difference of large equal terms: below its own rounding it is nothing.
+    variance[variance <= _ROUNDING * (own[:, None] + own[None, :])] = 0.0
+    errors = np.sqrt(variance * (clusters / (clusters - 1) if clusters > 1 else np.inf)) / records
+    return means[:, None] - means[None, :], errors, np.full(errors.shape, float(clusters))
+
+
+def _partial(
+    filled: Floats, defined: Floats, index: NDArray[np.int64]
+) -> tuple[Floats, Floats, Floats]:
+    """Return the same where records are missing: every pair on the records that both have."""
+    shared = defined @ defined.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sums = filled @ defined.T
+        ahead = (sums - sums.T) / shared
+    order = np.argsort(index, kind="stable")
+    starts = np.flatnonzero(np.diff(index[order], prepend=-1))
+    squares, counts = np.zeros_like(shared), np.zeros_like(shared)
+    safe = np.nan_to_num(ahead)
+    for columns in np.split(order, starts[1:]):
+        here, present = filled[:, columns], defined[:, columns]
+        of_one, both = here @ present.T, present @ present.T
+        squares += np.square(of_one - of_one.T - safe * both)
+        counts += both > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.sqrt(squares * counts / (counts - 1)) / shared
+    return ahead, errors, counts
