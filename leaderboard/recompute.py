@@ -163,7 +163,7 @@ def recompute(
     clock = _Clock(time.monotonic() + seconds)
     task = _guarded(_replaying(truth.task, judge, verdicts), broken, clock)
     repeats = run.settings.get("repeats") or 1
-    systems = tuple(_Recorded(task.track, predictions, repeat) for repeat in range(repeats))
+    systems = tuple(_Recorded(predictions, repeat) for repeat in range(repeats))
     plan_of = TrackPlan.of(task, lambda: truth.samples, systems, _floors(truth.task, judge))
     verdicts_made, scores = _Memory(), _Memory()
     plan = Plan(
@@ -242,17 +242,19 @@ def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
 class _Recorded:
     """The system of a submission, for one of its repeats: says what stands there."""
 
-    def __init__(self, track: str, predictions: Rows, repeat: int) -> None:
+    def __init__(self, predictions: Rows, repeat: int) -> None:
         self.name = "submitted"
         self.settings: Mapping[str, Any] = {}
         self._predictions, self._repeat = predictions, repeat
-        self._unheard = Unheard(self.name, track)
+        self._unheard = Unheard(self.name)
 
-    async def predict(self, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Return the submitted answer to `sample`."""
         row = self._predictions.get((sample.benchmark_id, self._repeat))
         return (
-            await self._unheard.predict(sample) if row is None else Prediction.model_validate(row)
+            await self._unheard.answer(task, sample)
+            if row is None
+            else Prediction.model_validate(row)
         )
 
 

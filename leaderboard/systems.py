@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from alps.systems.embedded import RETRIEVERS
 from alps.systems.resolve import EMBEDDED, PROGRAM, PYTHON, RECORDED
-from alps.systems.retriever import RETRIEVERS
 
 _CEILING = "oracle"
 

@@ -16,7 +16,7 @@ from alps.report.numbers import counted, interval, number, spent
 from alps.report.served import price_lines, served_lines
 from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
-from alps.systems.raised import STDERR, TRACEBACKS
+from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")

