@@ -1,5 +1,6 @@
-"""What a run may spend: before each call, what such calls cost is set aside for it and for
-everything in flight.
+"""The budget of a run: before each call, what such calls cost is set aside for it.
+
+So it is for every call in flight.
 """
 
 import asyncio
@@ -143,8 +144,9 @@ class Budget:
             return self._next
 
     async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
-        """Replace what was set aside under `ticket` by what `call` used, and return what is counted
-        without knowing.
+        """Replace what was set aside under `ticket` by what `call` used.
+
+        Return what is counted without knowing.
 
         Args:
             ticket: What `reserve` returned.
@@ -197,8 +199,9 @@ def first_reserve(
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
-    """Return an upper bound on the prompt tokens of a call: its bytes, and what a provider wraps
-    around them.
+    """Return an upper bound on the prompt tokens of a call.
+
+    Its bytes, and what a provider wraps around them.
     """
     schema = schema_of(request.answer.schema) if request.answer is not None else ""
     text = sum(
@@ -220,5 +223,5 @@ def spending_of(call: Call) -> Spending:
 
 
 def may_be_billed(error: TransportError) -> bool:
-    """Tell whether an attempt without an answer that could be read may be on the bill all the same."""
+    """Tell whether an attempt without a readable answer may be on the bill all the same."""
     return error.billed or (not error.unsent and error.status in (None, 408))

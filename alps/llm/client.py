@@ -1,6 +1,4 @@
-"""The typed completion: cache, single flight, limiter, retries, re-asks, repair and ledger in one
-place.
-"""
+"""The typed completion: cache, limiter, retries, re-asks, repair and ledger in one place."""
 
 import asyncio
 import functools
@@ -200,8 +198,7 @@ class Client:
         ask: int,
         attempt: int,
     ) -> Completion[T]:
-        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger
-        whatever comes of it.
+        """Make one HTTP attempt, in its turn and within the budget, and write it into the ledger.
 
         What was paid for is kept before anything is waited for: a process that is killed then need
         not ask again.
@@ -298,9 +295,7 @@ class Client:
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:
-    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted in the
-    next question.
-    """
+    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted."""
 
     def asked() -> str:
         return "\n".join(message["content"] for message in messages)

@@ -47,8 +47,7 @@ _VERSIONS = {"azure": "AZURE_API_VERSION", "azure_text": "AZURE_API_VERSION"}
 
 
 def endpoint_from_environment(model: str) -> tuple[str, str] | None:
-    """Return the variable of the environment that sends `model` elsewhere than to its provider, and
-    the address.
+    """Return the variable that sends `model` elsewhere than to its provider, and the address.
 
     Raises:
         UsageError: If the address holds a user, a password, a query or a key, or is none: names the
@@ -84,9 +83,7 @@ def _variable(provider: str, base: str | None) -> str | None:
 
 
 def version_from_environment(model: str) -> str | None:
-    """Return the version of the provider's API that the environment names, None where it names
-    none.
-    """
+    """Return the version of the provider's API that the environment names, None for none."""
     variable = _VERSIONS.get(libraries().litellm.get_llm_provider(model)[1])
     return os.environ.get(variable, "").strip() or None if variable is not None else None
 
@@ -160,8 +157,7 @@ def _first(*names: str) -> str:
 
 
 def missing_key(model: str) -> tuple[str, bool]:
-    """Return what litellm misses in the environment to ask `model`, and whether nobody could ask
-    without it.
+    """Return what litellm misses to ask `model`, and whether nobody could ask without it.
 
     Only a provider with a single key, for which nothing stands in the environment, can't be asked
     for sure. Others take credentials from elsewhere: the role of a machine, a profile, a token, a
@@ -180,8 +176,9 @@ def missing_key(model: str) -> tuple[str, bool]:
 
 
 def _has_another(provider: str, missing: Iterable[str]) -> bool:
-    """Tell whether a variable of the same provider holds something like a key: litellm reads more
-    than it lists.
+    """Tell whether a variable of the same provider holds something like a key.
+
+    litellm reads more of them than it lists.
     """
     begins = tuple(name.partition("_")[0].removesuffix("AI") for name in missing)
     begins += (_BY_ANOTHER_NAME.get(provider, begins[0]),)

@@ -1,4 +1,4 @@
-"""Errors of litellm: what one means, whether and when to ask again, and the rate limits that providers send.
+"""Errors of litellm: what one means, and whether and when to ask again.
 
 OpenAI and most others send `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`
 (`6m0s`, `17ms`, `2.5`, or a time), Anthropic `anthropic-ratelimit-requests-remaining` and `-reset`
@@ -35,8 +35,10 @@ _NO_MONEY = re.compile(
 """What providers say where an account has no money left, whatever the status."""
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|maximum (input|prompt|sequence|model) (length|tokens)"
-    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt )?tokens"
-    r"|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed|string too long|payload too large"
+    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt "
+    r")?tokens"
+    r"|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed|string too long"
+    r"|payload too large"
     r"|reduce the (length|size) of|request (entity )?too large",
     re.IGNORECASE,
 )
@@ -91,7 +93,8 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
 def redirected(exchange: Exchange) -> TransportError:
     """Return the error for an endpoint that answers with a redirect."""
     where = redact(exchange.redirect or "")[:200] or "an address that it does not name"
-    message = f"HTTP {exchange.status}: the endpoint redirects to {where}, which is not followed; ask that one itself"
+    what = f"the endpoint redirects to {where}, which is not followed; ask that one itself"
+    message = f"HTTP {exchange.status}: {what}"
     return TransportError(message, transient=False, status=exchange.status)
 
 
@@ -125,7 +128,8 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
         return UsageError(
-            f"{who}: it needs a Python package that is not installed: pip install {package} ({message})"
+            f"{who}: it needs a Python package that is not installed: pip install {package} "
+            f"({message})"
         )
     if lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")
@@ -137,8 +141,7 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
 
 
 def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
-    """Tell whether the request itself is longer than the model or the server takes, which asking
-    again can't mend.
+    """Tell whether the request itself is too long, which asking again can't change.
 
     A 429 says so where one request is larger than the limit of a minute.
     """
@@ -214,8 +217,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None, bool]:
-    """Return the status that a server gave, None where it gave none, and whether it was never
-    reached.
+    """Return the status that a server gave, and whether it was never reached.
 
     litellm makes up a status for connections that broke.
     """
@@ -358,9 +360,7 @@ def _seconds_or_date(value: str) -> float | None:
 
 
 def _until(value: str, now: float) -> float | None:
-    """Return the seconds to a reset, told as a duration, as seconds, as a time since 1970 or as a
-    date.
-    """
+    """Return the seconds to a reset: a duration, seconds, a time since 1970 or a date."""
     number = _number(value)
     if number is not None and number >= _AN_EPOCH:
         number = number / (1000 if number >= 1000 * _AN_EPOCH else 1) - now

@@ -22,9 +22,7 @@ server.
 
 
 class EndpointDown(Exception):
-    """The endpoint has answered nothing for longer than anybody is to wait for it: the request was
-    not sent.
-    """
+    """The endpoint has answered nothing for too long: the request was not sent."""
 
 
 class Limiter:
@@ -98,9 +96,7 @@ class Limiter:
         self._wake()
 
     async def pause_over(self) -> None:
-        """Wait, with a place taken, until the time that the server has asked for since then has
-        passed.
-        """
+        """Wait, with a place taken, until the time is over that the server has asked for."""
         loop = asyncio.get_running_loop()
         while (left := self.breaker.resumes_at - loop.time()) > 0:
             await asyncio.sleep(left)
@@ -114,9 +110,7 @@ class Limiter:
         self.breaker.ended(started)
 
     def answered(self, started: float = -math.inf) -> None:
-        """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint
-        works.
-        """
+        """Note that a request got an answer of whatever kind: the endpoint works."""
         now = _now()
         tripped_at = self.breaker.tripped_at
         self.breaker.ended(started)
@@ -162,7 +156,7 @@ class Limiter:
     def failed(
         self, started: float, *, hung: bool = False, retry_after: float | None = None
     ) -> None:
-        """Tell that a request failed in a way that may pass; `hung` where no answer came in time."""
+        """Note a failure that may pass; `hung` where no answer came in time."""
         now = _now()
         self._doubling = False
         if retry_after:
@@ -174,7 +168,7 @@ class Limiter:
         self._fail(started, now, rejected=False)
 
     def told(self, remaining: float, seconds: float) -> None:
-        """Tell what the server says is left of its limit, until it is reset after so many seconds."""
+        """Note what the server says is left of its limit, which is reset after so many seconds."""
         self._scarce = remaining
         self._scarce_until = _now() + seconds
 
@@ -202,9 +196,7 @@ class Limiter:
                     place.set_exception(EndpointDown())
 
     def _let_go(self, now: float, tripped_at: float) -> None:
-        """Let the others follow the request that was answered, the more slowly the longer that
-        took.
-        """
+        """Let the others follow the request that was answered, more slowly after a long outage."""
         self._released = now
         self._release = min(max(_RELEASE, (now - tripped_at) / 10), _SLOWEST_RELEASE)
 

@@ -29,9 +29,10 @@ _SETTINGS = {
 }
 """Options that have a setting of another name, and that."""
 _DECIDED = """
-    model messages prompt input n stream stream_options response_format tools tool_choice functions function_call
-    parallel_tool_calls modalities audio max_retries num_retries drop_params additional_drop_params deployment_id
-    model_list shared_session caching client custom_llm_provider fallbacks web_search_options
+    model messages prompt input n stream stream_options response_format tools tool_choice functions
+    function_call parallel_tool_calls modalities audio max_retries num_retries drop_params
+    additional_drop_params deployment_id model_list shared_session caching client
+    custom_llm_provider fallbacks web_search_options
 """
 _OURS = frozenset(_DECIDED.split())
 """What alps decides itself: whom it asks what, how often, in which form, and how the reply comes.
@@ -74,7 +75,10 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Read a value as JSON, or as text; `False` is no text: a chat template would take it for true."""
+    """Read a value as JSON, or as text.
+
+    `False` is no text: a chat template would take it for true.
+    """
     if text.casefold() in ("true", "false"):
         return text.casefold() == "true"
     try:
@@ -229,9 +233,7 @@ def _resolved(value: str) -> str:
 
 
 def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:
-    """Return the options that litellm, which owns those names, would keep for itself instead of
-    sending them.
-    """
+    """Return the options that litellm, which owns those names, would keep for itself."""
     return sorted({*extra} & {*owned} - _PASSED_ON)
 
 

@@ -140,9 +140,7 @@ class Price:
     def cost(
         self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0
     ) -> float | None:
-        """Return the dollars for so many tokens in the ordinary way, or None where the price is not
-        known.
-        """
+        """Return the dollars for so many tokens in the ordinary way; None where it has no price."""
         return self.cost_of(Used(prompt_tokens, completion_tokens, cached_tokens))
 
     def cost_of(self, used: Used) -> float | None:
@@ -214,9 +212,7 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def providers() -> frozenset[str]:
-    """Return the names of the providers that litellm knows, as they stand before the `/` of a
-    model.
-    """
+    """Return the names of the providers that litellm knows, as they begin a model's name."""
     listed = _read(_PROVIDERS_FILE).get("providers")
     return frozenset(listed if isinstance(listed, dict) else ()) | {
         key.partition("/")[0] for key in table() if "/" in key
@@ -224,15 +220,16 @@ def providers() -> frozenset[str]:
 
 
 def is_listed(model: str) -> bool:
-    """Tell whether litellm's files say where a name is sent: it has an entry, or a provider that
-    they list.
+    """Tell whether litellm's files say where a name is sent.
+
+    It has an entry, or a provider that they list.
     """
     provider, slash, rest = model.partition("/")
     return entry_of(model) is not None or bool(slash and rest and provider in providers())
 
 
 def listed_price(model: str) -> Price:
-    """Return what the table says of `model`; its rates are None where the table does not price it."""
+    """Return what the table says of `model`; its rates are None where it is not priced."""
     source, entry = _source(), entry_of(model)
     if entry is None:
         return Price(None, None, None, source)
@@ -333,9 +330,7 @@ def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated
 
 
 def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
-    """Return from how many tokens of a prompt on an entry has other prices, with the word that its
-    keys have for it.
-    """
+    """Return the lengths of a prompt from which an entry has other prices, with their words."""
     matches = [match for key in entry if (match := _THRESHOLD.match(key))]
     return {
         (
@@ -423,7 +418,7 @@ class _FileRates(BaseModel):
     reasoning: _Dollars | None = None
 
     def over(self, base: dict[str, float]) -> dict[str, float]:
-        """Return the rates in dollars a token, with those of `base` where they leave something out."""
+        """Return the rates in dollars a token; what they leave out is that of `base`."""
         given = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
         return base | {name: value / _PER for name, value in given.items()}
 
@@ -455,9 +450,7 @@ class _FileEntry(_FileRates):
 
 
 def price_file() -> Path:
-    """Return where the user's price file lies: `ALPS_PRICES`, else `prices.toml` in the user's
-    config folder.
-    """
+    """Return the user's price file: `ALPS_PRICES`, else `prices.toml` in the config folder."""
     if chosen := os.environ.get("ALPS_PRICES"):
         return Path(chosen)
     return (user_folder("config") or Path(os.devnull)) / "prices.toml"
@@ -487,7 +480,8 @@ def check_priced(key: str, model: str) -> None:
     """
     if not price_of(model).known:
         raise UsageError(
-            f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= instead, or write "
+            f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= "
+            f"instead, or write "
             f"its price into {price_file()}"
         )
 

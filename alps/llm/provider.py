@@ -213,7 +213,7 @@ def used_in(response: Any) -> Used:
 
 
 def _completion(response: Any, used: Used) -> int | None:
-    """Return how many tokens were answered; None where none are told of a reply that has some text."""
+    """Return how many tokens were answered; None where a reply with text does not say."""
     choices = response.choices or ()
     silent = not any(_part(_part(choice, "message"), "content") for choice in choices)
     told = _part(_part(response, "usage"), "completion_tokens")
@@ -227,8 +227,9 @@ def _service(response: Any, usage: Any) -> str | None:
 
 
 def _request_id(response: Any) -> str | None:
-    """Return the number under which the provider's support finds a request: its header, else that
-    of the answer.
+    """Return the number by which the provider's support finds a request.
+
+    That of the headers, else that of the answer.
     """
     headers = _part(_part(response, "_hidden_params"), "additional_headers")
     named = (_name(_part(headers, header)) for header in _ID_HEADERS)
@@ -241,8 +242,9 @@ def _part(whole: Any, name: str) -> Any:
 
 
 def _count(value: Any) -> int:
-    """Return a count of tokens, 0 for what is none: text, a fraction, less than nothing, or more
-    than there can be.
+    """Return a count of tokens, 0 for what is none.
+
+    Such as text, a fraction, less than nothing, or more than there can be.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -73,9 +73,7 @@ class Tries:
 
 
 def _backoff(failures: int) -> float:
-    """Return the seconds before an attempt, by how often others were answered while this request
-    failed.
-    """
+    """Return the seconds before an attempt, by how often others were answered meanwhile."""
     return random.uniform(0, min(_FIRST_PAUSE * 2 ** max(1, failures), _LONGEST_PAUSE))
 
 
@@ -105,15 +103,17 @@ class Permanent:
         if self._failures[kind] < _ALIKE:
             return None
         return UsageError(
-            f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered ({error})"
+            f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered "
+            f"({error})"
         )
 
 
 def unreachable(
     model: str, error: TransportError, *, failing_for: float, last_answer: float
 ) -> AlpsError | None:
-    """Return what to end the run with where no connection was ever made: a wrong address does not
-    pass.
+    """Return what to end the run with where no connection was ever made.
+
+    A wrong address does not pass.
 
     Args:
         model: What was asked.
@@ -170,8 +170,7 @@ _BEYOND = 1.25
 
 
 class Window:
-    """A rate limit that starts anew at fixed times, learnt from when answers stop and when they
-    come again.
+    """A rate limit that starts anew at fixed times, learnt from when answers stop and resume.
 
     Providers with such limits often send no Retry-After. Once one window has been seen whole, the
     next is asked no sooner than it opens, and no more than the last one took before it is seen
@@ -208,8 +207,9 @@ class Window:
         return self.opened + self.period * (1 + (now - self.opened) // self.period)
 
     def reopened(self, started: float, closed_at: float, *, at_once: bool) -> None:
-        """Learn from the first answer after rejections: `at_once` where the first request that was
-        sent got it.
+        """Learn from the first answer after rejections.
+
+        `at_once` where the first request that was sent got it.
 
         That one may have been sent too late, so that the next is sent a little sooner.
         """
@@ -229,8 +229,9 @@ class Window:
 
 
 class Breaker:
-    """Stops an endpoint's requests after failures in a row, and sends one at a time until one is
-    answered.
+    """Stops an endpoint's requests after failures in a row, and probes it until it answers.
+
+    One request is sent at a time until one is answered.
 
     Pauses double up to a minute; where all that is wrong is a rate limit, up to 3 seconds for the
     first minute.
@@ -326,8 +327,7 @@ class Breaker:
         return True
 
     def failed(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
-        """Tell of a failure that may pass, or of a 429 (`rejected`), after which the server asks to
-        wait.
+        """Note a failure that may pass, or a 429 (`rejected`) and the wait that it asks for.
 
         Where it asks for as long as a window takes, this one is used up.
         """

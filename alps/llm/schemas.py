@@ -51,9 +51,7 @@ def schema_of(model: type[BaseModel]) -> str:
 
 
 def name_of(model: type[BaseModel]) -> str:
-    """Return the name under which a schema is sent: letters, digits, `_` and `-`, at most 64 of
-    them.
-    """
+    """Return the name of a schema that is sent: at most 64 letters, digits, `_` and `-`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
 
 
@@ -84,8 +82,9 @@ def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
 
 @cache
 def is_strict(model: type[BaseModel]) -> bool:
-    """Tell whether a provider can hold a model to every part of its schema: nothing in it is left
-    open.
+    """Tell whether a provider can hold a model to every part of its schema.
+
+    So it can where nothing in it is left open.
     """
     schema = json.loads(schema_of(model))
     parts = [schema, *schema.get("$defs", {}).values()]
@@ -109,8 +108,9 @@ _TOLERANT = {"tolerant": True}
 
 
 class ReplyModel(BaseModel):
-    """A reply that is forgiven unknown keys, and keys that are missing are taken for null, where it
-    is read.
+    """A reply that is forgiven unknown and missing keys where it is read.
+
+    Missing ones are taken for null.
     """
 
     model_config = ConfigDict(extra="forbid")

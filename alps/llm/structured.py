@@ -1,5 +1,6 @@
-"""How a typed answer is asked for: a ladder of modes, from the one that binds a model most to its
-prompt alone.
+"""How a typed answer is asked for: a ladder of modes.
+
+From the one that binds a model most to its prompt alone:
 
 | mode | what is sent |
 |---|---|
@@ -52,7 +53,8 @@ _PROBE: Mapping[str, Any] = {
 _OF_SHAPE = re.compile(
     r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema|object|mode|output)|"
     r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output[\s_-]?(?:format|config)|"
-    r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
+    r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b"
+    r"|function[\s_-]?call",
     re.IGNORECASE,
 )
 _OF_ONE_REQUEST = re.compile(
@@ -160,7 +162,7 @@ def first_mode(model: str) -> Structured:
 
 
 def next_mode(model: str, mode: Structured) -> Structured:
-    """Return the next mode below `mode` that litellm can say in the words of the model's provider."""
+    """Return the next mode below `mode` that litellm can say to the model's provider."""
     return next(m for m in MODES[MODES.index(mode) + 1 :] if m == MODES[-1] or _said_to(model, m))
 
 
@@ -206,8 +208,7 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
 
 
 def as_body(options: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the options of a request with the format of its answer as a part of the body that is
-    sent as it is.
+    """Return the options of a request with the format of its answer as a part of the body.
 
     The openai package walks through a schema in pure Python, again in every call, about a tenth of
     the processor time of one. Only for what speaks OpenAI's form and is not in litellm's table, as
@@ -247,8 +248,9 @@ def _options(schema: type[BaseModel], mode: Structured) -> str:
 
 
 def _handlers(mode: Structured) -> Any:
-    """Return instructor's handlers of a mode, for OpenAI's form: litellm takes it, and says it to
-    every provider.
+    """Return instructor's handlers of a mode, for OpenAI's form.
+
+    litellm takes it, and translates it for every provider.
     """
     v2 = libraries().instructor.v2
     names = {"schema": "JSON_SCHEMA", "tools": "TOOLS", "json": "JSON", "prompt": "MD_JSON"}
@@ -270,8 +272,9 @@ def _sent_model(schema: type[BaseModel]) -> type[BaseModel]:
 def _with_schema(
     messages: Sequence[dict[str, str]], schema: type[BaseModel]
 ) -> list[dict[str, str]]:
-    """Return the messages with the schema at the end of the first, which is the same for many
-    records.
+    """Return the messages with the schema at the end of the first.
+
+    That one is the same for many records.
     """
     said = BY_PROMPT.text.replace("{schema}", schema_of(schema))
     first, *others = messages

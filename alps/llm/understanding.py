@@ -1,4 +1,4 @@
-"""A reply turned into a typed answer, or into the kind of failure that it is; thought is kept apart.
+"""A reply turned into a typed answer or a kind of failure, with thought kept apart.
 
 Providers and servers leave thought in the text where no reasoning parser fits the model. Forms that
 are known: tags (`<think>…</think>`, `<|begin_of_thought|>…`, `[THINK]…`), of which a template may
@@ -147,7 +147,7 @@ def _in_quotation_marks(text: str, marker: re.Match[str]) -> bool:
 
 
 def _begins(text: str, opening: re.Match[str]) -> bool:
-    """Tell whether a text begins with an opening marker, but for a short sentence such as «Sure!»."""
+    """Tell whether a text begins with an opening marker, but for a sentence such as «Sure!»."""
     before = text[: opening.start()].rstrip()
     return not before or (_few_words(before) and not before[-1].isalnum())
 
@@ -201,9 +201,7 @@ def _string_end(text: str, at: int) -> int:
 
 
 def _unwrapped(answer: str) -> str:
-    """Return an answer without the markers that end a message, and those that say that it is the
-    answer.
-    """
+    """Return an answer without markers that end a message, or that say it is the answer."""
     plain = _ENDS.sub("", answer).strip()
     wrapped = _WRAPPED.fullmatch(plain)
     return wrapped[2].strip() if wrapped is not None else plain
@@ -357,8 +355,9 @@ def _final(found: _Found[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T]
 
 
 def _has_own_shape(node: object, answer: AnswerType[T]) -> bool:
-    """Tell whether `node` looks like what was asked for, and not like a part of it that is read all
-    the same.
+    """Tell whether `node` looks like what was asked for.
+
+    A part of it may be read all the same.
     """
     names = answer.schema.model_fields.keys()
     if isinstance(node, list):
@@ -369,8 +368,9 @@ def _has_own_shape(node: object, answer: AnswerType[T]) -> bool:
 def _is_contradicted(
     chosen: _Fitting[T], fitting: Sequence[_Fitting[T]], answer: AnswerType[T]
 ) -> bool:
-    """Tell whether a different answer stands right before the last one, with not a word of which
-    counts.
+    """Tell whether a different answer stands right before the last one.
+
+    With not a word between them to say which counts.
     """
     before = fitting[: fitting.index(chosen)]
     if not before or chosen.reading.gap or not chosen.reading.literal:

@@ -1,4 +1,4 @@
-"""One request on the wire: no redirect is followed, status and headers are noted, the body is bounded.
+"""One request on the wire: redirects are refused, the answer is noted, its body bounded.
 
 litellm tells of failures in terms of its own: a 413 becomes a 429, headers are lost, and what its
 own code stumbles over after a good answer becomes a 500. Here stands what the server said.
@@ -69,9 +69,7 @@ class Exchange:
         self.headers = {**passed_on, **lower}
 
     def redirected(self, asked: str) -> None:
-        """Keep what an error message names: of the new address only the host, as the rest may hold
-        a key.
-        """
+        """Keep the host of a redirect, for a message; the rest of the address may hold a key."""
         self.redirect = urlsplit(
             urljoin(asked, self.headers.get("location", ""))
         ).netloc.rpartition("@")[2]
@@ -85,7 +83,7 @@ class _Unreadable(Exception):
 
 
 class Body:
-    """Collects and inflates a body; raises _Unreadable as soon as it is larger than `LARGEST_BODY`."""
+    """Collects and inflates a body; gives up as soon as it is larger than `LARGEST_BODY`."""
 
     def __init__(self, encoding: str) -> None:
         names = [name.strip().lower() for name in encoding.split(",")]
@@ -260,8 +258,9 @@ def following_none() -> Iterator[Exchange]:
 
 
 def teach_clients() -> None:
-    """Have every client of httpx and aiohttp in this process refuse redirects inside
-    `following_none`; call it once.
+    """Have every client of httpx and aiohttp refuse redirects inside `following_none`.
+
+    Call it once a process.
     """
     import aiohttp
     import httpx

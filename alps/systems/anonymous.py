@@ -15,8 +15,9 @@ _TEXTS = ("prediction", "raw", "thought", "notes", "error")
 
 
 def alias(key: str, kind: str, name: str) -> str:
-    """Return what stands for an id: a keyed hash of it, so the same in every run on the same data
-    with the same seed.
+    """Return what stands for an id: a keyed hash of it.
+
+    It is the same in every run on the same data with the same seed.
 
     The key is a hash of the data: who can compute it has the data, and knows a record by its
     dialogue anyway.

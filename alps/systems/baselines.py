@@ -1,4 +1,4 @@
-"""Systems without a model: the trivial baselines (`floor/…`), the oracle, and `model=rules` beyond extraction."""
+"""Systems without a model: trivial baselines (`floor/…`), the oracle, and `model=rules`."""
 
 import hashlib
 from collections import Counter
@@ -61,8 +61,9 @@ def no_op(sample: UpdateSample) -> dict[str, Any]:
 
 
 def positional(sample: UpdateSample) -> dict[str, Any]:
-    """Add the user's third and second turn from the end, and drop the old memory most like what
-    they say.
+    """Add two late turns of the user, and drop the old memory most like what they say.
+
+    The third and the second turn from the end.
 
     In the AlpsBench authors' public records each update has one addition, told in one of these two
     turns in 609 of 638 records that quote it, and one modification: a rule that reads nothing finds
@@ -103,9 +104,7 @@ def oracle_update(sample: UpdateSample) -> dict[str, Any]:
 
 
 def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
-    """Rank the candidates by a hash of the query's id and their text: chance, the same in every
-    run.
-    """
+    """Rank the candidates by a hash of the query's id and their text: chance, reproducibly."""
 
     def order(text: str) -> str:
         return hashlib.sha256(f"{sample.benchmark_id}\x00{text}".encode()).hexdigest()
@@ -117,8 +116,9 @@ def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
 
 
 def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
-    """Choose the lowest id that occurs once: it finds everything in the published pools, whose ids
-    give gold away.
+    """Choose the lowest id that occurs once.
+
+    It finds everything in the published pools, whose ids give gold away.
     """
     ids = [candidate.id for candidate in sample.candidates]
     chosen = lowest_unique(ids)
@@ -154,8 +154,9 @@ def generic(sample: UtilizationSample) -> dict[str, Any]:
 
 
 def refusal(sample: UtilizationSample) -> dict[str, Any]:
-    """Answer with one refusal, whatever was asked: by a lax rubric it breaks no constraint and
-    believes no fiction.
+    """Answer with one refusal, whatever was asked.
+
+    By a lax rubric it breaks no constraint and believes no fiction.
     """
     return {"answer": "I'm sorry, but I can't help with that."}
 
@@ -238,9 +239,8 @@ def quote(sample: UtilizationSample) -> dict[str, Any]:
     if not said:
         return {"answer": f"Nothing that you told me before bears on this: {sample.query}"}
     best = said[BM25().rank(sample.query, said)[0]]
-    return {
-        "answer": f"Keeping in mind what you told me ({best}), here is how I would go about it: {sample.query}"
-    }
+    recalled = f"Keeping in mind what you told me ({best}), here is how I would go about it"
+    return {"answer": f"{recalled}: {sample.query}"}
 
 
 def _with(memory: Memory, name: str, action: str, replaces: str | None) -> UpdatedMemory:

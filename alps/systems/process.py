@@ -1,4 +1,4 @@
-"""A child process that is spoken to in lines; it can't block us, flood us, or leave anything behind.
+"""A child process that is spoken to in lines, and can't block, flood or outlive us.
 
 Between it and us stands a keeper (`keeper.py`), which ends it with everything that it started, also
 where we are killed. Of the environment it is given what programs need to run, and no key.
@@ -33,8 +33,7 @@ _NEEDED = re.compile(
 )
 
 Hear = Callable[[bytes, bool], None]
-"""Gets a line of output, and whether it is whole: of one above `LONGEST_LINE` only the beginning is.
-"""
+"""Gets a line of output, and whether it is whole: if not, it is the beginning of one."""
 
 
 def program_environment(passed: Sequence[str]) -> dict[str, str]:

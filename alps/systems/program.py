@@ -266,7 +266,7 @@ class ProgramSystem:
         self._settle(row, "ok", prediction=value, raw=raw, notes=(*read.notes, *notes))
 
     def _give_up(self, row: _Row, error: str, outcome: Outcome | None = None) -> None:
-        """End a row without an answer: unparsable where the program wrote something else instead."""
+        """End a row without an answer: unparsable where the program wrote something else."""
         self._asked.pop(row.name, None)
         ignored, self._ignored = self._ignored, []
         outcome = outcome or ("unparsable" if ignored else "empty")

@@ -83,8 +83,9 @@ class RecordedPredictions:
 
 
 def _answers_of(row: Row) -> list[Row]:
-    """Return the rows that a row stands for: itself, or what a record of the authors says the model
-    answered.
+    """Return the rows that a row stands for.
+
+    Itself, or what a record of the authors says the model answered.
     """
     output = row.get("model_output")
     if not isinstance(output, dict):
@@ -139,7 +140,10 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
             wrong = "must be a string" if "benchmark_id" in row else "is missing"
             raise DataError(wrong, path=path, line=line, field="benchmark_id")
         if row.get("repeat"):
-            message = "one of several answers to a sample (repeats=), which can't be told apart here; use alps score"
+            message = (
+                "one of several answers to a sample (repeats=), which can't be told apart here; "
+                "use alps score"
+            )
             raise DataError(message, path=path, line=line, field="repeat")
         for answer in _answers_of(row):
             if answer["benchmark_id"] in rows:

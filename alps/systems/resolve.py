@@ -132,7 +132,8 @@ def resolve_system(
                 f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
             )
         raise UsageError(
-            f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})"
+            f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: "
+            f"{names})"
         )
     if model in (functions := embedded_systems(task)):
         return Embedded(model, functions[model], tracebacks=_tracebacks_in(folder))

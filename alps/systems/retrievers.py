@@ -2,10 +2,10 @@
 
 BM25 is that of Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond"
 (Foundations and Trends in Information Retrieval 3(4), 2009), with its usual k1 = 1.2 and b = .75,
-and every occurrence of a term in the query counted. The idf is ln(1 + (N - n + .5) / (n + .5)) for a
-term in n of N values: the Robertson-Sparck Jones weight plus one inside the logarithm, as Lucene has
-it, so that a term in more than half of a small pool does not count against a value. No setting was
-tuned on evaluation data.
+and every occurrence of a term in the query counted. The idf is ln(1 + (N - n + .5) / (n + .5)) for
+a term in n of N values: the Robertson-Sparck Jones weight plus one inside the logarithm, as Lucene
+has it, so that a term in more than half of a small pool does not count against a value. No setting
+was tuned on evaluation data.
 
 A term is a stemmed English-like word, a number, or, in scripts written without spaces, a pair of
 neighbouring characters. Stop words and stemming earn their place: on the 85 real pools of 100
@@ -38,7 +38,10 @@ TOKENS_VERSION = 1
 
 # Thai, Lao, Burmese, Khmer, kana, Han and Hangul: words are not delimited, or carry their
 # particles.
-_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    r"\U00020000-\U0003ffff"
+)
 # Vowel signs and points are parts of a word, though `\w` leaves them out.
 _MARKS = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD = re.compile(
@@ -52,11 +55,12 @@ _SHORTEST_STEMMED, _SHORTEST_STEM = 4, 3
 # Function words, and what an apostrophe leaves behind ("don't" is read as "don" and "t").
 STOP_WORDS = frozenset(
     """
-    a about again all also am an and any are as at be because been being but by can could d did didn do does doesn
-    doing don down each for from had has have having he her him his how i if in into is isn it its just ll m may me
-    might mine more most must my no not of on one or other our out over re s shall she should so some such t than
-    that the their them then there these they this those to too under up us ve very was we what when where which
-    while who why will with would you your
+    a about again all also am an and any are as at be because been being but by can could d did
+    didn do does doesn doing don down each for from had has have having he her him his how i if in
+    into is isn it its just ll m may me might mine more most must my no not of on one or other our
+    out over re s shall she should so some such t than that the their them then there these they
+    this those to too under up us ve very was we what when where which while who why will with
+    would you your
     """.split()  # noqa: SIM905 - a list of quoted words hides what is in it
 )
 _U64 = np.uint64
@@ -95,8 +99,9 @@ def terms(text: str) -> list[str]:
 
 
 def cut(text: str) -> list[str]:
-    """Return the words, numbers and pairs of characters of `text` that `term_of` makes terms of, in
-    their order.
+    """Return the words, numbers and pairs of characters of `text`, in their order.
+
+    `term_of` makes terms of them.
     """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
@@ -225,7 +230,7 @@ class BM25:
         self._lock = Lock()
 
     def _pack(self, value: str) -> bytes:
-        """Return the digest of `value` that settles ties, and the ids of its terms, as one object."""
+        """Return the digest of `value` that settles ties, and the ids of its terms, as bytes."""
         numbers = self._numbers
         ids = array(_ID.char, [number for word in cut(value) if (number := numbers[word]) >= 0])
         return digest(value).to_bytes(_KEY, sys.byteorder) + ids.tobytes()
@@ -280,8 +285,9 @@ class BM25:
     def _scores(
         self, wanted: Mapping[int, int], packed: Sequence[bytes], size: int
     ) -> NDArray[np.float64]:
-        """Return the score of each packed value for a query's term ids and their counts, out of
-        `size` ids.
+        """Return the score of each packed value for a query's term ids and their counts.
+
+        There are `size` ids.
 
         The pool is read as one long array of ids. Of four ways that were measured this one is the
         fastest: counting dictionaries took seven times as long, concatenating an array per value
@@ -317,7 +323,7 @@ apart.
 
 
 def features(text: str) -> list[str]:
-    """Return the terms of `text`, their neighbouring pairs, and the character n-grams of each term."""
+    """Return the terms of `text`, their neighbouring pairs, and their character n-grams."""
     words = terms(text)
     found = [f"w {word}" for word in words] + [
         f"p {first} {second}" for first, second in pairwise(words)

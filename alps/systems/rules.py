@@ -123,7 +123,10 @@ _FOREIGN = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟；;])|\n+|\x00+")
-_SUBJECT = r"(?:i|i'\w+|im|my|we|you|can|could|please|what|how|why|is|are|do|would|should|it|they|he|she)\b"
+_SUBJECT = (
+    r"(?:i|i'\w+|im|my|we|you|can|could|please|what|how|why|is|are|do|would|should"
+    r"|it|they|he|she)\b"
+)
 _CLAUSE_END = re.compile(
     rf"\s*[,:(،;]\s*(?=(?:(?:and|but|so|because|since|also) )?{_SUBJECT}"
     r"|(?:y|e|et|und|pero|mais|aber|mas|ma|но|а|что|как)\b)"
@@ -138,22 +141,26 @@ _OPENING = re.compile(
 )
 # An afterthought makes a value longer than a memory is.
 _TAIL = re.compile(
-    r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché|потому что|но)\b.*"
+    r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché"
+    r"|потому что|но)\b.*"
     r"|[(;].*|(?<=.{30}),(?! (?:and|or)\b).*|[\s.,;:!?-]+$)",
     re.IGNORECASE | re.DOTALL,
 )
 # Stories, scripts and personas speak in the first person, too.
 _FICTION = re.compile(
     r"\b(?:write|generate|create|continue)\b.{0,60}\b(?:story|script|scene|episode|screenplay|poem|song|lyrics|novel"
-    r"|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como|agis comme|du bist ein)\b"
-    r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: .+\n+[A-Z]\w{1,20}: ",
+    r"|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como|agis comme|du "
+    r"bist ein)\b"
+    r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: "
+    r".+\n+[A-Z]\w{1,20}: ",
     re.IGNORECASE,
 )
 _ROLE_PLAY = re.compile(
     r"\brole-?\s?play|\bpretend (?:to be|you|i|we) |juego de rol|角色扮演|ролев", re.IGNORECASE
 )
 _SAME_SUBJECT = re.compile(
-    r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own|play|study|studied"
+    r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own"
+    r"|play|study|studied"
     r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
@@ -185,12 +192,14 @@ _FIRST_PERSON = re.compile(
 )
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W_]+(?:'\w+)?")
 _STOP_WORDS = """
-    a about after all also an and any are as at be been but by can could do does don't for from get give good had has
-    have he her his how i i'm if in into is it its just like make me more most my need new no not of on one or other our
-    please same should so some than that the their them then there these they this to too use used using very was we
-    what when where which who why will with would you your de la el los las un una que en y con por para es se lo del mi
-    le les des et une pour est der die das und ist ein eine mit von zu o e da do um uma il di non и в на не что как с по
-    это для или 的 了 是 什 么 怎 如 何 请 问 我 你 吗 有 在 和 与 这 那 个 不 な い の に は を が て か で と し 何
+    a about after all also an and any are as at be been but by can could do does don't for from get
+    give good had has have he her his how i i'm if in into is it its just like make me more most my
+    need new no not of on one or other our please same should so some than that the their them then
+    there these they this to too use used using very was we what when where which who why will with
+    would you your de la el los las un una que en y con por para es se lo del mi le les des et une
+    pour est der die das und ist ein eine mit von zu o e da do um uma il di non и в на не что как с
+    по это для или 的 了 是 什 么 怎 如 何 请 问 我 你 吗 有 在 和 与 这 那 个 不 な い の に は を
+    が て か で と し 何
 """
 _STOP = frozenset(_STOP_WORDS.split())
 
@@ -298,9 +307,7 @@ def _sentence_statements(
 
 
 def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
-    """Yield the people, animals and things that a turn calls the user's own: «my wife and two
-    sons».
-    """
+    """Yield whom and what a turn calls the user's own: «my wife and two sons»."""
     if "my " not in masked and "My " not in masked:
         return
     for match in (*OWN.finditer(masked), *NAMED_OWN.finditer(masked)):
@@ -311,7 +318,7 @@ def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
 
 
 def _fixed(index: int, text: str, masked: str) -> Iterator[Statement]:
-    """Yield what a turn says in words that have one English value, such as «mi hermana» and «我姐姐»."""
+    """Yield what a turn says in words with one English value: «mi hermana», «我姐姐»."""
     for match in RELATIVES.finditer(masked):
         value, label = RELATIVE_VALUES[match.lastgroup or ""]
         yield Statement(value, label, "direct", 0.65, index, text[match.start() : match.end()])
@@ -386,7 +393,7 @@ def _distinct(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _curiosity(requests: Sequence[tuple[int, str]]) -> list[Statement]:
-    """Report the request whose words the other turns ask about most, worded as the user worded it."""
+    """Report, word for word, the request whose words the other turns ask about most."""
     turns_with: dict[str, set[int]] = {}
     for index, quote in requests:
         for word in _content(quote):
