@@ -17,12 +17,12 @@ from alps.llm.types import Request, TransportError
 
 _PER_MESSAGE = 32
 _PER_REQUEST = 64
+# English has 4.2 bytes a token under today's vocabularies, Chinese and code about 3
 _BYTES_A_TOKEN = 3
-"""English has 4.2 bytes a token under today's vocabularies, Chinese and code about 3."""
+# Tokens that an answer is taken to have before enough were seen
 _FIRST_ANSWER = 2_048
-"""Tokens that an answer is taken to have before enough were seen."""
+# Answers that are seen before less than the first guess is set aside
 _ENOUGH = 8
-"""Answers that are seen before less than the first guess is set aside."""
 _QUANTILE, _TIMES = 0.99, 2
 
 

@@ -15,6 +15,8 @@ from alps.llm.secrets import check_address
 _OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
 _AZURE_ADDRESSES = ("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT")
+# The variables that litellm 1.105 reads while it asks, in its order; of others it reads
+# PROVIDER_API_BASE.
 _ADDRESSES = {
     "openai": _OPENAI,
     "text-completion-openai": _OPENAI,
@@ -36,13 +38,9 @@ _ADDRESSES = {
     "watsonx": ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL"),
     "watsonx_text": ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL"),
 }
-"""The variables that litellm 1.105 reads while it asks, in its order; of others it reads
-PROVIDER_API_BASE.
-"""
+# Providers that are asked where the OpenAI client is sent to, if they have no address of their
+# own.
 _FALLS_BACK_ON_OPENAI = ("litellm_proxy", "xinference")
-"""Providers that are asked where the OpenAI client is sent to, if they have no address of their
-own.
-"""
 _VERSIONS = {"azure": "AZURE_API_VERSION", "azure_text": "AZURE_API_VERSION"}
 
 
@@ -93,27 +91,25 @@ PLACEHOLDER = "not-needed"
 without any.
 """
 
+# Providers that are asked through OpenAI's client, and may be servers that want no key
 _OWN_SERVERS = ("openai", "text-completion-openai", "custom_openai", "litellm_proxy", "xinference")
-"""Providers that are asked through OpenAI's client, and may be servers that want no key."""
 _AZURE = ("azure", "azure_text")
 _A_KEY = re.compile(r"\w+_(?:API_KEY|API_TOKEN)")
+# How variables of a provider begin that litellm reads, too, and that do not begin as the one it
+# lists.
 _BY_ANOTHER_NAME = {
     "openrouter": "OR_",
     "cohere": "CO_",
     "cohere_chat": "CO_",
     "huggingface": "HF_",
 }
-"""How variables of a provider begin that litellm reads, too, and that do not begin as the one it
-lists.
-"""
+# Errors of the clouds' own clients
 _NO_CREDENTIALS = re.compile(
     r"NoCredentials|PartialCredentials|DefaultCredentials|NoAuthToken|CredentialRetrieval"
 )
-"""Errors of the clouds' own clients."""
+# Errors that clients raise before they ask; what a server answers is of a class below, or of
+# litellm.
 _LOCAL = ("openai.OpenAIError", "builtins.ValueError")
-"""Errors that clients raise before they ask; what a server answers is of a class below, or of
-litellm.
-"""
 _SAYS_SO = re.compile(r"\bcredentials\b|\b(?:API|JWT|access) ?key\b|_API_KEY\b", re.IGNORECASE)
 _LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
 

@@ -21,10 +21,11 @@ from alps.llm.secrets import redact
 from alps.llm.types import TransportError
 from alps.llm.wire import Exchange
 
+# Seconds; a provider that asks for more has a quota for the day
 _LONGEST_WAIT = 3600.0
-"""Seconds; a provider that asks for more has a quota for the day."""
 _TRANSIENT = (408, 409, 425, 429)
 _OF_THE_REQUEST = (400, 413, 422)
+# What providers say where an account has no money left, whatever the status
 _NO_MONEY = re.compile(
     r"insufficient[ _-]?(quota|balance|funds?|credits?)|(credit|account|prepaid) balance"
     r"|balance is (too low|not enough)|(no|out of|not enough|run out of|more) credits?\b"
@@ -32,7 +33,6 @@ _NO_MONEY = re.compile(
     r"|payment (is )?required|spend(ing)?[ _-]?limit|budget has been exceeded",
     re.IGNORECASE,
 )
-"""What providers say where an account has no money left, whatever the status."""
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|maximum (input|prompt|sequence|model) (length|tokens)"
     r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt "
@@ -45,8 +45,8 @@ _TOO_LONG = re.compile(
 _OF_THE_ANSWER = re.compile(
     r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)"
 )
+# Packages whose name is not that of the module that is missed
 _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
-"""Packages whose name is not that of the module that is missed."""
 
 
 def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> TransportError:
@@ -60,16 +60,12 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     """
     status, unsent = _http_status(kinds, error, exchange)
     answered = status is not None and status < 300
-    detail = (
-        _detail(error, exchange)
-        if not answered
-        else f"its body can't be read: {_detail(error, exchange)}"
-    )
-    message = redact(
-        f"{type(error).__name__}: {detail}" if not answered else f"HTTP {status}: {detail}"
-    )
-    message = message.splitlines()[0][:300]
-    said = f"{error} {exchange.body.decode(errors='replace')}" if not answered else ""
+    message = f"{type(error).__name__}: {_detail(error, exchange)}"
+    said = f"{error} {exchange.body.decode(errors='replace')}"
+    if answered:
+        message = f"HTTP {status}: its body can't be read: {_detail(error, exchange)}"
+        said = ""
+    message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
     too_long = _is_too_long(kinds, error, status, said)
     fatal = None
@@ -260,7 +256,8 @@ def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | 
 _LONGEST_RESET = 3600.0
 _AN_EPOCH = 1e9
 _LIMIT = re.compile(
-    r"(?:^|-)ratelimit-(?:(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?|(?P<kind2>[a-z-]+)-(?P<what2>remaining|reset))$"
+    r"(?:^|-)ratelimit-(?:(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?|(?P<kind2>[a-z-]+)-"
+    r"(?P<what2>remaining|reset))$"
 )
 _DURATION = re.compile(
     r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)(?![a-z])"

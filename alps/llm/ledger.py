@@ -10,8 +10,8 @@ from typing import Any
 from alps.jsonl import Appender, scan
 from alps.llm.types import Reply
 
+# What a finished session leaves beside its ledger; its `calls.cached` is there alone
 _RESULTS = ("summary.json", "calibration.json")
-"""What a finished session leaves beside its ledger; its `calls.cached` is there alone."""
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ _CUT_EVERY = 1.0
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
 _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
+# While nothing fails, places double a round up to so many, and then grow by so many: when a window
+# of 600 a minute is used up for the first time, all that is under way is rejected.
 _DOUBLED_TO, _STEP = 64, 16
-"""While nothing fails, places double a round up to so many, and then grow by so many: when a window
-of 600 a minute is used up for the first time, all that is under way is rejected."""
 _PROBED = 0.25
+# Answers that take so many times as long say that more requests at once would only wait at the
+# server.
 _SLOWER = 2.0
-"""Answers that take so many times as long say that more requests at once would only wait at the
-server.
-"""
 
 
 class EndpointDown(Exception):

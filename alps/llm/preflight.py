@@ -22,14 +22,14 @@ Anthropic wants a maximum in each request; litellm would send 4,096 and cut answ
 longer than others'.
 """
 
+# Clouds whose requests need a maximum, as Anthropic's own do
 _ANTHROPICS_MAXIMUM = ("vertex_ai", "azure_ai")
-"""Clouds whose requests need a maximum, as Anthropic's own do."""
 _OLD_NAME = re.compile(r"claude-(?:instant|v?[123])\b")
 _NOT_REASONING = ("none", "disable")
+# Providers whose newer models take no temperature but their own
 _REFUSE_IN_NEW_MODELS = ("openai", "anthropic")
-"""Providers whose newer models take no temperature but their own."""
+# Clouds that have Anthropic's models; OpenRouter leaves out what a model does not take
 _ANTHROPICS_ROUTES = ("bedrock", "vertex_ai", "azure_ai")
-"""Clouds that have Anthropic's models; OpenRouter leaves out what a model does not take."""
 
 
 def default_temperature(

@@ -44,10 +44,9 @@ from alps.errors import DataError, UsageError
 from alps.folders import user_folder
 
 _SAME_RATES = {"fast": "priority"}
+# Ways of being served that cost more than the standard one: what is not priced by itself has no
+# known price there.
 _DEARER = ("priority", "ultrafast")
-"""Ways of being served that cost more than the standard one: what is not priced by itself has no
-known price there.
-"""
 
 
 @dataclass(frozen=True)
@@ -177,6 +176,7 @@ _KEYS = {
     "cache_write_hour": "cache_creation_input_token_cost_above_1hr",
     "reasoning": "output_cost_per_reasoning_token",
 }
+# By how a request is served, what the table's keys end in
 _KEY_ENDINGS = {
     "batch": "_batches",
     "flex": "_flex",
@@ -184,20 +184,17 @@ _KEY_ENDINGS = {
     "priority": "_priority",
     "ultrafast": "_ultrafast",
 }
-"""By how a request is served, what the table's keys end in."""
 _THRESHOLD = re.compile(
     rf"^(?P<key>{'|'.join(_KEYS.values())})_above_(?P<number>\d+)(?P<thousands>k?)_tokens"
 )
+# Providers whose entries name a part of them, as `bedrock_converse`
 _FAMILIES = ("vertex_ai", "bedrock", "fireworks_ai")
-"""Providers whose entries name a part of them, as `bedrock_converse`."""
+# What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
+# asked.
 _BEDROCK_ROUTES = ("converse/", "invoke/")
-"""What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
-asked.
-"""
+# Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
+# calculator).
 _REACHED_COUNTS = ("xai",)
-"""Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
-calculator).
-"""
 
 
 @cache
@@ -308,25 +305,23 @@ def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated
         return None
     if suffix and rate(_KEYS["reasoning"]) is None and rate(_KEYS["output"]) is not None:
         base = Rates(**{**vars(base), "reasoning": None})
-    tiers = []
-    below = base
+    return base, tuple(_tiers(entry, suffix, base, inclusive=inclusive))
+
+
+def _tiers(
+    entry: Mapping[str, Any], suffix: str, below: Rates, *, inclusive: bool
+) -> Iterator[Tier]:
+    """Yield the rates of longer prompts, the shortest first; each begins with those `below` it."""
     for tokens, words in sorted(_thresholds(entry)):
-        above = {
-            name: _first(
-                rate(f"{key}_above_{words}_tokens"),
-                _number(entry.get(f"{key}_above_{words}_tokens")),
-            )
-            for name, key in _KEYS.items()
-        }
-        if all(value is None for value in above.values()):
-            continue
-        kept = {
-            **vars(below),
-            **{name: value for name, value in above.items() if value is not None},
-        }
-        below = Rates(**kept)
-        tiers.append(Tier(tokens - inclusive, below))
-    return base, tuple(tiers)
+        above: dict[str, float] = {}
+        for name, key in _KEYS.items():
+            priced = f"{key}_above_{words}_tokens"
+            rate = _first(_number(entry.get(priced + suffix)), _number(entry.get(priced)))
+            if rate is not None:
+                above[name] = rate
+        if above:
+            below = Rates(**{**vars(below), **above})
+            yield Tier(tokens - inclusive, below)
 
 
 def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:

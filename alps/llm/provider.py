@@ -20,10 +20,9 @@ from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_a
 from alps.llm.types import Reply, Request
 from alps.llm.wire import following_none
 
+# Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
+# bounds its parts.
 _LATER = 60.0
-"""Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
-bounds its parts.
-"""
 
 
 async def send(
@@ -48,7 +47,7 @@ async def send(
             provider asks to wait for longer than an hour, a UsageError if the model is not there.
     """
     loaded = libraries()
-    clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
+    clean = [_encodable(message) for message in messages]
     options: dict[str, Any] = {"model": request.model, **shaped(request, clean)}
     options["messages"] = marked(options["messages"], request.model)
     options = as_body({**options, **request.sampling, **sent(request.extra)}, request.model)
@@ -74,9 +73,10 @@ async def send(
     return replace(reply, strict=is_valid(reply, request))
 
 
-def _encodable(text: str) -> str:
+def _encodable(message: dict[str, str]) -> dict[str, str]:
     """Replace halves of characters, which real texts hold and no HTTP client can send."""
-    return text.encode("utf-8", errors="replace").decode()
+    items = message.items()
+    return {name: text.encode("utf-8", errors="replace").decode() for name, text in items}
 
 
 async def close() -> None:
@@ -100,8 +100,8 @@ async def close() -> None:
 
 
 _MARK = {"type": "ephemeral"}
+# Providers that pass the mark on to Anthropic's models, in its form or in their own
 _ROUTES = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter")
-"""Providers that pass the mark on to Anthropic's models, in its form or in their own."""
 
 
 def marked(messages: Sequence[Mapping[str, str]], model: str) -> list[dict[str, Any]]:
@@ -135,9 +135,8 @@ def _marked(message: Mapping[str, str]) -> dict[str, Any]:
     return {**message, "content": [block]}
 
 
+# A count above it is no count: the longest prompt that any provider takes has 10 million tokens.
 _MOST_TOKENS = 100_000_000
-"""A count above it is no count: the longest prompt that any provider takes has 10 million tokens.
-"""
 _LONGEST_NAME = 120
 _NAMED = ("service", "served_model", "fingerprint", "request_id")
 _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-request-id")
@@ -163,11 +162,12 @@ def read_reply(response: Any, model: str) -> Reply:
     if not response.choices:
         return Reply(text=None, **told)
     choice = response.choices[0]
-    extra = getattr(choice.message, "provider_specific_fields", None) or {}
-    refusal = getattr(choice.message, "refusal", None) or extra.get("refusal")
-    thought = getattr(choice.message, "reasoning_content", None)
-    thought = thought if isinstance(thought, str) else None
-    return Reply(choice.message.content, choice.finish_reason, refusal, thought=thought, **told)
+    message = choice.message
+    extra = getattr(message, "provider_specific_fields", None) or {}
+    refusal = getattr(message, "refusal", None) or extra.get("refusal")
+    thought = getattr(message, "reasoning_content", None)
+    told["thought"] = thought if isinstance(thought, str) else None
+    return Reply(message.content, choice.finish_reason, refusal, **told)
 
 
 def used_in(response: Any) -> Used:

@@ -17,16 +17,15 @@ PATIENCE = 1800.0
 AUTO_START, AUTO_MOST = 16, 200
 """Requests at once where nobody said how many: from so many on, while nothing fails, up to so many.
 """
+# So many failures of one request, while the endpoint answers others, are its own
 _ALONE = 8
-"""So many failures of one request, while the endpoint answers others, are its own."""
+# So many attempts may have been paid for without an answer that can be used
 _BILLED = 3
-"""So many attempts may have been paid for without an answer that can be used."""
 _ALIKE = 3
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+# Seconds; an endpoint to which no connection could be made for so long, and never before, is not
+# there.
 _NOBODY_THERE = 30.0
-"""Seconds; an endpoint to which no connection could be made for so long, and never before, is not
-there.
-"""
 _PARTICULAR = re.compile(r"\b[\w-]*\d[\w-]*\b")
 
 
@@ -88,24 +87,25 @@ class Permanent:
         """Tell that `model` has answered a request: what others meet is theirs."""
         self._answered.add(model)
 
-    def fatal(self, model: str, error: TransportError) -> AlpsError | None:
-        """Return what to end the run with after `error`.
+    def check(self, model: str, error: TransportError) -> None:
+        """Let the run go on after `error` where the next request may fare better.
 
-        None where the next request may fare better.
+        Raises:
+            AlpsError: If none can.
         """
         if error.fatal is not None:
-            return error.fatal
+            raise error.fatal from error
         one_record = error.refused or error.too_long or error.billed
         if model in self._answered or error.transient or error.unsent or one_record:
-            return None
+            return
         kind = model, error.status, _PARTICULAR.sub("#", str(error))
         self._failures[kind] += 1
         if self._failures[kind] < _ALIKE:
-            return None
-        return UsageError(
+            return
+        raise UsageError(
             f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered "
             f"({error})"
-        )
+        ) from error
 
 
 def unreachable(
@@ -142,30 +142,26 @@ def seconds_of(text: str) -> float:
     return float(number[1]) * units[number[2]]
 
 
+# So many failures in a row, without one answer, are an outage
 _FAILURES = 5
-"""So many failures in a row, without one answer, are an outage."""
+# So many requests that started after a first 429 and were rejected, too: waiting a moment is not
+# enough.
 _REJECTIONS = 3
-"""So many requests that started after a first 429 and were rejected, too: waiting a moment is not
-enough.
-"""
 _FIRST, _FIRST_REJECTED = 1.0, 0.5
 _LONGEST, _LONGEST_REJECTED = 60.0, 3.0
+# Most limits are per minute, and a little more: for so long a closed window is looked at every few
+# seconds.
 _A_MINUTE = 75.0
-"""Most limits are per minute, and a little more: for so long a closed window is looked at every few
-seconds.
-"""
+# Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing
+# to wait for.
 _IS_A_WINDOW = 2.5
-"""Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing
-to wait for.
-"""
+# Seconds; a server that asks to wait for so long has a window that is used up
 _ASKED_WINDOW = 10.0
-"""Seconds; a server that asks to wait for so long has a window that is used up."""
 _LONGEST_PERIOD = 90.0
 _SOONER = 0.97
+# A request is taken to be accepted when it is under way so many times as long as rejections take,
+# and so long.
 _REJECTED_BY, _REJECTION = 3.0, 0.5
-"""A request is taken to be accepted when it is under way so many times as long as rejections take,
-and so long.
-"""
 _BEYOND = 1.25
 
 

@@ -72,12 +72,15 @@ def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
         kept["anyOf"] = [_sent(option) for option in options]
     if isinstance(node.get("items"), Mapping):
         kept["items"] = _sent(node["items"])
-    if node.get("type") == "object":
-        properties = {name: _sent(field) for name, field in node.get("properties", {}).items()}
-        free = node.get("additionalProperties", False)
-        kept |= {"properties": properties, "required": list(properties)}
-        kept["additionalProperties"] = free if not properties and free else False
-    return kept
+    return kept | _members(node) if node.get("type") == "object" else kept
+
+
+def _members(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of the properties of an object: all are required, and no others taken."""
+    properties = {name: _sent(field) for name, field in node.get("properties", {}).items()}
+    free = not properties and node.get("additionalProperties", False)
+    required = list(properties)
+    return {"properties": properties, "required": required, "additionalProperties": free or False}
 
 
 @cache

@@ -9,27 +9,27 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 _SECRET_NAME = re.compile(
-    r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))|JWT|COOKIE|BEARER"
+    r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))"
+    r"|JWT|COOKIE|BEARER"
     r"|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|^(?!OLDPWD$).+PWD$",
     re.IGNORECASE,
 )
+# Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short
+# values are no secret.
 _NAMES_ITS_VALUE = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|JWT|COOKIE|BEARER|PAT|PWD)S?_?\d*$",
+    r"(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|JWT|COOKIE|BEARER|PAT"
+    r"|PWD)S?_?\d*$",
     re.IGNORECASE,
 )
-"""Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short
-values are no secret.
-"""
 _SECRET_SHAPE = re.compile(
     r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}"
 )
 _MASK = "[secret]"
+# Characters. From here on a value is masked wherever it stands, in the middle of words, too.
 _LONG = 8
-"""Characters. From here on a value is masked wherever it stands, in the middle of words, too."""
+# Characters of what can be a secret at all: less is tried out in seconds, and stands in every
+# second answer.
 _SHORTEST, _SHORTEST_NUMBER = 3, 6
-"""Characters of what can be a secret at all: less is tried out in seconds, and stands in every
-second answer.
-"""
 _WORDS = """
     true false yes no on off none null nil empty unset undefined default auto enabled disabled
     unused n/a dummy test testing example sample demo placeholder changeme change-me fake anything
@@ -37,10 +37,9 @@ _WORDS = """
     bearer oauth oauth2 key token secret password api-key apikey api_key no-key nokey no_key
     not-needed notneeded not_needed
 """
+# Values that switch something, or stand where a key is not needed; they are words of ordinary
+# answers.
 _NO_SECRETS = frozenset(_WORDS.split())
-"""Values that switch something, or stand where a key is not needed; they are words of ordinary
-answers.
-"""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 

@@ -37,13 +37,12 @@ T = TypeVar("T")
 MODES: tuple[Structured, ...] = ("schema", "tools", "json", "prompt")
 BY_PROMPT = load_prompt("alps.llm", "prompts", "schema")
 
+# The parameters of providers that a mode must become: litellm leaves out what some of them don't
+# take.
 _SENT_AS = {
     "tools": {"tools"},
     "json": {"response_format", "response_mime_type", "format", "output_format", "json_mode"},
 }
-"""The parameters of providers that a mode must become: litellm leaves out what some of them don't
-take.
-"""
 _PROBE: Mapping[str, Any] = {
     "type": "object",
     "properties": {},
@@ -51,20 +50,21 @@ _PROBE: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 _OF_SHAPE = re.compile(
-    r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema|object|mode|output)|"
-    r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output[\s_-]?(?:format|config)|"
+    r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema"
+    r"|object|mode|output)|"
+    r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output"
+    r"[\s_-]?(?:format|config)|"
     r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b"
     r"|function[\s_-]?call",
     re.IGNORECASE,
 )
+# What is wrong with this request or its answer alone: its length, or an answer that the model did
+# not bring about.
 _OF_ONE_REQUEST = re.compile(
     r"context[\s_-]?(?:length|window)|too (?:long|large)|maximum.{0,20}tokens|reduce the length|"
     r"fail\w*[\s_-]+(?:to[\s_-]+)?(?:generat|call|valid)|(?:generation|validate|use)_failed",
     re.IGNORECASE,
 )
-"""What is wrong with this request or its answer alone: its length, or an answer that the model did
-not bring about.
-"""
 
 
 class Ladder:

@@ -24,7 +24,8 @@ _OPENINGS = (
     rf"<\|(?:(?:begin|start)(?:_of)?_)?{_WORDS}(?:_(?:begin|start))?\|>",
     rf"◁{_WORDS}▷",
     r"(?-i:\[(?:THINK|THINKING|THOUGHT|REASONING)\])",
-    r"(?:<\|start\|>assistant)?<\|channel\|?>\s*(?:analysis|commentary|thought)\b(?!\s+to=)(?:[^<\n]*<\|message\|>)?",
+    r"(?:<\|start\|>assistant)?<\|channel\|?>\s*(?:analysis|commentary|thought)\b(?!\s+to=)(?:"
+    r"[^<\n]*<\|message\|>)?",
     r"(?-i:\A\s*(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|[^\x00-\x7f]))",
 )
 _CLOSINGS = (
@@ -32,17 +33,17 @@ _CLOSINGS = (
     rf"<\|(?:/|end(?:_of)?_){_WORDS}\|>|<\|{_WORDS}_end\|>",
     rf"◁/{_WORDS}▷",
     r"(?-i:\[/(?:THINK|THINKING|THOUGHT|REASONING)\])",
-    r"(?:<\|start\|>assistant)?<\|channel\|>\s*(?:final\b|commentary\s+to=functions)[^\n{]*?<\|message\|>",
+    r"(?:<\|start\|>assistant)?<\|channel\|>\s*(?:final\b|commentary\s+to=functions)"
+    r"[^\n{]*?<\|message\|>",
     r"<channel\|>",
     r"(?-i:assistantfinal)",
 )
 _MARKER = re.compile(
     rf"(?P<opening>{'|'.join(_OPENINGS)})|(?P<closing>{'|'.join(_CLOSINGS)})", re.IGNORECASE
 )
+# What a marker begins with, unless it begins the text: looked for first, since the whole
+# expression is slow.
 _CANDIDATE = re.compile(r"<|◁|\[|assistantfinal")
-"""What a marker begins with, unless it begins the text: looked for first, since the whole
-expression is slow.
-"""
 _ENDS = re.compile(r"(?:\s*<\|(?:end|return|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
 _WRAPPED = re.compile(
     r"<\|?(?:begin_of_|start_)?(answer|final|final_answer|solution|response|output)\|?>"
@@ -53,10 +54,9 @@ _QUOTES = frozenset("`'\"‘’“”«»")
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
 _MOST_MARKERS = 100
+# Of what stands between two tags within a line: less is a mention of the tags. No thought of less
+# was met.
 _FEWEST_WORDS = 4
-"""Of what stands between two tags within a line: less is a mention of the tags. No thought of less
-was met.
-"""
 
 
 @dataclass(frozen=True)
@@ -323,24 +323,25 @@ def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Found[T]:
             break
         found.json = True
         whole = _has_own_shape(reading.node, answer)
-        begun = (
-            reading.truncated
-            and bool(reading.gap)
-            and (whole or (cut and isinstance(reading.node, dict)))
-        )
         try:
             fitting = _Fitting(reading, answer.read(reading.node), whole)
         except ValueError as error:
             found.problem = str(error)
-            found.begun = found.begun or (literal_fits and begun)
-            found.broken_off = (
-                found.broken_off or found.begun or (reading.truncated and not literal_fits)
-            )
+            if not literal_fits:
+                found.broken_off = found.broken_off or reading.truncated
+            elif _is_begun(reading, whole=whole, cut=cut):
+                found.begun = found.broken_off = True
             continue
         if reading.literal or not literal_fits or (whole and reading.gap and fitting.read.value):
             found.fitting.append(fitting)
             found.broken_off = found.broken_off or reading.truncated
     return found
+
+
+def _is_begun(reading: Reading, *, whole: bool, cut: bool) -> bool:
+    """Tell whether a reading that can't be used is an answer that was begun and broke off."""
+    of_answer = whole or (cut and isinstance(reading.node, dict))
+    return reading.truncated and bool(reading.gap) and of_answer
 
 
 def _final(found: _Found[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T] | None:

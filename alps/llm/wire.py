@@ -21,12 +21,11 @@ from urllib.parse import urljoin, urlsplit
 
 LARGEST_BODY = 16 << 20
 """Bytes of an answer, inflated; the longest answers of today, of 128k tokens, are below 1 MB."""
+# Those that can be inflated bit by bit with Python's own library
 _ENCODINGS = "gzip, deflate"
-"""Those that can be inflated bit by bit with Python's own library."""
 _KEPT = 1 << 16
+# What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
 _PASSED_ON = "llm_provider-"
-"""What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
-"""
 _NO_HEADERS: Mapping[str, str] = {}
 _NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
 

@@ -10,8 +10,8 @@ from alps.systems.base import System
 from alps.tasks import Task
 
 _DIGITS = 24
+# Fields of a prediction in which a system may repeat an id
 _TEXTS = ("prediction", "raw", "thought", "notes", "error")
-"""Fields of a prediction in which a system may repeat an id."""
 
 
 def alias(key: str, kind: str, name: str) -> str:

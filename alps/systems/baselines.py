@@ -196,10 +196,10 @@ def _fixed(*values: str) -> dict[str, Any]:
     return {"memory_items": [item.model_dump() for item in items]}
 
 
+# From this similarity up, and under the same label, a new statement replaces the old memory.
 _ON_THE_SAME_MATTER = 0.35
-"""From this similarity up, and under the same label, a new statement replaces the old memory."""
+# A weaker statement adds nothing to a list that stands: most of them match no gold memory
 _SURE = 0.65
-"""A weaker statement adds nothing to a list that stands: most of them match no gold memory."""
 
 
 def update(sample: UpdateSample) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from contextlib import suppress
 
 _SUBREAPER, _PARENT_DEATH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _SWEEPING = 5.0  # seconds
+# Signals that the keeper, or Python in it, takes in another way than a program expects
 _OURS = (
     signal.SIGCHLD,
     signal.SIGINT,
@@ -34,7 +35,6 @@ _OURS = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
 )
-"""Signals that the keeper, or Python in it, takes in another way than a program expects."""
 
 
 def main() -> None:

@@ -25,11 +25,9 @@ from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, 
 from alps.tasks import Task
 
 _DEATHS = 2
+# Processes in a row without one answer that end the run: before the first answer, and after it.
+# Later more, as some records that follow each other may crash a program that works.
 _FRUITLESS, _FRUITLESS_LATER = 3, 10
-"""Processes in a row without one answer that end the run: before the first answer, and after it.
-
-Later more, as some records that follow each other may crash a program that works.
-"""
 _IGNORED_LINES, _IGNORED_LENGTH = 20, 20_000
 
 

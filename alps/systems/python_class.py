@@ -168,27 +168,28 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
     """Read what `predict` returned."""
     if result is None:
         return _failed(task, sample, "empty", "returned None")
-    own = result if isinstance(result, Prediction) else None
-    if own is not None and own.benchmark_id != sample.benchmark_id:
+    name, track = sample.benchmark_id, task.track
+    own, answer = Prediction(benchmark_id=name, track=track, outcome="ok"), result
+    if isinstance(result, Prediction):
+        own, answer = result, result.prediction
+    if own.benchmark_id != name:
         return _failed(task, sample, "invalid", f"answered for '{own.benchmark_id}' instead")
-    if own is not None and own.outcome != "ok":
+    if own.outcome != "ok":
         error = None if own.error is None else one_line(own.error)
-        return own.model_copy(update={"track": task.track, "prediction": None, "error": error})
-    raw = own.raw if own is not None else None
+        return own.model_copy(update={"track": track, "prediction": None, "error": error})
+    raw = own.raw
     try:
-        plain = _plain(result if own is None else own.prediction)
+        plain = _plain(answer)
         node = masked(plain, lambda: json.dumps(task.input_row(sample), ensure_ascii=False))
         raw = raw or _as_text(node)
-        name = node.pop("benchmark_id", None) if isinstance(node, dict) else None
-        if name is not None and str(name) != sample.benchmark_id:
-            return _failed(task, sample, "invalid", f"answered for '{name}' instead", raw=raw)
+        about = node.pop("benchmark_id", None) if isinstance(node, dict) else None
+        if about is not None and str(about) != name:
+            return _failed(task, sample, "invalid", f"answered for '{about}' instead", raw=raw)
         read = task.answer.read(node)
     except (ValueError, TypeError, RecursionError) as error:
         kind: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
         return _failed(task, sample, kind, str(error), raw=raw)
-    if own is None:
-        own = Prediction(benchmark_id=sample.benchmark_id, track=task.track, outcome="ok")
-    fields = {"prediction": task.to_prediction(read.value), "raw": raw, "track": task.track}
+    fields = {"prediction": task.to_prediction(read.value), "raw": raw, "track": track}
     return own.model_copy(update={**fields, "notes": (*own.notes, *read.notes)})
 
 

@@ -49,16 +49,12 @@ class RecordedPredictions:
 
     def _read(self, name: str, line: int, row: Row) -> Prediction:
         own = "outcome" in row  # a row of a run, not one that the release's tools exchange
-        given = (
-            {name: value for name, value in row.items() if name not in ("prediction", "track")}
-            if own
-            else {}
-        )
-        answer = (
-            row.get("prediction") if own else {k: v for k, v in row.items() if k != "benchmark_id"}
-        )
+        fields: Row = {"outcome": "ok", **(row if own else {}), "benchmark_id": name}
+        fields["track"] = self._task.track
+        answer = fields.pop("prediction", None)
+        if not own:
+            answer = {key: value for key, value in row.items() if key != "benchmark_id"}
         try:
-            fields = {"outcome": "ok", "benchmark_id": name, **given, "track": self._task.track}
             prediction = Prediction.model_validate(fields)
             read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
         except EmptyAnswer as error:

@@ -76,10 +76,8 @@ def embedded_names(task: Task) -> tuple[str, ...]:
 
 def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    known = any(
-        model in names
-        for names in (*EMBEDDED.values(), RETRIEVERS, *(task.systems for task in tasks))
-    )
+    own = [task.systems for task in tasks]
+    known = any(model in names for names in (*EMBEDDED.values(), RETRIEVERS, *own))
     return known or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
 
 
@@ -122,22 +120,26 @@ def resolve_system(
         return PythonSystem(path, timeout=timeout, tracebacks=_tracebacks_in(folder))
     if model == NO_SYSTEM:
         return Unheard(model)
-    known = embedded_names(task)
-    if model not in known:
-        names = ", ".join(known)
-        others = [name for name, systems in EMBEDDED.items() if model in systems]
-        if others := [*others, *(["retrieval"] if model in RETRIEVERS else [])]:
-            only = f"it answers {', '.join(others)} alone"
-            raise UsageError(
-                f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
-            )
-        raise UsageError(
-            f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: "
-            f"{names})"
-        )
+    if model not in embedded_names(task):
+        raise _unknown(model, task)
     if model in (functions := embedded_systems(task)):
         return Embedded(model, functions[model], tracebacks=_tracebacks_in(folder))
     return retriever(RULES_OF_RETRIEVAL if model == "rules" else model)
+
+
+def _unknown(model: str, task: Task) -> UsageError:
+    """Return the error for a name that no system of `task` has."""
+    known = embedded_names(task)
+    names = ", ".join(known)
+    others = [name for name, systems in EMBEDDED.items() if model in systems]
+    others += ["retrieval"] if model in RETRIEVERS else []
+    if others:
+        only = f"it answers {', '.join(others)} alone"
+        return UsageError(
+            f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
+        )
+    hint = closest(model, known)
+    return UsageError(f"model={model}: unknown system{hint} (embedded in {task.name}: {names})")
 
 
 def resolve_systems(

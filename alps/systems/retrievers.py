@@ -47,8 +47,8 @@ _MARKS = r"\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u09
 _WORD = re.compile(
     rf"(?P<unspaced>[{_UNSPACED}]+)|\d+(?:[.,]\d+)+|(?:(?![{_UNSPACED}])(?:[^\W_]|[{_MARKS}]))+"
 )
+# What `_WORD` finds in lower-case ASCII, in a third of the time: most values are such
 _ASCII_WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+")
-"""What `_WORD` finds in lower-case ASCII, in a third of the time: most values are such."""
 _VOWEL = re.compile("[aeiouy]")
 _SHORTEST_STEMMED, _SHORTEST_STEM = 4, 3
 

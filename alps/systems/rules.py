@@ -89,7 +89,8 @@ _LANGUAGES = {
 }
 _IN = "|".join(f"(?P<{name}>{words})" for name, words in _LANGUAGES.items())
 ANSWER_LANGUAGE = re.compile(
-    rf"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte|réponds)"
+    rf"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte"
+    rf"|réponds)"
     rf"(?: \w+){{0,3}} (?:in|en|auf|em) |[用以])(?:{_IN})(?:\b|回答|回复)",
     re.IGNORECASE,
 )
@@ -119,7 +120,8 @@ class Statement:
 _LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE = 1_500, 500, 300, 120
 _FEWEST, _MOST = 4, 9
 _FOREIGN = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「[^「」]{10,}」|^>[^\n]*",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「"
+    r"[^「」]{10,}」|^>[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟；;])|\n+|\x00+")
@@ -135,7 +137,8 @@ _CLAUSE_END = re.compile(
     re.IGNORECASE,
 )
 _OPENING = re.compile(
-    r"(?:(?:and|but|so|because|since|well|yes|yeah|no(?=,)|ok|okay|hi|hello|hey|actually|honestly|also|then|though|btw"
+    r"(?:(?:and|but|so|because|since|well|yes|yeah|no(?=,)|ok|okay|hi|hello|hey|actually|honestly"
+    r"|also|then|though|btw"
     r"|y|e|et|und|pero|aber|mais|mas|и|а|но|да)[\s,]+)*(?:因为|但是?|所以|不过|其实)?",
     re.IGNORECASE,
 )
@@ -148,7 +151,8 @@ _TAIL = re.compile(
 )
 # Stories, scripts and personas speak in the first person, too.
 _FICTION = re.compile(
-    r"\b(?:write|generate|create|continue)\b.{0,60}\b(?:story|script|scene|episode|screenplay|poem|song|lyrics|novel"
+    r"\b(?:write|generate|create|continue)\b.{0,60}\b(?:story|script|scene|episode|screenplay|poem"
+    r"|song|lyrics|novel"
     r"|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como|agis comme|du "
     r"bist ein)\b"
     r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: "
