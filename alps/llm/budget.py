@@ -157,12 +157,12 @@ class Budget:
             return Spending()
         async with self._landed:
             flight = self._flights.pop(ticket)
-            told = call.prompt_tokens is not None and call.completion_tokens is not None
-            if billed and told:
+            is_counted = call.prompt_tokens is not None and call.completion_tokens is not None
+            if billed and is_counted:
                 flight.seen.add(flight.size, call)
             spent = spending_of(call)
             assumed = Spending()
-            if billed is None or (billed and not told):
+            if billed is None or (billed and not is_counted):
                 assumed = Spending(
                     max(0, flight.reserve.tokens - spent.tokens),
                     max(0.0, flight.reserve.cost - spent.cost),
@@ -213,8 +213,8 @@ def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -
 
 def answer_bound(request: Request[Any], price: Price) -> int | None:
     """Return the most tokens the model may answer to `request`, None where nothing bounds it."""
-    given = request.sampling.get("max_tokens")
-    return int(given) if given is not None else price.max_output_tokens
+    limit = request.sampling.get("max_tokens")
+    return int(limit) if limit is not None else price.max_output_tokens
 
 
 def spending_of(call: Call) -> Spending:

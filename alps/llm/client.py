@@ -243,8 +243,8 @@ class Client:
             self._noticed = False
             self._ladder.taken(request)
         completion = understand(reply, request.answer)
-        told = {**told_by(reply), "error": completion.error, "strict": completion.strict}
-        call = replace(call, outcome=completion.outcome, status=200, **told)
+        fields = {**told_by(reply), "error": completion.error, "strict": completion.strict}
+        call = replace(call, outcome=completion.outcome, status=200, **fields)
         await self._record(call, started, ticket, billed=True)
         if completion.outcome == "ok" and self._cache is not None:
             self._cache.put(key, reply)
@@ -316,9 +316,9 @@ def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Rep
 
 def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[dict[str, str]]:
     messages = [dict(message) for message in request.messages]
-    said = part_thought(completion.raw or "", typed=request.answer is not None).answer
-    if said:
-        messages.append({"role": "assistant", "content": said[:_QUOTED]})
+    answer = part_thought(completion.raw or "", typed=request.answer is not None).answer
+    if answer:
+        messages.append({"role": "assistant", "content": answer[:_QUOTED]})
     problem = completion.error or completion.outcome
     prompt = REASK if request.answer is not None else REASK_TEXT
     return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]

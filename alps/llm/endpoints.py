@@ -74,10 +74,10 @@ def _variable(provider: str, base: str | None) -> str | None:
         return name
     if base is None:
         return None
-    given = (
+    addresses = (
         (name, value.strip().rstrip("/")) for name, value in os.environ.items() if "://" in value
     )
-    return next((name for name, value in given if base.strip().startswith(value)), None)
+    return next((name for name, value in addresses if base.strip().startswith(value)), None)
 
 
 def version_from_environment(model: str) -> str | None:

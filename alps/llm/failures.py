@@ -61,16 +61,18 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     status, unsent = _http_status(kinds, error, exchange)
     answered = status is not None and status < 300
     message = f"{type(error).__name__}: {_detail(error, exchange)}"
-    said = f"{error} {exchange.body.decode(errors='replace')}"
+    answer_text = f"{error} {exchange.body.decode(errors='replace')}"
     if answered:
         message = f"HTTP {status}: its body can't be read: {_detail(error, exchange)}"
-        said = ""
+        answer_text = ""
     message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
-    too_long = _is_too_long(kinds, error, status, said)
+    too_long = _is_too_long(kinds, error, status, answer_text)
     fatal = None
     if not too_long and not answered:
-        fatal = _of_waiting(model, message, retry_after) or _of_money(model, message, status, said)
+        fatal = _of_waiting(model, message, retry_after) or _of_money(
+            model, message, status, answer_text
+        )
         fatal = fatal or _fatal(kinds, error, f"model '{model}'", message)
     transient = answered or _may_pass(kinds, error, status, exchange)
     return TransportError(
@@ -112,8 +114,12 @@ def _of_waiting(model: str, message: str, retry_after: float | None) -> AlpsErro
     )
 
 
-def _of_money(model: str, message: str, status: int | None, said: str) -> AlpsError | None:
-    if status is None or not 400 <= status < 500 or (status != 402 and not _NO_MONEY.search(said)):
+def _of_money(model: str, message: str, status: int | None, answer_text: str) -> AlpsError | None:
+    if (
+        status is None
+        or not 400 <= status < 500
+        or (status != 402 and not _NO_MONEY.search(answer_text))
+    ):
         return None
     what = "the account has no money or quota left"
     return QuotaError(f"model '{model}': {what} ({message}); the same command goes on then")
@@ -136,7 +142,7 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     return None
 
 
-def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
+def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -> bool:
     """Tell whether the request itself is too long, which asking again can't change.
 
     A 429 says so where one request is larger than the limit of a minute.
@@ -148,8 +154,12 @@ def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
     if isinstance(error, kinds.ContextWindowExceededError):
         return True
     if status == 429:
-        return "request too large" in said.lower()
-    return bool(status is not None and _TOO_LONG.search(said) and not _OF_THE_ANSWER.search(said))
+        return "request too large" in answer_text.lower()
+    return bool(
+        status is not None
+        and _TOO_LONG.search(answer_text)
+        and not _OF_THE_ANSWER.search(answer_text)
+    )
 
 
 def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) -> bool:
@@ -290,16 +300,18 @@ def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Li
         now: Seconds since 1970, by default the time.
     """
     now = time.time() if now is None else now
-    told: dict[str, dict[str, float | None]] = {}
+    by_kind: dict[str, dict[str, float | None]] = {}
     for name, value in headers.items():
         part = _LIMIT.search(name)
         if part is not None:
             kind = part["kind"] or part["kind2"] or "requests"
             what = part["what"] or part["what2"]
-            told.setdefault(kind, {})[what] = (
+            by_kind.setdefault(kind, {})[what] = (
                 _number(value) if what == "remaining" else _until(value, now)
             )
-    return {kind: Limit(parts.get("remaining"), parts.get("reset")) for kind, parts in told.items()}
+    return {
+        kind: Limit(parts.get("remaining"), parts.get("reset")) for kind, parts in by_kind.items()
+    }
 
 
 def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:

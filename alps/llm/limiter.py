@@ -78,13 +78,13 @@ class Limiter:
         if not self._waiting and self._may_start():
             self._running += 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         self._wake()
         try:
-            await place
+            await turn
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if turn.done() and not turn.cancelled():
                 self._running -= 1
                 self._wake()
             raise
@@ -190,9 +190,9 @@ class Limiter:
         self.breaker.failed(started, now, rejected=rejected, asked=asked)
         if self.breaker.gave_up(now):
             while self._waiting:
-                place = self._waiting.popleft()
-                if not place.done():
-                    place.set_exception(EndpointDown())
+                turn = self._waiting.popleft()
+                if not turn.done():
+                    turn.set_exception(EndpointDown())
 
     def _let_go(self, now: float, tripped_at: float) -> None:
         """Let the others follow the request that was answered, more slowly after a long outage."""
@@ -233,10 +233,10 @@ class Limiter:
         if tripped_at is not None and self.breaker.opened(now):
             self._let_go(now, tripped_at)
         while self._waiting and self._may_start():
-            place = self._waiting.popleft()
-            if not place.done():
+            turn = self._waiting.popleft()
+            if not turn.done():
                 self._running += 1
-                place.set_result(None)
+                turn.set_result(None)
         loop = asyncio.get_running_loop()
         now = loop.time()
         waits = bool(self._waiting) and self._room(now) < self.allowed

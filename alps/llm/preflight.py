@@ -128,10 +128,10 @@ def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | No
         name, provider, _, _ = litellm.get_llm_provider(model)
     except litellm.exceptions.BadRequestError:
         return None, None
-    given = {key: value for key, value in options.items() if value is not None}
+    chosen = {key: value for key, value in options.items() if value is not None}
     try:
         return litellm.utils.get_optional_params(
-            model=name, custom_llm_provider=provider, **given
+            model=name, custom_llm_provider=provider, **chosen
         ), None
     except litellm.exceptions.UnsupportedParamsError as error:
         return {}, _in_short(error)

@@ -344,8 +344,8 @@ def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
     ranges = entry.get("tiered_pricing")
     if not isinstance(ranges, list):
         return None
-    found = list(_ranges(ranges))
-    return (found[0].rates, tuple(found[1:])) if found else None
+    tiers = list(_ranges(ranges))
+    return (tiers[0].rates, tuple(tiers[1:])) if tiers else None
 
 
 def _ranges(ranges: list[Any]) -> Iterator[Tier]:
@@ -414,8 +414,8 @@ class _FileRates(BaseModel):
 
     def over(self, base: dict[str, float]) -> dict[str, float]:
         """Return the rates in dollars a token; what they leave out is that of `base`."""
-        given = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
-        return base | {name: value / _PER for name, value in given.items()}
+        rates = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
+        return base | {name: value / _PER for name, value in rates.items()}
 
 
 class _FileTier(_FileRates):

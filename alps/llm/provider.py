@@ -145,7 +145,7 @@ _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-reques
 def read_reply(response: Any, model: str) -> Reply:
     """Return the reply in our own terms."""
     used = used_in(response)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "prompt_tokens": used.prompt or None,
         "completion_tokens": _completion(response, used),
         "cached_tokens": used.cached or None,
@@ -156,18 +156,18 @@ def read_reply(response: Any, model: str) -> Reply:
         "fingerprint": _name(_part(response, "system_fingerprint")),
         "request_id": _request_id(response),
     }
-    counted = told["prompt_tokens"] is not None and told["completion_tokens"] is not None
-    told |= _without_secrets({name: told[name] for name in _NAMED})
-    told["cost"] = price_of(model).cost_of(used) if counted else None
+    counted = fields["prompt_tokens"] is not None and fields["completion_tokens"] is not None
+    fields |= _without_secrets({name: fields[name] for name in _NAMED})
+    fields["cost"] = price_of(model).cost_of(used) if counted else None
     if not response.choices:
-        return Reply(text=None, **told)
+        return Reply(text=None, **fields)
     choice = response.choices[0]
     message = choice.message
     extra = getattr(message, "provider_specific_fields", None) or {}
     refusal = getattr(message, "refusal", None) or extra.get("refusal")
     thought = getattr(message, "reasoning_content", None)
-    told["thought"] = thought if isinstance(thought, str) else None
-    return Reply(message.content, choice.finish_reason, refusal, **told)
+    fields["thought"] = thought if isinstance(thought, str) else None
+    return Reply(message.content, choice.finish_reason, refusal, **fields)
 
 
 def used_in(response: Any) -> Used:
@@ -216,8 +216,8 @@ def _completion(response: Any, used: Used) -> int | None:
     """Return how many tokens were answered; None where a reply with text does not say."""
     choices = response.choices or ()
     silent = not any(_part(_part(choice, "message"), "content") for choice in choices)
-    told = _part(_part(response, "usage"), "completion_tokens")
-    return used.completion if used.completion or (silent and told == 0) else None
+    count = _part(_part(response, "usage"), "completion_tokens")
+    return used.completion if used.completion or (silent and count == 0) else None
 
 
 def _service(response: Any, usage: Any) -> str | None:

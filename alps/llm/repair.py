@@ -148,8 +148,8 @@ def _mended(text: str) -> Iterator[Reading]:
 
 def _unfenced(text: str) -> str:
     """Take off a closing fence and what stands behind it on its line, the last one."""
-    said = text.rstrip()
-    fence = said.find("```", said.rfind("\n") + 1)
+    body = text.rstrip()
+    fence = body.find("```", body.rfind("\n") + 1)
     return text if fence < 0 else text[:fence].rstrip()
 
 

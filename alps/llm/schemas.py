@@ -156,9 +156,9 @@ def read_tolerantly(model: type[ModelT], node: object) -> ModelT:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
-        told = (
+        complaint = (
             first["msg"]
             if first["type"] == "reply"
             else f"is {first['input']!r:.80}: {first['msg']}"
         )
-        raise ValueError(f"{where} {told}".strip()) from error
+        raise ValueError(f"{where} {complaint}".strip()) from error

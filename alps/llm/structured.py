@@ -200,10 +200,10 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
         return {"messages": list(messages)}
     mode = request.structured or MODES[0]
     options: dict[str, Any] = json.loads(_options(request.answer.schema, mode))
-    told = mode in ("json", "prompt")
+    in_prompt = mode in ("json", "prompt")
     return {
         **options,
-        "messages": _with_schema(messages, request.answer.schema) if told else list(messages),
+        "messages": _with_schema(messages, request.answer.schema) if in_prompt else list(messages),
     }
 
 
@@ -276,11 +276,11 @@ def _with_schema(
 
     That one is the same for many records.
     """
-    said = BY_PROMPT.text.replace("{schema}", schema_of(schema))
+    instruction = BY_PROMPT.text.replace("{schema}", schema_of(schema))
     first, *others = messages
     if first["role"] != "system":
-        return [{"role": "system", "content": said}, *messages]
-    return [{**first, "content": f"{first['content']}\n\n{said}"}, *others]
+        return [{"role": "system", "content": instruction}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{instruction}"}, *others]
 
 
 def with_arguments(reply: Reply, response: Any) -> Reply:

@@ -114,9 +114,9 @@ def part_thought(text: str, *, typed: bool) -> Parted:
 
 
 def _markers(text: str, at: int) -> Iterator[re.Match[str]]:
-    places = (candidate.start() for candidate in _CANDIDATE.finditer(text, at))
-    for place in (0, *places) if at == 0 else places:
-        marker = _MARKER.match(text, place) if place >= at else None
+    positions = (candidate.start() for candidate in _CANDIDATE.finditer(text, at))
+    for position in (0, *positions) if at == 0 else positions:
+        marker = _MARKER.match(text, position) if position >= at else None
         if marker is not None:
             yield marker
             at = marker.end()
@@ -223,7 +223,7 @@ class _Fitting(Generic[T]):
 
 
 @dataclass
-class _Found(Generic[T]):
+class _Answers(Generic[T]):
     """What a text holds.
 
     Attributes:
@@ -259,12 +259,12 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
         )
     parted = part_thought(text, typed=answer is not None)
     thought = "\n\n".join(filter(None, (reply.thought, parted.thought))) or None
-    said = parted.answer if thought is None else parted.answer.strip()
+    answer_text = parted.answer if thought is None else parted.answer.strip()
     completion: Completion[T] = Completion(
         "refused", error="the provider's content filter broke the answer off"
     )
     if reply.finish_reason != "content_filter":
-        completion = _answered(said, answer, cut=cut, thinking=parted.unfinished)
+        completion = _answered(answer_text, answer, cut=cut, thinking=parted.unfinished)
     return replace(completion, raw=text, thought=thought, strict=reply.strict)
 
 
@@ -285,57 +285,57 @@ def _answered(
 
 
 def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completion[T]:
-    found = _find(text, answer, cut=cut)
-    cut = cut or found.broken_off
-    chosen = _final(found, answer, cut=cut)
+    answers = _find(text, answer, cut=cut)
+    cut = cut or answers.broken_off
+    chosen = _final(answers, answer, cut=cut)
     if (
         chosen is not None
         and not answer.partial
-        and _is_contradicted(chosen, found.fitting, answer)
+        and _is_contradicted(chosen, answers.fitting, answer)
     ):
         return Completion("invalid", error="it holds several different answers: give exactly one")
     if chosen is not None:
         reading, read = chosen.reading, chosen.read
-        several = f"the last of {len(found.fitting)} answers" if len(found.fitting) > 1 else ""
+        several = f"the last of {len(answers.fitting)} answers" if len(answers.fitting) > 1 else ""
         notes = (*filter(None, (reading.how, several)), *read.notes)
         return Completion("ok", read.value, None, reading.repaired, reading.truncated, notes)
-    problem = found.problem
+    problem = answers.problem
     if cut:
         outcome: Outcome = "truncated"
         problem = "the answer was cut off before anything usable"
-    elif looks_like_refusal(text) and not found.json:
+    elif looks_like_refusal(text) and not answers.json:
         outcome, problem = "refused", "the model declined in prose"
     else:
-        outcome = "invalid" if found.json else "unparsable"
+        outcome = "invalid" if answers.json else "unparsable"
     return Completion(outcome, error=problem)
 
 
-def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Found[T]:
+def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Answers[T]:
     """Read `text` in every way.
 
     Of readings that had to be mended, the first that fits is enough. Where something literal fits,
     only an answer that was begun behind it counts.
     """
-    found: _Found[T] = _Found()
+    answers: _Answers[T] = _Answers()
     for reading in readings(text):
-        literal_fits = bool(found.fitting) and found.fitting[-1].reading.literal
-        if found.fitting and not reading.literal and not (literal_fits and reading.behind):
+        literal_fits = bool(answers.fitting) and answers.fitting[-1].reading.literal
+        if answers.fitting and not reading.literal and not (literal_fits and reading.behind):
             break
-        found.json = True
+        answers.json = True
         whole = _has_own_shape(reading.node, answer)
         try:
             fitting = _Fitting(reading, answer.read(reading.node), whole)
         except ValueError as error:
-            found.problem = str(error)
+            answers.problem = str(error)
             if not literal_fits:
-                found.broken_off = found.broken_off or reading.truncated
+                answers.broken_off = answers.broken_off or reading.truncated
             elif _is_begun(reading, whole=whole, cut=cut):
-                found.begun = found.broken_off = True
+                answers.begun = answers.broken_off = True
             continue
         if reading.literal or not literal_fits or (whole and reading.gap and fitting.read.value):
-            found.fitting.append(fitting)
-            found.broken_off = found.broken_off or reading.truncated
-    return found
+            answers.fitting.append(fitting)
+            answers.broken_off = answers.broken_off or reading.truncated
+    return answers
 
 
 def _is_begun(reading: Reading, *, whole: bool, cut: bool) -> bool:
@@ -344,11 +344,11 @@ def _is_begun(reading: Reading, *, whole: bool, cut: bool) -> bool:
     return reading.truncated and bool(reading.gap) and of_answer
 
 
-def _final(found: _Found[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T] | None:
+def _final(answers: _Answers[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T] | None:
     """Return the last answer that is whole; of a text that was cut off, only what may be used."""
-    if not found.fitting or found.begun:
+    if not answers.fitting or answers.begun:
         return None
-    chosen = [one for one in found.fitting if one.whole] or found.fitting
+    chosen = [one for one in answers.fitting if one.whole] or answers.fitting
     last, value = chosen[-1], chosen[-1].read.value
     if cut and not (answer.partial and value) and (last.reading.repaired or not value):
         return None

@@ -73,10 +73,10 @@ def _memory_of(sample: Any) -> tuple[Memory, ...]:
 
     A task of the user's own may call other things so.
     """
-    given = getattr(sample, "memory", ())
+    memory = getattr(sample, "memory", ())
     return (
-        given
-        if isinstance(given, tuple) and all(isinstance(item, Memory) for item in given)
+        memory
+        if isinstance(memory, tuple) and all(isinstance(item, Memory) for item in memory)
         else ()
     )
 

@@ -70,9 +70,9 @@ def positional(sample: UpdateSample) -> dict[str, Any]:
     them.
     """
     turns = [turn.text for turn in sample.new_dialogue if turn.role == "user"]
-    told = [" ".join(text.split())[:300] for text in turns[-3:-1]]
+    texts = [" ".join(text.split())[:300] for text in turns[-3:-1]]
     likeness = {
-        memory.memory_id: max((similarity(memory.value, text) for text in told), default=0.0)
+        memory.memory_id: max((similarity(memory.value, text) for text in texts), default=0.0)
         for memory in sample.memory
     }
     dropped = max(likeness, key=lambda name: likeness[name], default=None)
@@ -80,7 +80,7 @@ def positional(sample: UpdateSample) -> dict[str, Any]:
     fields = Memory.model_validate(_fixed("x")["memory_items"][0]).model_dump()
     added = [
         {**fields, "memory_id": f"m_new_{n}", "value": text}
-        for n, text in enumerate(told, start=1)
+        for n, text in enumerate(texts, start=1)
         if text
     ]
     return {
@@ -165,8 +165,8 @@ def parrot(sample: UtilizationSample) -> dict[str, Any]:
     """Answer with every sentence of the user that says something about them, word for word."""
     turns = [(turn.role, turn.text) for turn in sample.dialogue]
     quotes = [statement.quote for statement in find_statements(turns, limit=1_000)]
-    said = quotes or [turn.text for turn in sample.dialogue if turn.role == "user"]
-    return {"answer": "\n".join(dict.fromkeys(said)) or sample.query}
+    sentences = quotes or [turn.text for turn in sample.dialogue if turn.role == "user"]
+    return {"answer": "\n".join(dict.fromkeys(sentences)) or sample.query}
 
 
 def _fixed(*values: str) -> dict[str, Any]:
@@ -216,18 +216,20 @@ def update(sample: UpdateSample) -> dict[str, Any]:
     kept = {memory.memory_id: memory for memory in sample.memory}
     changed: list[UpdatedMemory] = []
     for number, item in enumerate(extract(dialogue)["memory_items"], start=1):
-        found = Memory.model_validate(item)
-        if found.confidence is None or found.confidence < _SURE:
+        statement = Memory.model_validate(item)
+        if statement.confidence is None or statement.confidence < _SURE:
             continue
         near = max(
-            kept.values(), key=lambda memory: similarity(memory.value, found.value), default=None
+            kept.values(),
+            key=lambda memory: similarity(memory.value, statement.value),
+            default=None,
         )
-        likeness = similarity(near.value, found.value) if near is not None else 0.0
-        if near is None or likeness < _ON_THE_SAME_MATTER or near.label != found.label:
-            changed.append(_with(found, f"m_new_{number}", "add", None))
+        likeness = similarity(near.value, statement.value) if near is not None else 0.0
+        if near is None or likeness < _ON_THE_SAME_MATTER or near.label != statement.label:
+            changed.append(_with(statement, f"m_new_{number}", "add", None))
         elif likeness < THRESHOLD:
             del kept[near.memory_id]
-            changed.append(_with(found, f"{near.memory_id}_updated", "modify", near.memory_id))
+            changed.append(_with(statement, f"{near.memory_id}_updated", "modify", near.memory_id))
     retained = [_with(memory, memory.memory_id, "retain", None) for memory in kept.values()]
     return {"memory_items": [memory.model_dump() for memory in (*retained, *changed)]}
 
@@ -235,10 +237,10 @@ def update(sample: UpdateSample) -> dict[str, Any]:
 def quote(sample: UtilizationSample) -> dict[str, Any]:
     """Answer by recalling what the user once said that shares most words with the query."""
     turns = [(turn.role, turn.text) for turn in sample.dialogue]
-    said = [statement.value for statement in find_statements(turns, limit=50)]
-    if not said:
+    statements = [statement.value for statement in find_statements(turns, limit=50)]
+    if not statements:
         return {"answer": f"Nothing that you told me before bears on this: {sample.query}"}
-    best = said[BM25().rank(sample.query, said)[0]]
+    best = statements[BM25().rank(sample.query, statements)[0]]
     recalled = f"Keeping in mind what you told me ({best}), here is how I would go about it"
     return {"answer": f"{recalled}: {sample.query}"}
 

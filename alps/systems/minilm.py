@@ -120,7 +120,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
     # The tokeniser refuses half a surrogate pair, which JSON can hold.
     clean = [text[:_READ_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
-    found = _model().encode(
+    vectors = _model().encode(
         clean,
         batch_size=_BATCH,
         normalize_embeddings=True,
@@ -128,7 +128,7 @@ def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
         convert_to_numpy=True,
     )
     # A row of its own: a view would keep the whole batch alive.
-    return (np.array(row, dtype=np.float32) for row in found)
+    return (np.array(row, dtype=np.float32) for row in vectors)
 
 
 class MiniLM:

@@ -159,7 +159,7 @@ class LineProcess:
             self._resources.callback(self._drop_stdin)
             self._stdout, stdout = await _output_pipe(self._resources, theirs)
             self._stderr, stderr = await _output_pipe(self._resources, theirs)
-            told, status = await _output_pipe(self._resources, theirs)
+            start_status, status = await _output_pipe(self._resources, theirs)
             lifeline = _lifeline(self._lifeline, theirs)
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", KEEPER, str(lifeline), str(status), *words),
@@ -171,7 +171,7 @@ class LineProcess:
                 env=environment,
             )
         try:
-            self._program = await _started(told)
+            self._program = await _started(start_status)
         except BaseException:
             self._lifeline.close()
             await self._process.wait()
@@ -247,13 +247,13 @@ def _lifeline(ours: ExitStack, theirs: ExitStack) -> int:
     return reading
 
 
-async def _started(told: asyncio.StreamReader) -> int:
+async def _started(status: asyncio.StreamReader) -> int:
     """Return the process id of the program, as its keeper tells it.
 
     Raises:
         OSError: If it could not be started.
     """
-    text = await told.read()
+    text = await status.read()
     number = int(text or -errno.ECHILD)
     if number < 0:
         raise OSError(-number, os.strerror(-number))

@@ -88,11 +88,11 @@ def _answers_of(row: Row) -> list[Row]:
         return [row]
     name = row["benchmark_id"]
     responses = output.get("responses")
-    if isinstance(responses, list) and all(isinstance(said, dict) for said in responses):
+    if isinstance(responses, list) and all(isinstance(response, dict) for response in responses):
         one = len(responses) == 1
         named = (
-            (name if one else str(said.get("query_id")), said.get("response") or "")
-            for said in responses
+            (name if one else str(response.get("query_id")), response.get("response") or "")
+            for response in responses
         )
         return [{"benchmark_id": about, "answer": text} for about, text in named]
     silent = {"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}

@@ -105,14 +105,14 @@ def cut(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    found: list[str] = []
+    words: list[str] = []
     for match in _WORD.finditer(fold(text)):
         word = match.group()
         if match.lastgroup == "unspaced":
-            found += [word[start : start + 2] for start in range(max(1, len(word) - 1))]
+            words += [word[start : start + 2] for start in range(max(1, len(word) - 1))]
         else:
-            found.append(word)
-    return found
+            words.append(word)
+    return words
 
 
 @lru_cache(maxsize=65_536)
@@ -303,10 +303,12 @@ class BM25:
             return np.zeros(len(packed))
         columns = np.full(size, -1, dtype=_ID)
         columns[list(wanted)] = np.arange(len(wanted))
-        found = columns[pool]
-        places = np.flatnonzero(found >= 0)
-        rows = np.searchsorted(ends, places, side="right")
-        cells, frequency = np.unique(rows * len(wanted) + found[places], return_counts=True)
+        pool_columns = columns[pool]
+        positions = np.flatnonzero(pool_columns >= 0)
+        rows = np.searchsorted(ends, positions, side="right")
+        cells, frequency = np.unique(
+            rows * len(wanted) + pool_columns[positions], return_counts=True
+        )
         row, column = np.divmod(cells, len(wanted))
         holding = np.bincount(column, minlength=len(wanted))
         idf = np.log1p((len(packed) - holding + 0.5) / (holding + 0.5))
@@ -325,15 +327,15 @@ apart.
 def features(text: str) -> list[str]:
     """Return the terms of `text`, their neighbouring pairs, and their character n-grams."""
     words = terms(text)
-    found = [f"w {word}" for word in words] + [
+    names = [f"w {word}" for word in words] + [
         f"p {first} {second}" for first, second in pairwise(words)
     ]
     for word in words:
         padded = f"^{word}$"
-        found += [
+        names += [
             f"c {padded[at : at + size]}" for size in NGRAMS for at in range(len(padded) - size + 1)
         ]
-    return found
+    return names
 
 
 class TfIdf:
