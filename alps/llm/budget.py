@@ -15,6 +15,7 @@ from alps.llm.prices import Price
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request, TransportError
 
+# Tokens that a provider wraps around a message, and around a request
 _PER_MESSAGE = 32
 _PER_REQUEST = 64
 # English has 4.2 bytes a token under today's vocabularies, Chinese and code about 3

@@ -12,6 +12,7 @@ from alps.folders import user_folder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request
 
+# Another run that holds the cache is waited for at the start; later each reply would wait
 _BUSY_SECONDS = 30.0
 _STORING_SECONDS = 2.0
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"

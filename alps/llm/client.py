@@ -24,6 +24,7 @@ from alps.schema import Outcome
 T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
 
+# Times that a reply which can't be read is asked for again, and what is quoted of it
 _RE_ASKS = 2
 _QUOTED = 8_000
 # Seconds without any answer after which the user is told what is waited for

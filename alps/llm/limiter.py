@@ -7,13 +7,18 @@ from collections import deque
 
 from alps.llm.retries import Breaker
 
+# Seconds; a burst of 429s is one signal
 _CUT_EVERY = 1.0
+# What is kept of the level after a 429: just above what the server takes, or far above it
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
+# Seconds for which the level stays below where it failed, at least, and as pauses of the server
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
+# Seconds over which all that may run starts after a pause, as all at once would be rejected
 _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
 # While nothing fails, places double a round up to so many, and then grow by so many: when a window
 # of 600 a minute is used up for the first time, all that is under way is rejected.
 _DOUBLED_TO, _STEP = 64, 16
+# Seconds after which it is looked again whether a probe was rejected
 _PROBED = 0.25
 # Answers that take so many times as long say that more requests at once would only wait at the
 # server.
@@ -259,6 +264,7 @@ def _now() -> float:
         return time.monotonic()
 
 
+# Of the processor time of a request, what lies between two starts; and at most, in seconds
 _SHARE = 0.8
 _MOST_APART = 0.01
 

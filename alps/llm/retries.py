@@ -21,11 +21,14 @@ AUTO_START, AUTO_MOST = 16, 200
 _ALONE = 8
 # So many attempts may have been paid for without an answer that can be used
 _BILLED = 3
+# Failures alike, before any answer, that end a run: the rest would fail as well
 _ALIKE = 3
+# Seconds; doubled each time that others are answered while this request fails
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 # Seconds; an endpoint to which no connection could be made for so long, and never before, is not
 # there.
 _NOBODY_THERE = 30.0
+# Words with digits, such as ids and counts, differ between messages of one kind
 _PARTICULAR = re.compile(r"\b[\w-]*\d[\w-]*\b")
 
 
@@ -147,6 +150,7 @@ _FAILURES = 5
 # So many requests that started after a first 429 and were rejected, too: waiting a moment is not
 # enough.
 _REJECTIONS = 3
+# Seconds of the first and of the longest pause, after failures and after rejections
 _FIRST, _FIRST_REJECTED = 1.0, 0.5
 _LONGEST, _LONGEST_REJECTED = 60.0, 3.0
 # Most limits are per minute, and a little more: for so long a closed window is looked at every few
@@ -157,11 +161,14 @@ _A_MINUTE = 75.0
 _IS_A_WINDOW = 2.5
 # Seconds; a server that asks to wait for so long has a window that is used up
 _ASKED_WINDOW = 10.0
+# Seconds; most limits are per minute, so a longer window was not seen whole
 _LONGEST_PERIOD = 90.0
+# A probe that is answered at once may have been sent too late
 _SOONER = 0.97
 # A request is taken to be accepted when it is under way so many times as long as rejections take,
 # and so long.
 _REJECTED_BY, _REJECTION = 3.0, 0.5
+# A window that gives more than the one before may give still more
 _BEYOND = 1.25
 
 

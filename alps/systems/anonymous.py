@@ -9,6 +9,7 @@ from alps.schema import Memory, Prediction
 from alps.systems.base import System
 from alps.tasks import Task
 
+# So many that an alias stands in no text by chance
 _DIGITS = 24
 # Fields of a prediction in which a system may repeat an id
 _TEXTS = ("prediction", "raw", "thought", "notes", "error")

@@ -11,6 +11,7 @@ from alps.schema import Prediction
 from alps.tasks import Task
 
 TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
+# Tracebacks that are kept, and characters of each
 _MOST, _LONGEST = 20, 20_000
 _ERROR_LENGTH = 2_000
 

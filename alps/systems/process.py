@@ -18,8 +18,10 @@ from alps.errors import UsageError
 from alps.llm.secrets import is_secret, masked, redact
 
 KEEPER = str(Path(__file__).with_name("keeper.py"))
+# Bounds of what is kept in memory: a program may write without end
 STDERR_KEPT = 64 << 10
 LONGEST_LINE = 16 << 20
+# Seconds for which a program may end by itself, before it is terminated
 GRACE = 2.0
 
 _SWEEPING = 6.0  # seconds; a little longer than the keeper looks for what is left

@@ -24,10 +24,12 @@ from alps.schema import Outcome, Prediction
 from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, tail
 from alps.tasks import Task
 
+# A row at which the program dies once may have been killed by something else
 _DEATHS = 2
 # Processes in a row without one answer that end the run: before the first answer, and after it.
 # Later more, as some records that follow each other may crash a program that works.
 _FRUITLESS, _FRUITLESS_LATER = 3, 10
+# Lines that are no answer and are kept for a row, and characters of each: logs are endless
 _IGNORED_LINES, _IGNORED_LENGTH = 20, 20_000
 
 

@@ -22,6 +22,7 @@ from alps.schema import Outcome, Prediction
 from alps.systems.base import Tracebacks, described, one_line
 from alps.tasks import Task
 
+# Seconds; a class that hangs in `close` must not keep a finished run from ending
 _CLOSING_TIME = 10.0
 
 Call = Callable[[], Any]

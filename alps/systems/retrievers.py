@@ -170,6 +170,7 @@ MOST_WORDS = 262_144
 the memory.
 """
 
+# A value is packed into bytes: its digest, and then the ids of its terms
 _ID, _KEY = np.dtype(np.intc), 8
 
 
