@@ -71,14 +71,14 @@ def rank(folder: Path) -> int:
     Return how many candidates were ranked.
     """
     from alps.data.release import read_samples
-    from alps.systems.retriever import retriever
+    from alps.systems.embedded import retriever
+    from alps.tasks import load_task
     from alps.tasks.retrieval import read_sample
 
-    track = f"task3_d{DISTRACTORS}"
-    bm25 = retriever("bm25", track)
+    task, bm25 = load_task("retrieval"), retriever("bm25")
     ranked = 0
     for sample in read_samples(folder / "dev" / "task3" / f"d{DISTRACTORS}", read_sample):
-        answer = bm25.answer(sample).prediction
+        answer = bm25.answer_at_once(task, sample).prediction
         ranked += len(answer["ranking"]) if answer is not None else 0
     return ranked
 

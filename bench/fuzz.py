@@ -110,7 +110,7 @@ def read_predictions(folder: Path, task: Task, samples: list[Any]) -> object:
 
     system = RecordedPredictions(folder / "predictions.jsonl", task=task)
     for sample in samples:
-        prediction = asyncio.run(system.predict(sample))
+        prediction = asyncio.run(system.answer(task, sample))
         if prediction.prediction is not None:
             with contextlib.suppress(ValueError):
                 task.fits(sample, prediction.prediction)

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from sample import sample_folder
 
 from alps.errors import UsageError
-from alps.systems.bm25 import BM25
 from alps.systems.minilm import MiniLM
-from alps.systems.tfidf import TfIdf
+from alps.systems.retrievers import BM25, TfIdf
 from alps.text import fold
 
 RETRIEVERS: dict[str, Callable[[], "Retriever"]] = {"bm25": BM25, "tfidf": TfIdf, "minilm": MiniLM}

@@ -149,7 +149,7 @@ def recompute(
     clock = _Clock(time.monotonic() + seconds)
     task = _guarded(_replaying(gold.task, judge, verdicts), broken, clock)
     repeats = run.settings.get("repeats") or 1
-    systems = tuple(_Recorded(task.track, predictions, repeat) for repeat in range(repeats))
+    systems = tuple(_Recorded(predictions, repeat) for repeat in range(repeats))
     # No floors under an LLM: its verdicts on them are not in a submission.
     floors = {} if judge.comparable else floor_systems(gold.task)
     plan_of = TrackPlan.of(task, lambda: gold.samples, systems, floors)
@@ -220,17 +220,17 @@ def recompute_from_scores(task: Task, scores: Rows) -> dict[str, Any]:
 class _Recorded:
     """The system of a submission, for one of its repeats: gives the submitted answers."""
 
-    def __init__(self, track: str, predictions: Rows, repeat: int) -> None:
+    def __init__(self, predictions: Rows, repeat: int) -> None:
         self.name = "submitted"
         self.settings: Mapping[str, Any] = {}
         self._predictions, self._repeat = predictions, repeat
-        self._unheard = Unheard(self.name, track)
+        self._unheard = Unheard(self.name)
 
-    async def predict(self, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Return the submitted answer to `sample`."""
         row = self._predictions.get((sample.benchmark_id, self._repeat))
         if row is None:
-            return await self._unheard.predict(sample)
+            return await self._unheard.answer(task, sample)
         return Prediction.model_validate(row)
 
 

@@ -377,8 +377,8 @@ def fields_of(model: type[BaseModel], row: Mapping[str, Any]) -> dict[str, Any]:
 # The systems are imported where they are needed: completion of words reads this module, too.
 def kinds_of(model: str) -> tuple[str, ...]:
     """Return the kinds that a `model=` may be submitted as, the one by its name first."""
+    from alps.systems.embedded import RETRIEVERS
     from alps.systems.resolve import EMBEDDED, PROGRAM, PYTHON, RECORDED
-    from alps.systems.retriever import RETRIEVERS
 
     # The oracle reads the gold: like what deserves nothing, it is never ranked.
     if model.startswith("floor/") or model == "oracle":

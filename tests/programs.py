@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from alps.schema import ExtractionSample, Prediction
-from alps.systems import process, program
+from alps.systems import process
 from alps.systems.program import ProgramSystem
 from alps.tasks import load_task
 from tests.builders import extraction_sample, memory
@@ -77,7 +77,6 @@ def make(tmp_path: Path, diary: Diary, monkeypatch: pytest.MonkeyPatch) -> Make:
 @pytest.fixture
 def no_grace(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
     """Make the grace of processes long; return what tells that none was waited for since."""
-    monkeypatch.setattr(program, "GRACE", PATIENT)
     monkeypatch.setattr(process, "GRACE", PATIENT)
     began = time.monotonic()
     return lambda: time.monotonic() - began < PATIENT
@@ -93,7 +92,7 @@ def system(
 ) -> ProgramSystem:
     stderr_path = folder / "stderr.log"
     return ProgramSystem(
-        command, task=TASK, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight, env=env
+        command, timeout=timeout, stderr_path=stderr_path, in_flight=in_flight, env=env
     )
 
 
@@ -104,7 +103,7 @@ def sample(name: str) -> ExtractionSample:
 def ask(asked: ProgramSystem, *names: str) -> dict[str, Prediction]:
     async def all_of_them() -> list[Prediction]:
         try:
-            return await asyncio.gather(*(asked.predict(sample(name)) for name in names))
+            return await asyncio.gather(*(asked.answer(TASK, sample(name)) for name in names))
         finally:
             await asked.aclose()
 

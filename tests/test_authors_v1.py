@@ -17,7 +17,7 @@ from alps.judges.authors_v1 import (
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import gold_items, predicted_items
 from alps.schema import read_memories
-from alps.systems.floors import content_free, content_free_fluent
+from alps.systems.baselines import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory
 from tests.endtoend import rows
 

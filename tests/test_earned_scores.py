@@ -413,7 +413,7 @@ def test_no_real_model_is_taken_for_one_that_saw_the_gold(model: str) -> None:
     system = RecordedPredictions(FULL / "outputs" / "task1" / model / "records.jsonl", task=TASK)
     import asyncio
 
-    answers = [(sample, asyncio.run(system.predict(sample)).prediction) for sample in samples]
+    answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in samples]
     found = Findings()
     check_gold_overlap(
         "x", "task1", "extraction", [(s, a) for s, a in answers if a is not None], found

@@ -4,11 +4,12 @@ import pytest
 
 from alps.errors import UsageError
 from alps.schema import Prediction
-from alps.systems import program
+from alps.systems import process
 from tests.programs import (
     HOLDING,
     NAMES,
     QUICK,
+    TASK,
     answered,
     ask,
     is_let_go,
@@ -70,7 +71,7 @@ def test_a_program_that_answers_one_row_and_ends_is_started_for_every_row(make, 
 
 
 def test_a_program_that_closes_its_output_is_dead(make, monkeypatch):
-    monkeypatch.setattr(program, "GRACE", 0.2)
+    monkeypatch.setattr(process, "GRACE", 0.2)
     body = """
 for name in rows():
     if name == "b":
@@ -83,13 +84,13 @@ for name in rows():
     assert predictions["b"].error == "the program died on this row (it closed its output), twice"
 
 
-@pytest.mark.parametrize("names", [NAMES, ("a",)])
-def test_a_program_that_dies_before_it_reads_a_row_three_times_can_not_be_used(make, diary, names):
+def test_a_program_that_dies_at_its_start_three_times_can_not_be_used(make, diary):
     asked = make("import no_such_module_at_all")
     with pytest.raises(
-        UsageError, match=r"died 3 times before it read a row \(exit code 1\): ModuleNotFoundError"
+        UsageError,
+        match=r"died 3 times before its first answer \(exit code 1\): ModuleNotFoundError",
     ) as error:
-        ask(asked, *names)
+        ask(asked, *NAMES)
     assert "\n" not in str(error.value)
     assert diary.starts == 3
     with pytest.raises(UsageError):
@@ -105,9 +106,11 @@ for name in rows():
         os.abort()
     answer(name)
 """
-    with pytest.raises(UsageError, match=r"before it read a row \(exit code 1\): the GPU is gone"):
-        ask(make(body), *NAMES)
-    assert diary.starts == 4
+    with pytest.raises(
+        UsageError, match=r"died 10 times in a row \(exit code 1\): the GPU is gone"
+    ):
+        ask(make(body), *NAMES, *"ghijkl")
+    assert diary.starts == 11
 
 
 def test_a_program_that_dies_before_its_first_answer_three_times_can_not_be_used(make, diary):
@@ -116,7 +119,7 @@ def test_a_program_that_dies_before_its_first_answer_three_times_can_not_be_used
 
     async def all_of_them() -> None:
         async def one(name: str) -> None:
-            finished.append(await asked.predict(sample(name)))
+            finished.append(await asked.answer(TASK, sample(name)))
 
         await asyncio.gather(*(one(name) for name in NAMES))
 

@@ -44,7 +44,7 @@ def make(module: str) -> Make:
     def made(body: str, *, timeout: float = 20.0, in_flight: int = 16) -> PythonSystem:
         lines = "\n".join(f"    {line}" for line in body.splitlines())
         Path(f"{module}.py").write_text(f"{PRELUDE}class Mine:\n{lines}\n")
-        return PythonSystem(f"{module}:Mine", task=TASK, timeout=timeout, in_flight=in_flight)
+        return PythonSystem(f"{module}:Mine", timeout=timeout, in_flight=in_flight)
 
     return made
 
@@ -61,7 +61,7 @@ def sample(name: str) -> ExtractionSample:
 def ask(asked: PythonSystem, *names: str) -> list[Prediction]:
     async def all_of_them() -> list[Prediction]:
         try:
-            return await asyncio.gather(*(asked.predict(sample(name)) for name in names))
+            return await asyncio.gather(*(asked.answer(TASK, sample(name)) for name in names))
         finally:
             await asked.aclose()
 
@@ -227,7 +227,7 @@ def predict(self, sample):
     asked = make(body)
 
     async def run() -> Prediction:
-        under_way = asyncio.create_task(asked.predict(sample("a")))
+        under_way = asyncio.create_task(asked.answer(TASK, sample("a")))
         while not seen_by(asked):
             await asyncio.sleep(0.01)
         seen_by(asked)[0].set()
@@ -304,7 +304,7 @@ def test_a_call_that_never_ends_does_not_keep_the_process_from_ending(module):
 import asyncio
 from alps.systems.python_class import PythonSystem
 from tests.test_python_class import TASK, sample
-print(asyncio.run(PythonSystem("{module}:Mine", task=TASK, timeout=0.1).predict(sample("a"))).error)
+print(asyncio.run(PythonSystem("{module}:Mine", timeout=0.1).answer(TASK, sample("a"))).error)
 """
     root = str(Path(__file__).resolve().parent.parent)
     ended = subprocess.run(
@@ -324,7 +324,7 @@ def test_a_cancelled_run_leaves_the_call(make):
 
     async def run() -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asked.predict(sample("a")), 0.1)
+            await asyncio.wait_for(asked.answer(TASK, sample("a")), 0.1)
         await asyncio.sleep(0.01)
         assert seen_by(asked) == ["left"]
 
@@ -385,7 +385,7 @@ def test_a_module_in_a_package_of_the_working_directory_is_found(module):
     Path(module, "inner.py").write_text(
         "class Mine:\n    def predict(self, sample): return ['found']\n"
     )
-    asked = PythonSystem(f"{module}.inner:Mine", task=TASK, timeout=20)
+    asked = PythonSystem(f"{module}.inner:Mine", timeout=20)
     assert facts(ask(asked, "a")[0]) == ["found"]
 
 
@@ -394,7 +394,7 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
     Path(f"{module}.py").write_text(
         "import colorsys\nclass Mine:\n    def predict(self, sample): return []\n"
     )
-    assert facts(ask(PythonSystem(f"{module}:Mine", task=TASK, timeout=20), "a")[0]) == []
+    assert facts(ask(PythonSystem(f"{module}:Mine", timeout=20), "a")[0]) == []
 
 
 @pytest.mark.parametrize(
@@ -403,11 +403,11 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         ("{module}", "expected python:package.module:Class"),
         ("{module}:", "expected python:package.module:Class"),
         (":Mine", "expected python:package.module:Class"),
-        ("{module}x:Mine", "no module '{module}x' — did you mean '{module}'?"),
+        ("{module}x:Mine", "no module '{module}x'"),
         ("no_such_thing_at_all.inner:Mine", "no module 'no_such_thing_at_all'"),
         (
             "{module}_package.iner:Mine",
-            "no module '{module}_package.iner' — did you mean '{module}_package.inner'?",
+            "no module '{module}_package.iner'",
         ),
         ("{module}.inner:Mine", "no module '{module}.inner'"),
         ("{module}:Mime", "no class 'Mime' in {module} — did you mean 'Mine'?"),
@@ -437,7 +437,7 @@ def test_what_is_missing_is_named_in_one_line(module, path, complaint):
     Path(f"{module}_package", "__init__.py").touch()
     Path(f"{module}_package", "inner.py").touch()
     with pytest.raises(UsageError) as error:
-        PythonSystem(path.format(module=module), task=TASK, timeout=20)
+        PythonSystem(path.format(module=module), timeout=20)
     said = str(error.value)
     assert said.startswith("model=python:")
     assert complaint.format(module=module) in said

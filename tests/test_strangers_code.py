@@ -14,10 +14,10 @@ from tests.submissions import SLUG, WHO, forge, make_run, write_data
 
 OWN = """\
 from dataclasses import replace
-from alps.systems import floors
+from alps.systems import baselines
 from alps.tasks.extraction import tracks as known
 def tracks(options):
-    systems = {"floor/none": floors.empty, "floor/one": floors.content_free}
+    systems = {"floor/none": baselines.empty, "floor/one": baselines.content_free}
     return [replace(task, name="mine", systems=systems, conditions={"mood": "calm"}) for task in known(options)]
 """
 CANARY = "from pathlib import Path\nPath(__file__).with_name('was-run').touch()\n"

@@ -18,7 +18,7 @@ GOLD = memories("Allergic to walnuts", "Lives in Porto", "Wants answers without 
 
 
 def predict(model: str, sample: ExtractionSample) -> Prediction:
-    return asyncio.run(resolve_system(model, TASK).predict(sample))
+    return asyncio.run(resolve_system(model, TASK).answer(TASK, sample))
 
 
 def values(prediction: Prediction) -> list[str]:

@@ -192,12 +192,13 @@ def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tm
         patch.setenv("ALPS_CACHE", str(tmp_path))
         words = {"model": "openai/extract", "judge": "openai/judge", "api_base": server.url}
         settings = RunSettings(task="extraction", judge_api_base=server.url, concurrency=3, **words)
-        services = open_services(settings, load_tracks("extraction"), ledger, tmp_path)
+        tasks = load_tracks("extraction")
+        services = open_services(settings, tasks, ledger, tmp_path)
 
         async def ask_both() -> None:
             said = [_sample(n) for n in range(6)]
             ((system,),) = services.systems
-            asked = [system.predict(one) for one in said]
+            asked = [system.answer(tasks[0], one) for one in said]
             judged = [
                 services.judge.match([_item("g", n)], [_item("p", n)], about="b") for n in range(6)
             ]

@@ -11,7 +11,7 @@ from alps.judges.base import Embedded
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
-from alps.systems import floors
+from alps.systems import baselines
 from alps.tasks.base import JUST_THE_SCORE, Scored
 from alps.tasks.update import METRICS, TASK
 from alps.tasks.update_actions import compare
@@ -483,7 +483,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 @given(updates())
 def test_the_gold_itself_scores_one_everywhere(sample):
     oracle = Prediction(
-        benchmark_id="b1", track="task2", outcome="ok", prediction=floors.oracle_update(sample)
+        benchmark_id="b1", track="task2", outcome="ok", prediction=baselines.oracle_update(sample)
     )
     scored = score(sample, oracle, LexicalJudge() if sample.gold == sample.memory else None)
     assert set(scored.scores.values()) == {1.0}
@@ -497,7 +497,7 @@ def test_the_gold_itself_scores_one_everywhere(sample):
 def test_doing_nothing_changes_nothing_rightly_and_keeps_every_contradiction(sample):
     lists = compare(sample.memory, sample.gold or ())
     no_op = Prediction(
-        benchmark_id="b1", track="task2", outcome="ok", prediction=floors.no_op(sample)
+        benchmark_id="b1", track="task2", outcome="ok", prediction=baselines.no_op(sample)
     )
     scored = score(sample, no_op)
     untouched = not lists.gone and len(lists.retained) == len(lists.changes)

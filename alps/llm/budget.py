@@ -1,5 +1,6 @@
-"""What a run may spend: before each call, what such calls cost is set aside for it and for
-everything in flight.
+"""The budget of a run: before each call, what such calls cost is set aside for it.
+
+So it is for every call in flight.
 """
 
 import asyncio
@@ -14,14 +15,15 @@ from alps.llm.prices import Price
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request, TransportError
 
+# Tokens that a provider wraps around a message, and around a request
 _PER_MESSAGE = 32
 _PER_REQUEST = 64
+# English has 4.2 bytes a token under today's vocabularies, Chinese and code about 3
 _BYTES_A_TOKEN = 3
-"""English has 4.2 bytes a token under today's vocabularies, Chinese and code about 3."""
+# Tokens that an answer is taken to have before enough were seen
 _FIRST_ANSWER = 2_048
-"""Tokens that an answer is taken to have before enough were seen."""
+# Answers that are seen before less than the first guess is set aside
 _ENOUGH = 8
-"""Answers that are seen before less than the first guess is set aside."""
 _QUANTILE, _TIMES = 0.99, 2
 
 
@@ -143,8 +145,9 @@ class Budget:
             return self._next
 
     async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
-        """Replace what was set aside under `ticket` by what `call` used, and return what is counted
-        without knowing.
+        """Replace what was set aside under `ticket` by what `call` used.
+
+        Return what is counted without knowing.
 
         Args:
             ticket: What `reserve` returned.
@@ -155,12 +158,12 @@ class Budget:
             return Spending()
         async with self._landed:
             flight = self._flights.pop(ticket)
-            told = call.prompt_tokens is not None and call.completion_tokens is not None
-            if billed and told:
+            is_counted = call.prompt_tokens is not None and call.completion_tokens is not None
+            if billed and is_counted:
                 flight.seen.add(flight.size, call)
             spent = spending_of(call)
             assumed = Spending()
-            if billed is None or (billed and not told):
+            if billed is None or (billed and not is_counted):
                 assumed = Spending(
                     max(0, flight.reserve.tokens - spent.tokens),
                     max(0.0, flight.reserve.cost - spent.cost),
@@ -197,8 +200,9 @@ def first_reserve(
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
-    """Return an upper bound on the prompt tokens of a call: its bytes, and what a provider wraps
-    around them.
+    """Return an upper bound on the prompt tokens of a call.
+
+    Its bytes, and what a provider wraps around them.
     """
     schema = schema_of(request.answer.schema) if request.answer is not None else ""
     text = sum(
@@ -210,8 +214,8 @@ def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -
 
 def answer_bound(request: Request[Any], price: Price) -> int | None:
     """Return the most tokens the model may answer to `request`, None where nothing bounds it."""
-    given = request.sampling.get("max_tokens")
-    return int(given) if given is not None else price.max_output_tokens
+    limit = request.sampling.get("max_tokens")
+    return int(limit) if limit is not None else price.max_output_tokens
 
 
 def spending_of(call: Call) -> Spending:
@@ -220,5 +224,5 @@ def spending_of(call: Call) -> Spending:
 
 
 def may_be_billed(error: TransportError) -> bool:
-    """Tell whether an attempt without an answer that could be read may be on the bill all the same."""
+    """Tell whether an attempt without a readable answer may be on the bill all the same."""
     return error.billed or (not error.unsent and error.status in (None, 408))

@@ -4,9 +4,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import time
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,9 @@ from alps.folders import user_folder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Reply, Request
 
+# Another run that holds the cache is waited for at the start; later each reply would wait
 _BUSY_SECONDS = 30.0
 _STORING_SECONDS = 2.0
-_RESTING_SECONDS = 60.0
 _STORE = "INSERT OR REPLACE INTO replies VALUES (?, ?)"
 _COLUMNS = ["key", "reply"]
 _TABLE = (
@@ -46,8 +43,9 @@ def cache_key(request: Request[Any]) -> str:
 
 
 def default_path() -> Path | None:
-    """Return where the cache lies: `ALPS_CACHE` (`off` for none), else the user's cache folder, if
-    there is one.
+    """Return where the cache lies: `ALPS_CACHE`, else the user's cache folder.
+
+    None where there is none, as with `ALPS_CACHE=off`.
     """
     chosen = os.environ.get("ALPS_CACHE", "")
     if chosen == "off":
@@ -58,25 +56,19 @@ def default_path() -> Path | None:
     return None if folder is None else folder / "replies.sqlite"
 
 
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    """Tell whether another process is in the way, which passes.
-
-    The low byte is the code without its details.
-    """
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
 class Cache:
     """Replies by key in SQLite, in WAL mode so that several runs can share it.
 
     A file that is not a database, or has other columns, is put aside as `….broken` and a new one
-    begun; `rebuilt` tells so. A reply that can't be stored, as on a full disk, is not kept:
+    begun; `rebuilt` tells so. Once a reply can't be stored, as on a full disk, no more are kept:
     `unkept` counts those.
 
     Raises:
         UsageError: If the file can't be opened, made or written, or another process keeps it for
             more than 30 s.
     """
+
+    _db: sqlite3.Connection
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,26 +77,32 @@ class Cache:
         self._reason = ""
         self._aside = path.with_suffix(".broken")
         self._closed = False
-        self._rests_until = 0.0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._open()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                self._let_go()
-                raise UsageError(
-                    f"cache {path}: {error}; set ALPS_CACHE to another folder, or to off"
-                ) from error
+        except sqlite3.OperationalError as error:
+            raise _unusable(path, str(error)) from error
+        except sqlite3.DatabaseError:
             self._rebuild()
         except OSError as error:
-            reason = error.strerror or "can't be opened"
-            raise UsageError(
-                f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off"
-            ) from error
+            raise _unusable(path, error.strerror or "can't be opened") from error
 
     def _open(self) -> None:
         self._db = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_SECONDS)
-        self._begin_wal()
+        try:
+            self._begin()
+        except sqlite3.DatabaseError:
+            self._db.close()
+            raise
+
+    def _begin(self) -> None:
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait here for another process, which may be switching to WAL itself.
+            # Both modes work, and the file keeps the one that it gets first.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(_TABLE)
         self._db.execute(f"PRAGMA busy_timeout={_STORING_SECONDS * 1000:.0f}")
@@ -114,52 +112,27 @@ class Cache:
     @property
     def troubles(self) -> list[str]:
         """What went wrong and did not end the run, a line each."""
-        found = []
+        lines = []
         if self.rebuilt:
-            found.append(
-                f"cache {self.path}: it could not be read, was put aside as {self._aside.name} and begun anew"
-            )
+            what = f"it could not be read, was put aside as {self._aside.name} and begun anew"
+            lines.append(f"cache {self.path}: {what}")
         if self.unkept:
             what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
-            found.append(
-                f"cache {self.path}: {what} could not be kept ({self._reason}), and may be asked for again"
-            )
-        return found
-
-    def _begin_wal(self) -> None:
-        """Switch to WAL.
-
-        SQLite does not wait for another process that is doing the same, so that is done here.
-        """
-        deadline = time.monotonic() + _BUSY_SECONDS
-        while True:
-            try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+            what = f"{what} could not be kept ({self._reason}), and may be asked for again"
+            lines.append(f"cache {self.path}: {what}")
+        return lines
 
     def _rebuild(self) -> None:
-        """Put a damaged file aside and begin a new one: replies can be asked for again, a run can't
-        be lost.
-        """
+        """Put a damaged file aside and begin a new one: replies can be asked for again."""
         self.rebuilt = True
-        self._let_go()
+        self._db.close()
         names = (".broken", *(f".{number}.broken" for number in range(2, 1_000)))
         free = (path for path in map(self.path.with_suffix, names) if not path.exists())
         self._aside = next(free, self._aside)  # one that was put aside before stays
         self.path.replace(self._aside)
         for suffix in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                self.path.with_name(self.path.name + suffix).unlink()
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         self._open()
-
-    def _let_go(self) -> None:
-        """Close what was opened, if anything was."""
-        if hasattr(self, "_db"):
-            self._db.close()
 
     def get(self, key: str) -> Reply | None:
         """Return the reply stored under `key`; none once the cache is closed."""
@@ -167,9 +140,7 @@ class Cache:
             return None
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
-        except (
-            sqlite3.OperationalError
-        ):  # full disk, or locked: nothing is wrong with what is stored
+        except sqlite3.OperationalError:  # locked, say: nothing is wrong with what is stored
             return None
         except sqlite3.DatabaseError:
             self._rebuild()
@@ -183,26 +154,21 @@ class Cache:
         """Store `reply` under `key`; nothing once the cache is closed."""
         if self._closed:
             return
-        if time.monotonic() < self._rests_until:
+        if self._reason:  # the whole run would wait for a lock at every reply
             self.unkept += 1
             return
-        row = key, json.dumps(asdict(reply))
         try:
-            try:
-                self._db.execute(_STORE, row)
-            except sqlite3.OperationalError:
-                raise
-            except sqlite3.DatabaseError:
-                self._rebuild()
-                self._db.execute(_STORE, row)
-        except (
-            sqlite3.OperationalError
-        ) as error:  # without room a reply is not kept, and the run goes on
-            self.unkept, self._reason = self.unkept + 1, str(error)
-            if _is_busy(error):  # the whole run waits: not for every reply
-                self._rests_until = time.monotonic() + _RESTING_SECONDS
+            self._db.execute(_STORE, (key, json.dumps(vars(reply))))
+        except sqlite3.OperationalError as error:  # no room, or locked: the run goes on without
+            self.unkept, self._reason = 1, str(error)
+        except sqlite3.DatabaseError:
+            self._rebuild()
 
     def close(self) -> None:
         """Close the database."""
         self._closed = True
         self._db.close()
+
+
+def _unusable(path: Path, reason: str) -> UsageError:
+    return UsageError(f"cache {path}: {reason}; set ALPS_CACHE to another folder, or to off")

@@ -1,6 +1,4 @@
-"""The typed completion: cache, single flight, limiter, retries, re-asks, repair and ledger in one
-place.
-"""
+"""The typed completion: cache, limiter, retries, re-asks, repair and ledger in one place."""
 
 import asyncio
 import functools
@@ -26,10 +24,11 @@ from alps.schema import Outcome
 T = TypeVar("T")
 Send = Callable[[Request[Any], list[dict[str, str]]], Awaitable[Reply]]
 
+# Times that a reply which can't be read is asked for again, and what is quoted of it
 _RE_ASKS = 2
 _QUOTED = 8_000
+# Seconds without any answer after which the user is told what is waited for
 _A_WHILE = 15.0
-"""Seconds without any answer after which the user is told what is waited for."""
 REASK = load_prompt("alps.llm", "prompts", "reask")
 REASK_TEXT = load_prompt("alps.llm", "prompts", "reask_text")
 
@@ -122,43 +121,45 @@ class Client:
         if not ended.cancelled():
             ended.exception()
 
+    def _stored(self, request: Request[T], key: str) -> Completion[T] | None:
+        """Return what a reply of the cache answers, where it can be read as an answer."""
+        stored = self._cache.get(key) if self._cache is not None else None
+        if stored is None:
+            return None
+        completion = understand(_without_secrets(stored, request.messages), request.answer)
+        if completion.outcome != "ok":
+            return None
+        totals = self._ledger.totals
+        totals.cached += 1
+        totals.note_served(request.purpose, stored.served_model, stored.fingerprint)
+        return completion
+
     async def _answer(self, request: Request[T], key: str) -> Completion[T]:
-        if self._cache is not None and (stored := self._cache.get(key)) is not None:
-            completion = understand(_without_secrets(stored, request.messages), request.answer)
-            if completion.outcome == "ok":
-                self._ledger.totals.cached += 1
-                self._ledger.totals.note_served(
-                    request.purpose, stored.served_model, stored.fingerprint
-                )
-                return completion
+        if (stored := self._stored(request, key)) is not None:
+            return stored
         messages = [dict(message) for message in request.messages]
-        heard: Completion[T] | None = None
+        last: Completion[T] | None = None
         for ask in range(1 + _RE_ASKS):
             try:
                 completion = await self._ask(request, messages, key=key, ask=ask)
             except TransportError as error:
-                if (
-                    error.shape_refused
-                    and (lower := self._ladder.one_lower(request, str(error))) is not None
-                ):
+                refused = error.shape_refused
+                lower = self._ladder.one_lower(request, str(error)) if refused else None
+                if lower is not None:
                     return await self._answer(lower, cache_key(lower))
-                if (fatal := self._permanent.fatal(request.model, error)) is not None:
-                    raise fatal from error
-                return heard or Completion(_outcome_of(error), error=str(error))
-            except _BudgetSpent:
-                return heard or Completion(
-                    "budget", error=self._budget.account if self._budget else None
-                )
-            heard = (
-                replace(completion, notes=(*completion.notes, f"after {ask} re-asks"))
-                if ask
-                else completion
-            )
-            if heard.outcome in ("ok", "refused"):
+                self._permanent.check(request.model, error)
+                return last or Completion(_outcome_of(error), error=str(error))
+            except _BudgetSpent as error:
+                return last or Completion("budget", error=str(error))
+            if ask:
+                notes = (*completion.notes, f"after {ask} re-asks")
+                completion = replace(completion, notes=notes)
+            last = completion
+            if completion.outcome in ("ok", "refused"):
                 break
             messages = _with_problem(request, completion)
-        assert heard is not None
-        return heard
+        assert last is not None
+        return last
 
     async def _ask(
         self, request: Request[T], messages: list[dict[str, str]], *, key: str, ask: int
@@ -200,8 +201,7 @@ class Client:
         ask: int,
         attempt: int,
     ) -> Completion[T]:
-        """Make one HTTP attempt: in its turn, within the budget, and written into the ledger
-        whatever comes of it.
+        """Make one HTTP attempt, in its turn and within the budget, and write it into the ledger.
 
         What was paid for is kept before anything is waited for: a process that is killed then need
         not ask again.
@@ -209,11 +209,7 @@ class Client:
         async with self._limiter:
             await self._pace.turn()
             self._ladder.check(request)
-            ticket = (
-                await self._budget.reserve(request, messages) if self._budget is not None else -1
-            )
-            if ticket is None:
-                raise _BudgetSpent
+            ticket = await self._reserve(request, messages)
             await self._limiter.pause_over()
             sent, started = asyncio.get_running_loop().time(), time.perf_counter()
             call = Call(
@@ -237,9 +233,8 @@ class Client:
                 )
                 await self._ledger.flushed()
                 raise
-            except (
-                asyncio.CancelledError
-            ):  # the run is interrupted, the provider may answer all the same
+            except asyncio.CancelledError:
+                # the run is interrupted, the provider may answer all the same
                 self._limiter.interrupted(sent)
                 call = replace(call, error="interrupted before the answer came")
                 await self._record(call, started, ticket, billed=None)
@@ -249,13 +244,26 @@ class Client:
             self._noticed = False
             self._ladder.taken(request)
         completion = understand(reply, request.answer)
-        told = {**told_by(reply), "error": completion.error, "strict": completion.strict}
-        call = replace(call, outcome=completion.outcome, status=200, **told)
+        fields = {**told_by(reply), "error": completion.error, "strict": completion.strict}
+        call = replace(call, outcome=completion.outcome, status=200, **fields)
         await self._record(call, started, ticket, billed=True)
         if completion.outcome == "ok" and self._cache is not None:
             self._cache.put(key, reply)
         await self._ledger.flushed()
         return completion
+
+    async def _reserve(self, request: Request[T], messages: list[dict[str, str]]) -> int:
+        """Set aside what a call is likely to use; return its ticket.
+
+        Raises:
+            _BudgetSpent: If it does not fit into the budget any more.
+        """
+        if self._budget is None:
+            return -1
+        ticket = await self._budget.reserve(request, messages)
+        if ticket is None:
+            raise _BudgetSpent(self._budget.account)
+        return ticket
 
     def _tell_limiter(self, error: TransportError, sent: float) -> None:
         if error.transient and error.status == 429:
@@ -298,9 +306,7 @@ class Client:
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:
-    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted in the
-    next question.
-    """
+    """Mask secrets that an endpoint repeats, before its reply is read, stored, or quoted."""
 
     def asked() -> str:
         return "\n".join(message["content"] for message in messages)
@@ -311,9 +317,9 @@ def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Rep
 
 def _with_problem(request: Request[Any], completion: Completion[Any]) -> list[dict[str, str]]:
     messages = [dict(message) for message in request.messages]
-    said = part_thought(completion.raw or "", typed=request.answer is not None).answer
-    if said:
-        messages.append({"role": "assistant", "content": said[:_QUOTED]})
+    answer = part_thought(completion.raw or "", typed=request.answer is not None).answer
+    if answer:
+        messages.append({"role": "assistant", "content": answer[:_QUOTED]})
     problem = completion.error or completion.outcome
     prompt = REASK if request.answer is not None else REASK_TEXT
     return [*messages, {"role": "user", "content": prompt.text.replace("{problem}", problem)}]

@@ -15,6 +15,8 @@ from alps.llm.secrets import check_address
 _OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
 _AZURE_ADDRESSES = ("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT")
+# The variables that litellm 1.105 reads while it asks, in its order; of others it reads
+# PROVIDER_API_BASE.
 _ADDRESSES = {
     "openai": _OPENAI,
     "text-completion-openai": _OPENAI,
@@ -36,19 +38,14 @@ _ADDRESSES = {
     "watsonx": ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL"),
     "watsonx_text": ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL"),
 }
-"""The variables that litellm 1.105 reads while it asks, in its order; of others it reads
-PROVIDER_API_BASE.
-"""
+# Providers that are asked where the OpenAI client is sent to, if they have no address of their
+# own.
 _FALLS_BACK_ON_OPENAI = ("litellm_proxy", "xinference")
-"""Providers that are asked where the OpenAI client is sent to, if they have no address of their
-own.
-"""
 _VERSIONS = {"azure": "AZURE_API_VERSION", "azure_text": "AZURE_API_VERSION"}
 
 
 def endpoint_from_environment(model: str) -> tuple[str, str] | None:
-    """Return the variable of the environment that sends `model` elsewhere than to its provider, and
-    the address.
+    """Return the variable that sends `model` elsewhere than to its provider, and the address.
 
     Raises:
         UsageError: If the address holds a user, a password, a query or a key, or is none: names the
@@ -77,16 +74,14 @@ def _variable(provider: str, base: str | None) -> str | None:
         return name
     if base is None:
         return None
-    given = (
+    addresses = (
         (name, value.strip().rstrip("/")) for name, value in os.environ.items() if "://" in value
     )
-    return next((name for name, value in given if base.strip().startswith(value)), None)
+    return next((name for name, value in addresses if base.strip().startswith(value)), None)
 
 
 def version_from_environment(model: str) -> str | None:
-    """Return the version of the provider's API that the environment names, None where it names
-    none.
-    """
+    """Return the version of the provider's API that the environment names, None for none."""
     variable = _VERSIONS.get(libraries().litellm.get_llm_provider(model)[1])
     return os.environ.get(variable, "").strip() or None if variable is not None else None
 
@@ -96,27 +91,25 @@ PLACEHOLDER = "not-needed"
 without any.
 """
 
+# Providers that are asked through OpenAI's client, and may be servers that want no key
 _OWN_SERVERS = ("openai", "text-completion-openai", "custom_openai", "litellm_proxy", "xinference")
-"""Providers that are asked through OpenAI's client, and may be servers that want no key."""
 _AZURE = ("azure", "azure_text")
 _A_KEY = re.compile(r"\w+_(?:API_KEY|API_TOKEN)")
+# How variables of a provider begin that litellm reads, too, and that do not begin as the one it
+# lists.
 _BY_ANOTHER_NAME = {
     "openrouter": "OR_",
     "cohere": "CO_",
     "cohere_chat": "CO_",
     "huggingface": "HF_",
 }
-"""How variables of a provider begin that litellm reads, too, and that do not begin as the one it
-lists.
-"""
+# Errors of the clouds' own clients
 _NO_CREDENTIALS = re.compile(
     r"NoCredentials|PartialCredentials|DefaultCredentials|NoAuthToken|CredentialRetrieval"
 )
-"""Errors of the clouds' own clients."""
+# Errors that clients raise before they ask; what a server answers is of a class below, or of
+# litellm.
 _LOCAL = ("openai.OpenAIError", "builtins.ValueError")
-"""Errors that clients raise before they ask; what a server answers is of a class below, or of
-litellm.
-"""
 _SAYS_SO = re.compile(r"\bcredentials\b|\b(?:API|JWT|access) ?key\b|_API_KEY\b", re.IGNORECASE)
 _LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
 
@@ -160,8 +153,7 @@ def _first(*names: str) -> str:
 
 
 def missing_key(model: str) -> tuple[str, bool]:
-    """Return what litellm misses in the environment to ask `model`, and whether nobody could ask
-    without it.
+    """Return what litellm misses to ask `model`, and whether nobody could ask without it.
 
     Only a provider with a single key, for which nothing stands in the environment, can't be asked
     for sure. Others take credentials from elsewhere: the role of a machine, a profile, a token, a
@@ -180,8 +172,9 @@ def missing_key(model: str) -> tuple[str, bool]:
 
 
 def _has_another(provider: str, missing: Iterable[str]) -> bool:
-    """Tell whether a variable of the same provider holds something like a key: litellm reads more
-    than it lists.
+    """Tell whether a variable of the same provider holds something like a key.
+
+    litellm reads more of them than it lists.
     """
     begins = tuple(name.partition("_")[0].removesuffix("AI") for name in missing)
     begins += (_BY_ANOTHER_NAME.get(provider, begins[0]),)

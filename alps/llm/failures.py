@@ -1,4 +1,4 @@
-"""Errors of litellm: what one means, whether and when to ask again, and the rate limits that providers send.
+"""Errors of litellm: what one means, and whether and when to ask again.
 
 OpenAI and most others send `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`
 (`6m0s`, `17ms`, `2.5`, or a time), Anthropic `anthropic-ratelimit-requests-remaining` and `-reset`
@@ -21,10 +21,11 @@ from alps.llm.secrets import redact
 from alps.llm.types import TransportError
 from alps.llm.wire import Exchange
 
+# Seconds; a provider that asks for more has a quota for the day
 _LONGEST_WAIT = 3600.0
-"""Seconds; a provider that asks for more has a quota for the day."""
 _TRANSIENT = (408, 409, 425, 429)
 _OF_THE_REQUEST = (400, 413, 422)
+# What providers say where an account has no money left, whatever the status
 _NO_MONEY = re.compile(
     r"insufficient[ _-]?(quota|balance|funds?|credits?)|(credit|account|prepaid) balance"
     r"|balance is (too low|not enough)|(no|out of|not enough|run out of|more) credits?\b"
@@ -32,19 +33,20 @@ _NO_MONEY = re.compile(
     r"|payment (is )?required|spend(ing)?[ _-]?limit|budget has been exceeded",
     re.IGNORECASE,
 )
-"""What providers say where an account has no money left, whatever the status."""
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|maximum (input|prompt|sequence|model) (length|tokens)"
-    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt )?tokens"
-    r"|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed|string too long|payload too large"
+    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt "
+    r")?tokens"
+    r"|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed|string too long"
+    r"|payload too large"
     r"|reduce the (length|size) of|request (entity )?too large",
     re.IGNORECASE,
 )
 _OF_THE_ANSWER = re.compile(
     r"max_(completion_|output_)?tokens['\"`]? (is too large|must be|cannot|can not|exceeds)"
 )
+# Packages whose name is not that of the module that is missed
 _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-cloud-aiplatform"}
-"""Packages whose name is not that of the module that is missed."""
 
 
 def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> TransportError:
@@ -58,21 +60,19 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     """
     status, unsent = _http_status(kinds, error, exchange)
     answered = status is not None and status < 300
-    detail = (
-        _detail(error, exchange)
-        if not answered
-        else f"its body can't be read: {_detail(error, exchange)}"
-    )
-    message = redact(
-        f"{type(error).__name__}: {detail}" if not answered else f"HTTP {status}: {detail}"
-    )
-    message = message.splitlines()[0][:300]
-    said = f"{error} {exchange.body.decode(errors='replace')}" if not answered else ""
+    message = f"{type(error).__name__}: {_detail(error, exchange)}"
+    answer_text = f"{error} {exchange.body.decode(errors='replace')}"
+    if answered:
+        message = f"HTTP {status}: its body can't be read: {_detail(error, exchange)}"
+        answer_text = ""
+    message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
-    too_long = _is_too_long(kinds, error, status, said)
+    too_long = _is_too_long(kinds, error, status, answer_text)
     fatal = None
     if not too_long and not answered:
-        fatal = _of_waiting(model, message, retry_after) or _of_money(model, message, status, said)
+        fatal = _of_waiting(model, message, retry_after) or _of_money(
+            model, message, status, answer_text
+        )
         fatal = fatal or _fatal(kinds, error, f"model '{model}'", message)
     transient = answered or _may_pass(kinds, error, status, exchange)
     return TransportError(
@@ -91,7 +91,8 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
 def redirected(exchange: Exchange) -> TransportError:
     """Return the error for an endpoint that answers with a redirect."""
     where = redact(exchange.redirect or "")[:200] or "an address that it does not name"
-    message = f"HTTP {exchange.status}: the endpoint redirects to {where}, which is not followed; ask that one itself"
+    what = f"the endpoint redirects to {where}, which is not followed; ask that one itself"
+    message = f"HTTP {exchange.status}: {what}"
     return TransportError(message, transient=False, status=exchange.status)
 
 
@@ -113,8 +114,12 @@ def _of_waiting(model: str, message: str, retry_after: float | None) -> AlpsErro
     )
 
 
-def _of_money(model: str, message: str, status: int | None, said: str) -> AlpsError | None:
-    if status is None or not 400 <= status < 500 or (status != 402 and not _NO_MONEY.search(said)):
+def _of_money(model: str, message: str, status: int | None, answer_text: str) -> AlpsError | None:
+    if (
+        status is None
+        or not 400 <= status < 500
+        or (status != 402 and not _NO_MONEY.search(answer_text))
+    ):
         return None
     what = "the account has no money or quota left"
     return QuotaError(f"model '{model}': {what} ({message}); the same command goes on then")
@@ -125,7 +130,8 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
         return UsageError(
-            f"{who}: it needs a Python package that is not installed: pip install {package} ({message})"
+            f"{who}: it needs a Python package that is not installed: pip install {package} "
+            f"({message})"
         )
     if lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")
@@ -136,9 +142,8 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     return None
 
 
-def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
-    """Tell whether the request itself is longer than the model or the server takes, which asking
-    again can't mend.
+def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -> bool:
+    """Tell whether the request itself is too long, which asking again can't change.
 
     A 429 says so where one request is larger than the limit of a minute.
     """
@@ -149,8 +154,12 @@ def _is_too_long(kinds: Any, error: Any, status: int | None, said: str) -> bool:
     if isinstance(error, kinds.ContextWindowExceededError):
         return True
     if status == 429:
-        return "request too large" in said.lower()
-    return bool(status is not None and _TOO_LONG.search(said) and not _OF_THE_ANSWER.search(said))
+        return "request too large" in answer_text.lower()
+    return bool(
+        status is not None
+        and _TOO_LONG.search(answer_text)
+        and not _OF_THE_ANSWER.search(answer_text)
+    )
 
 
 def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) -> bool:
@@ -214,8 +223,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None, bool]:
-    """Return the status that a server gave, None where it gave none, and whether it was never
-    reached.
+    """Return the status that a server gave, and whether it was never reached.
 
     litellm makes up a status for connections that broke.
     """
@@ -258,7 +266,8 @@ def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | 
 _LONGEST_RESET = 3600.0
 _AN_EPOCH = 1e9
 _LIMIT = re.compile(
-    r"(?:^|-)ratelimit-(?:(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?|(?P<kind2>[a-z-]+)-(?P<what2>remaining|reset))$"
+    r"(?:^|-)ratelimit-(?:(?P<what>remaining|reset)(?:-(?P<kind>[a-z-]+))?|(?P<kind2>[a-z-]+)-"
+    r"(?P<what2>remaining|reset))$"
 )
 _DURATION = re.compile(
     r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)(?![a-z])"
@@ -291,16 +300,18 @@ def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Li
         now: Seconds since 1970, by default the time.
     """
     now = time.time() if now is None else now
-    told: dict[str, dict[str, float | None]] = {}
+    by_kind: dict[str, dict[str, float | None]] = {}
     for name, value in headers.items():
         part = _LIMIT.search(name)
         if part is not None:
             kind = part["kind"] or part["kind2"] or "requests"
             what = part["what"] or part["what2"]
-            told.setdefault(kind, {})[what] = (
+            by_kind.setdefault(kind, {})[what] = (
                 _number(value) if what == "remaining" else _until(value, now)
             )
-    return {kind: Limit(parts.get("remaining"), parts.get("reset")) for kind, parts in told.items()}
+    return {
+        kind: Limit(parts.get("remaining"), parts.get("reset")) for kind, parts in by_kind.items()
+    }
 
 
 def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:
@@ -358,9 +369,7 @@ def _seconds_or_date(value: str) -> float | None:
 
 
 def _until(value: str, now: float) -> float | None:
-    """Return the seconds to a reset, told as a duration, as seconds, as a time since 1970 or as a
-    date.
-    """
+    """Return the seconds to a reset: a duration, seconds, a time since 1970 or a date."""
     number = _number(value)
     if number is not None and number >= _AN_EPOCH:
         number = number / (1000 if number >= 1000 * _AN_EPOCH else 1) - now

@@ -10,8 +10,8 @@ from typing import Any
 from alps.jsonl import Appender, scan
 from alps.llm.types import Reply
 
+# What a finished session leaves beside its ledger; its `calls.cached` is there alone
 _RESULTS = ("summary.json", "calibration.json")
-"""What a finished session leaves beside its ledger; its `calls.cached` is there alone."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,7 @@ class Ledger:
 
 
 def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
-    """Return the tokens and US dollars of some run folders that count against a budget of all of
-    them together.
-    """
+    """Return the tokens and US dollars of run folders that count against a common budget."""
     tokens, cost = 0, 0.0
     for path in (folder / "calls.jsonl" for folder in folders):
         if path.exists():
@@ -171,9 +169,7 @@ def counted_in(folders: Iterable[Path]) -> tuple[int, float]:
 
 
 def _totals_before(folder: Path) -> Totals:
-    """Return what no row tells of earlier sessions: how many answers came from the cache, and what
-    had given them.
-    """
+    """Return what no row says of earlier sessions: answers from the cache, and who gave them."""
     totals = Totals()
     for name in _RESULTS:
         with suppress(OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):

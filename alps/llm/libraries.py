@@ -71,8 +71,7 @@ def _imported(*names: str) -> list[Any]:
 
 @contextmanager
 def _no_dotenv() -> Iterator[None]:
-    """Keep libraries from reading a `.env` of the working folder, or of one above it, while they
-    are imported.
+    """Keep libraries from reading a `.env` while they are imported.
 
     litellm reads one unless its mode is PRODUCTION: a file of a checkout could then send keys and
     dialogues elsewhere. python-dotenv itself is switched off, too, for versions and libraries that

@@ -7,24 +7,26 @@ from collections import deque
 
 from alps.llm.retries import Breaker
 
+# Seconds; a burst of 429s is one signal
 _CUT_EVERY = 1.0
+# What is kept of the level after a 429: just above what the server takes, or far above it
 _BACK_OFF, _FAR_OFF = 0.85, 0.5
+# Seconds for which the level stays below where it failed, at least, and as pauses of the server
 _HOLD, _HOLD_PAUSES = 20.0, 20.0
+# Seconds over which all that may run starts after a pause, as all at once would be rejected
 _RELEASE, _SLOWEST_RELEASE = 0.5, 5.0
+# While nothing fails, places double a round up to so many, and then grow by so many: when a window
+# of 600 a minute is used up for the first time, all that is under way is rejected.
 _DOUBLED_TO, _STEP = 64, 16
-"""While nothing fails, places double a round up to so many, and then grow by so many: when a window
-of 600 a minute is used up for the first time, all that is under way is rejected."""
+# Seconds after which it is looked again whether a probe was rejected
 _PROBED = 0.25
+# Answers that take so many times as long say that more requests at once would only wait at the
+# server.
 _SLOWER = 2.0
-"""Answers that take so many times as long say that more requests at once would only wait at the
-server.
-"""
 
 
 class EndpointDown(Exception):
-    """The endpoint has answered nothing for longer than anybody is to wait for it: the request was
-    not sent.
-    """
+    """The endpoint has answered nothing for too long: the request was not sent."""
 
 
 class Limiter:
@@ -81,13 +83,13 @@ class Limiter:
         if not self._waiting and self._may_start():
             self._running += 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         self._wake()
         try:
-            await place
+            await turn
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if turn.done() and not turn.cancelled():
                 self._running -= 1
                 self._wake()
             raise
@@ -98,9 +100,7 @@ class Limiter:
         self._wake()
 
     async def pause_over(self) -> None:
-        """Wait, with a place taken, until the time that the server has asked for since then has
-        passed.
-        """
+        """Wait, with a place taken, until the time is over that the server has asked for."""
         loop = asyncio.get_running_loop()
         while (left := self.breaker.resumes_at - loop.time()) > 0:
             await asyncio.sleep(left)
@@ -114,9 +114,7 @@ class Limiter:
         self.breaker.ended(started)
 
     def answered(self, started: float = -math.inf) -> None:
-        """Tell that a request, sent at `started`, got an answer of whatever kind: the endpoint
-        works.
-        """
+        """Note that a request got an answer of whatever kind: the endpoint works."""
         now = _now()
         tripped_at = self.breaker.tripped_at
         self.breaker.ended(started)
@@ -162,7 +160,7 @@ class Limiter:
     def failed(
         self, started: float, *, hung: bool = False, retry_after: float | None = None
     ) -> None:
-        """Tell that a request failed in a way that may pass; `hung` where no answer came in time."""
+        """Note a failure that may pass; `hung` where no answer came in time."""
         now = _now()
         self._doubling = False
         if retry_after:
@@ -174,7 +172,7 @@ class Limiter:
         self._fail(started, now, rejected=False)
 
     def told(self, remaining: float, seconds: float) -> None:
-        """Tell what the server says is left of its limit, until it is reset after so many seconds."""
+        """Note what the server says is left of its limit, which is reset after so many seconds."""
         self._scarce = remaining
         self._scarce_until = _now() + seconds
 
@@ -197,14 +195,12 @@ class Limiter:
         self.breaker.failed(started, now, rejected=rejected, asked=asked)
         if self.breaker.gave_up(now):
             while self._waiting:
-                place = self._waiting.popleft()
-                if not place.done():
-                    place.set_exception(EndpointDown())
+                turn = self._waiting.popleft()
+                if not turn.done():
+                    turn.set_exception(EndpointDown())
 
     def _let_go(self, now: float, tripped_at: float) -> None:
-        """Let the others follow the request that was answered, the more slowly the longer that
-        took.
-        """
+        """Let the others follow the request that was answered, more slowly after a long outage."""
         self._released = now
         self._release = min(max(_RELEASE, (now - tripped_at) / 10), _SLOWEST_RELEASE)
 
@@ -242,10 +238,10 @@ class Limiter:
         if tripped_at is not None and self.breaker.opened(now):
             self._let_go(now, tripped_at)
         while self._waiting and self._may_start():
-            place = self._waiting.popleft()
-            if not place.done():
+            turn = self._waiting.popleft()
+            if not turn.done():
                 self._running += 1
-                place.set_result(None)
+                turn.set_result(None)
         loop = asyncio.get_running_loop()
         now = loop.time()
         waits = bool(self._waiting) and self._room(now) < self.allowed
@@ -268,6 +264,7 @@ def _now() -> float:
         return time.monotonic()
 
 
+# Of the processor time of a request, what lies between two starts; and at most, in seconds
 _SHARE = 0.8
 _MOST_APART = 0.01
 

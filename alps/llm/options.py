@@ -22,27 +22,28 @@ from alps.llm.secrets import keep_secret, redact
 
 HEADERS, BODY = "headers", "extra_body"
 
+# Options that have a setting of another name, and that
 _SETTINGS = {
     **dict.fromkeys(("max_completion_tokens", "max_output_tokens"), "max_tokens"),
     **dict.fromkeys(("api_base", "base_url"), "api_base"),
     **dict.fromkeys(("timeout", "request_timeout", "stream_timeout"), "timeout"),
 }
-"""Options that have a setting of another name, and that."""
 _DECIDED = """
-    model messages prompt input n stream stream_options response_format tools tool_choice functions function_call
-    parallel_tool_calls modalities audio max_retries num_retries drop_params additional_drop_params deployment_id
-    model_list shared_session caching client custom_llm_provider fallbacks web_search_options
+    model messages prompt input n stream stream_options response_format tools tool_choice functions
+    function_call parallel_tool_calls modalities audio max_retries num_retries drop_params
+    additional_drop_params deployment_id model_list shared_session caching client
+    custom_llm_provider fallbacks web_search_options
 """
+# What alps decides itself: whom it asks what, how often, in which form, and how the reply comes.
 _OURS = frozenset(_DECIDED.split())
-"""What alps decides itself: whom it asks what, how often, in which form, and how the reply comes.
-"""
+# Options that litellm keeps for itself and that change where, or how, it sends a request
 _PASSED_ON = frozenset(
     {"api_version", "allowed_openai_params", "base_model", "region_name", HEADERS}
 )
-"""Options that litellm keeps for itself and that change where, or how, it sends a request."""
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _A_CREDENTIAL = re.compile(
-    r"(?:^|[-_])(?:api[-_]?key|secret|password|passwd|credentials?|authorization|bearer|cookie|private[-_]?key)"
+    r"(?:^|[-_])(?:api[-_]?key|secret|password|passwd|credentials?|authorization|bearer|cookie"
+    r"|private[-_]?key)"
     r"|(?:access|session|ad|auth|id|refresh|security)[-_]?(?:key|token)|^(?:key|token|auth)$",
     re.IGNORECASE,
 )
@@ -74,7 +75,10 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Read a value as JSON, or as text; `False` is no text: a chat template would take it for true."""
+    """Read a value as JSON, or as text.
+
+    `False` is no text: a chat template would take it for true.
+    """
     if text.casefold() in ("true", "false"):
         return text.casefold() == "true"
     try:
@@ -116,13 +120,22 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     if not isinstance(value, Mapping):
         raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
-    for name in (*table, *_names(table.get(BODY))):
+    body = table.get(BODY, {})
+    for name in (*table, *(body if isinstance(body, dict) else ())):
         if instead := name if name in settings else _SETTINGS.get(name):
             own = instead if instead == "timeout" else f"{prefix}{instead}"
             raise ValueError(f"{name} has a setting of its own; write {own}=")
         _check_name(name)
-    if BODY in table and not isinstance(table[BODY], dict):
+    if not isinstance(body, dict):
         raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
+    _check_values(table)
+    if "api_version" in table:
+        table["api_version"] = str(table["api_version"])
+    return table
+
+
+def _check_values(table: dict[str, Any]) -> None:
+    """Refuse a value that may be a key, and write headers as text."""
     headers = table.get(HEADERS, {})
     if not isinstance(headers, dict):
         raise ValueError(f"{HEADERS} takes single headers, as {HEADERS}.NAME=VALUE")
@@ -130,9 +143,6 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
         headers[name] = _header(name, header)
     for path, leaf in _leaves({name: inner for name, inner in table.items() if name != HEADERS}):
         _check_secret(path, leaf)
-    if "api_version" in table:
-        table["api_version"] = str(table["api_version"])
-    return table
 
 
 def _plain(node: Any, levels: int) -> Any:
@@ -157,10 +167,6 @@ def _plain(node: Any, levels: int) -> Any:
             f"it takes texts, numbers, yes or no, lists and tables, not {type(node).__name__}"
         )
     return node
-
-
-def _names(node: Any) -> Iterable[str]:
-    return node if isinstance(node, dict) else ()
 
 
 def _check_name(name: str) -> None:
@@ -229,9 +235,7 @@ def _resolved(value: str) -> str:
 
 
 def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:
-    """Return the options that litellm, which owns those names, would keep for itself instead of
-    sending them.
-    """
+    """Return the options that litellm, which owns those names, would keep for itself."""
     return sorted({*extra} & {*owned} - _PASSED_ON)
 
 

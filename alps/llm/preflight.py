@@ -22,21 +22,22 @@ Anthropic wants a maximum in each request; litellm would send 4,096 and cut answ
 longer than others'.
 """
 
+# Clouds whose requests need a maximum, as Anthropic's own do
 _ANTHROPICS_MAXIMUM = ("vertex_ai", "azure_ai")
-"""Clouds whose requests need a maximum, as Anthropic's own do."""
 _OLD_NAME = re.compile(r"claude-(?:instant|v?[123])\b")
 _NOT_REASONING = ("none", "disable")
+# Providers whose newer models take no temperature but their own
 _REFUSE_IN_NEW_MODELS = ("openai", "anthropic")
-"""Providers whose newer models take no temperature but their own."""
+# Clouds that have Anthropic's models; OpenRouter leaves out what a model does not take
 _ANTHROPICS_ROUTES = ("bedrock", "vertex_ai", "azure_ai")
-"""Clouds that have Anthropic's models; OpenRouter leaves out what a model does not take."""
 
 
 def default_temperature(
     model: str, *, api_base: str | None, sampling: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> float | None:
-    """Return the temperature of a judge that was given none: 0 where the model takes it, else None:
-    none is sent.
+    """Return the temperature of a judge that was given none: 0, or None where none is sent.
+
+    It is 0 where the model takes it.
 
     A model that reasons takes none. Behind a gateway the model is asked for by a longer name; the
     gateway passes on what the provider then refuses. Of names that litellm does not know, those of
@@ -127,10 +128,10 @@ def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | No
         name, provider, _, _ = litellm.get_llm_provider(model)
     except litellm.exceptions.BadRequestError:
         return None, None
-    given = {key: value for key, value in options.items() if value is not None}
+    chosen = {key: value for key, value in options.items() if value is not None}
     try:
         return litellm.utils.get_optional_params(
-            model=name, custom_llm_provider=provider, **given
+            model=name, custom_llm_provider=provider, **chosen
         ), None
     except litellm.exceptions.UnsupportedParamsError as error:
         return {}, _in_short(error)
@@ -151,8 +152,9 @@ def _thinks(mapped: Mapping[str, Any] | None) -> bool:
 
 
 def _is_new(model: str, api_base: str | None) -> bool:
-    """Tell whether a model is of a family whose newer members take no temperature, and none that
-    litellm knows.
+    """Tell whether a model is new, and of a family whose newer members take no temperature.
+
+    It is new where litellm does not know it.
 
     Under `openai/` with an address it is a server of one's own; other providers with one are
     reached by a gateway.
@@ -174,7 +176,8 @@ def check_name(model: str) -> None:
     """
     if not is_known(model):
         raise UsageError(
-            f"model '{model}': no provider is known by that name; write provider/model, as in openai/gpt-4.1-mini"
+            f"model '{model}': no provider is known by that name; write provider/model, as in "
+            f"openai/gpt-4.1-mini"
         )
 
 
@@ -191,8 +194,7 @@ def is_known(model: str) -> bool:
 def check_model(
     model: str, *, api_base: str | None, warn: Callable[[str], None] | None = None
 ) -> None:
-    """Check that litellm knows where to send `model` and that its key may be there, without a
-    request.
+    """Refuse a name from which litellm can't tell where to send `model`.
 
     Args:
         model: A litellm model name.
@@ -214,7 +216,8 @@ def check_model(
         )
     if names and warn is not None:
         warn(
-            f"{model}: {names} not in the environment; the first call will tell whether {provider} lets us in"
+            f"{model}: {names} not in the environment; the first call will tell whether {provider} "
+            f"lets us in"
         )
 
 
@@ -244,7 +247,8 @@ def check_options(
     if kept := kept_by_litellm(extra, all_litellm_params):
         name = f"{prefix}request.{kept[0]}"
         raise UsageError(
-            f"{name}: litellm keeps it to itself; for the provider write request.extra_body.{kept[0]}="
+            f"{name}: litellm keeps it to itself; for the provider write "
+            f"request.extra_body.{kept[0]}="
         )
     for variable in variables(extra) if keys else ():
         if not os.environ.get(variable, "").strip():

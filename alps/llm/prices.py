@@ -44,10 +44,9 @@ from alps.errors import DataError, UsageError
 from alps.folders import user_folder
 
 _SAME_RATES = {"fast": "priority"}
+# Ways of being served that cost more than the standard one: what is not priced by itself has no
+# known price there.
 _DEARER = ("priority", "ultrafast")
-"""Ways of being served that cost more than the standard one: what is not priced by itself has no
-known price there.
-"""
 
 
 @dataclass(frozen=True)
@@ -140,9 +139,7 @@ class Price:
     def cost(
         self, prompt_tokens: int, completion_tokens: int, *, cached_tokens: int = 0
     ) -> float | None:
-        """Return the dollars for so many tokens in the ordinary way, or None where the price is not
-        known.
-        """
+        """Return the dollars for so many tokens in the ordinary way; None where it has no price."""
         return self.cost_of(Used(prompt_tokens, completion_tokens, cached_tokens))
 
     def cost_of(self, used: Used) -> float | None:
@@ -179,6 +176,7 @@ _KEYS = {
     "cache_write_hour": "cache_creation_input_token_cost_above_1hr",
     "reasoning": "output_cost_per_reasoning_token",
 }
+# By how a request is served, what the table's keys end in
 _KEY_ENDINGS = {
     "batch": "_batches",
     "flex": "_flex",
@@ -186,20 +184,17 @@ _KEY_ENDINGS = {
     "priority": "_priority",
     "ultrafast": "_ultrafast",
 }
-"""By how a request is served, what the table's keys end in."""
 _THRESHOLD = re.compile(
     rf"^(?P<key>{'|'.join(_KEYS.values())})_above_(?P<number>\d+)(?P<thousands>k?)_tokens"
 )
+# Providers whose entries name a part of them, as `bedrock_converse`
 _FAMILIES = ("vertex_ai", "bedrock", "fireworks_ai")
-"""Providers whose entries name a part of them, as `bedrock_converse`."""
+# What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
+# asked.
 _BEDROCK_ROUTES = ("converse/", "invoke/")
-"""What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
-asked.
-"""
+# Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
+# calculator).
 _REACHED_COUNTS = ("xai",)
-"""Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
-calculator).
-"""
 
 
 @cache
@@ -214,9 +209,7 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def providers() -> frozenset[str]:
-    """Return the names of the providers that litellm knows, as they stand before the `/` of a
-    model.
-    """
+    """Return the names of the providers that litellm knows, as they begin a model's name."""
     listed = _read(_PROVIDERS_FILE).get("providers")
     return frozenset(listed if isinstance(listed, dict) else ()) | {
         key.partition("/")[0] for key in table() if "/" in key
@@ -224,15 +217,16 @@ def providers() -> frozenset[str]:
 
 
 def is_listed(model: str) -> bool:
-    """Tell whether litellm's files say where a name is sent: it has an entry, or a provider that
-    they list.
+    """Tell whether litellm's files say where a name is sent.
+
+    It has an entry, or a provider that they list.
     """
     provider, slash, rest = model.partition("/")
     return entry_of(model) is not None or bool(slash and rest and provider in providers())
 
 
 def listed_price(model: str) -> Price:
-    """Return what the table says of `model`; its rates are None where the table does not price it."""
+    """Return what the table says of `model`; its rates are None where it is not priced."""
     source, entry = _source(), entry_of(model)
     if entry is None:
         return Price(None, None, None, source)
@@ -311,31 +305,27 @@ def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated
         return None
     if suffix and rate(_KEYS["reasoning"]) is None and rate(_KEYS["output"]) is not None:
         base = Rates(**{**vars(base), "reasoning": None})
-    tiers = []
-    below = base
+    return base, tuple(_tiers(entry, suffix, base, inclusive=inclusive))
+
+
+def _tiers(
+    entry: Mapping[str, Any], suffix: str, below: Rates, *, inclusive: bool
+) -> Iterator[Tier]:
+    """Yield the rates of longer prompts, the shortest first; each begins with those `below` it."""
     for tokens, words in sorted(_thresholds(entry)):
-        above = {
-            name: _first(
-                rate(f"{key}_above_{words}_tokens"),
-                _number(entry.get(f"{key}_above_{words}_tokens")),
-            )
-            for name, key in _KEYS.items()
-        }
-        if all(value is None for value in above.values()):
-            continue
-        kept = {
-            **vars(below),
-            **{name: value for name, value in above.items() if value is not None},
-        }
-        below = Rates(**kept)
-        tiers.append(Tier(tokens - inclusive, below))
-    return base, tuple(tiers)
+        above: dict[str, float] = {}
+        for name, key in _KEYS.items():
+            priced = f"{key}_above_{words}_tokens"
+            rate = _first(_number(entry.get(priced + suffix)), _number(entry.get(priced)))
+            if rate is not None:
+                above[name] = rate
+        if above:
+            below = Rates(**{**vars(below), **above})
+            yield Tier(tokens - inclusive, below)
 
 
 def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
-    """Return from how many tokens of a prompt on an entry has other prices, with the word that its
-    keys have for it.
-    """
+    """Return the lengths of a prompt from which an entry has other prices, with their words."""
     matches = [match for key in entry if (match := _THRESHOLD.match(key))]
     return {
         (
@@ -354,8 +344,8 @@ def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
     ranges = entry.get("tiered_pricing")
     if not isinstance(ranges, list):
         return None
-    found = list(_ranges(ranges))
-    return (found[0].rates, tuple(found[1:])) if found else None
+    tiers = list(_ranges(ranges))
+    return (tiers[0].rates, tuple(tiers[1:])) if tiers else None
 
 
 def _ranges(ranges: list[Any]) -> Iterator[Tier]:
@@ -423,9 +413,9 @@ class _FileRates(BaseModel):
     reasoning: _Dollars | None = None
 
     def over(self, base: dict[str, float]) -> dict[str, float]:
-        """Return the rates in dollars a token, with those of `base` where they leave something out."""
-        given = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
-        return base | {name: value / _PER for name, value in given.items()}
+        """Return the rates in dollars a token; what they leave out is that of `base`."""
+        rates = self.model_dump(include=set(_FileRates.model_fields), exclude_none=True)
+        return base | {name: value / _PER for name, value in rates.items()}
 
 
 class _FileTier(_FileRates):
@@ -455,9 +445,7 @@ class _FileEntry(_FileRates):
 
 
 def price_file() -> Path:
-    """Return where the user's price file lies: `ALPS_PRICES`, else `prices.toml` in the user's
-    config folder.
-    """
+    """Return the user's price file: `ALPS_PRICES`, else `prices.toml` in the config folder."""
     if chosen := os.environ.get("ALPS_PRICES"):
         return Path(chosen)
     return (user_folder("config") or Path(os.devnull)) / "prices.toml"
@@ -487,7 +475,8 @@ def check_priced(key: str, model: str) -> None:
     """
     if not price_of(model).known:
         raise UsageError(
-            f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= instead, or write "
+            f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= "
+            f"instead, or write "
             f"its price into {price_file()}"
         )
 

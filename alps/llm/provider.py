@@ -20,10 +20,9 @@ from alps.llm.structured import as_body, is_valid, refuses_shape, shaped, with_a
 from alps.llm.types import Reply, Request
 from alps.llm.wire import following_none
 
+# Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
+# bounds its parts.
 _LATER = 60.0
-"""Seconds; the client's own timeout, which bounds the whole call, comes before litellm's, which
-bounds its parts.
-"""
 
 
 async def send(
@@ -48,7 +47,7 @@ async def send(
             provider asks to wait for longer than an hour, a UsageError if the model is not there.
     """
     loaded = libraries()
-    clean = [{name: _encodable(text) for name, text in message.items()} for message in messages]
+    clean = [_encodable(message) for message in messages]
     options: dict[str, Any] = {"model": request.model, **shaped(request, clean)}
     options["messages"] = marked(options["messages"], request.model)
     options = as_body({**options, **request.sampling, **sent(request.extra)}, request.model)
@@ -74,9 +73,10 @@ async def send(
     return replace(reply, strict=is_valid(reply, request))
 
 
-def _encodable(text: str) -> str:
+def _encodable(message: dict[str, str]) -> dict[str, str]:
     """Replace halves of characters, which real texts hold and no HTTP client can send."""
-    return text.encode("utf-8", errors="replace").decode()
+    items = message.items()
+    return {name: text.encode("utf-8", errors="replace").decode() for name, text in items}
 
 
 async def close() -> None:
@@ -100,8 +100,8 @@ async def close() -> None:
 
 
 _MARK = {"type": "ephemeral"}
+# Providers that pass the mark on to Anthropic's models, in its form or in their own
 _ROUTES = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter")
-"""Providers that pass the mark on to Anthropic's models, in its form or in their own."""
 
 
 def marked(messages: Sequence[Mapping[str, str]], model: str) -> list[dict[str, Any]]:
@@ -135,9 +135,8 @@ def _marked(message: Mapping[str, str]) -> dict[str, Any]:
     return {**message, "content": [block]}
 
 
+# A count above it is no count: the longest prompt that any provider takes has 10 million tokens.
 _MOST_TOKENS = 100_000_000
-"""A count above it is no count: the longest prompt that any provider takes has 10 million tokens.
-"""
 _LONGEST_NAME = 120
 _NAMED = ("service", "served_model", "fingerprint", "request_id")
 _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-request-id")
@@ -146,7 +145,7 @@ _ID_HEADERS = ("llm_provider-x-request-id", "llm_provider-request-id", "x-reques
 def read_reply(response: Any, model: str) -> Reply:
     """Return the reply in our own terms."""
     used = used_in(response)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "prompt_tokens": used.prompt or None,
         "completion_tokens": _completion(response, used),
         "cached_tokens": used.cached or None,
@@ -157,17 +156,18 @@ def read_reply(response: Any, model: str) -> Reply:
         "fingerprint": _name(_part(response, "system_fingerprint")),
         "request_id": _request_id(response),
     }
-    counted = told["prompt_tokens"] is not None and told["completion_tokens"] is not None
-    told |= _without_secrets({name: told[name] for name in _NAMED})
-    told["cost"] = price_of(model).cost_of(used) if counted else None
+    counted = fields["prompt_tokens"] is not None and fields["completion_tokens"] is not None
+    fields |= _without_secrets({name: fields[name] for name in _NAMED})
+    fields["cost"] = price_of(model).cost_of(used) if counted else None
     if not response.choices:
-        return Reply(text=None, **told)
+        return Reply(text=None, **fields)
     choice = response.choices[0]
-    extra = getattr(choice.message, "provider_specific_fields", None) or {}
-    refusal = getattr(choice.message, "refusal", None) or extra.get("refusal")
-    thought = getattr(choice.message, "reasoning_content", None)
-    thought = thought if isinstance(thought, str) else None
-    return Reply(choice.message.content, choice.finish_reason, refusal, thought=thought, **told)
+    message = choice.message
+    extra = getattr(message, "provider_specific_fields", None) or {}
+    refusal = getattr(message, "refusal", None) or extra.get("refusal")
+    thought = getattr(message, "reasoning_content", None)
+    fields["thought"] = thought if isinstance(thought, str) else None
+    return Reply(message.content, choice.finish_reason, refusal, **fields)
 
 
 def used_in(response: Any) -> Used:
@@ -213,11 +213,11 @@ def used_in(response: Any) -> Used:
 
 
 def _completion(response: Any, used: Used) -> int | None:
-    """Return how many tokens were answered; None where none are told of a reply that has some text."""
+    """Return how many tokens were answered; None where a reply with text does not say."""
     choices = response.choices or ()
     silent = not any(_part(_part(choice, "message"), "content") for choice in choices)
-    told = _part(_part(response, "usage"), "completion_tokens")
-    return used.completion if used.completion or (silent and told == 0) else None
+    count = _part(_part(response, "usage"), "completion_tokens")
+    return used.completion if used.completion or (silent and count == 0) else None
 
 
 def _service(response: Any, usage: Any) -> str | None:
@@ -227,8 +227,9 @@ def _service(response: Any, usage: Any) -> str | None:
 
 
 def _request_id(response: Any) -> str | None:
-    """Return the number under which the provider's support finds a request: its header, else that
-    of the answer.
+    """Return the number by which the provider's support finds a request.
+
+    That of the headers, else that of the answer.
     """
     headers = _part(_part(response, "_hidden_params"), "additional_headers")
     named = (_name(_part(headers, header)) for header in _ID_HEADERS)
@@ -241,8 +242,9 @@ def _part(whole: Any, name: str) -> Any:
 
 
 def _count(value: Any) -> int:
-    """Return a count of tokens, 0 for what is none: text, a fraction, less than nothing, or more
-    than there can be.
+    """Return a count of tokens, 0 for what is none.
+
+    Such as text, a fraction, less than nothing, or more than there can be.
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -34,7 +34,8 @@ _REFUSALS = (
     r"(?:抱歉|对不起|對不起|很抱歉)?\W*我?(?:无法|無法|不能|不可以)",
     r"(?:lo siento\W+(?:pero )?)?no (?:puedo|podemos)\b",
     r"(?:je suis désolée?\W+(?:mais )?)?je ne (?:peux|suis) pas\b",
-    r"es tut mir leid\W+(?:aber )?(?:\w+ )?kann ich|(?:das |dabei )?kann ich (?:dir |ihnen )?leider",
+    r"es tut mir leid\W+(?:aber )?(?:\w+ )?kann ich|(?:das |dabei )?kann ich (?:dir |ihnen "
+    r")?leider",
     r"ich kann (?:dir|ihnen|das|dabei|leider)\b.{0,40}\bnicht\b",
     r"(?:desculpe\W+(?:mas )?)?(?:eu )?não posso\b",
     r"(?:извините\W+(?:но )?)?я не могу\b",
@@ -87,7 +88,7 @@ def readings(text: str) -> Iterator[Reading]:
 
 
 def _gap(between: str) -> str:
-    """Return what stands between two values of JSON, beyond white space and what separates a list."""
+    """Return what stands between two values of JSON, beyond what separates a list."""
     return between.strip(" \t\r\n,;")
 
 
@@ -97,8 +98,7 @@ def looks_like_refusal(text: str) -> bool:
 
 
 def _decoded(source: str) -> Iterator[tuple[object, int, int]]:
-    """Decode from each opening bracket that does not lie inside something already decoded, or
-    inside broken JSON.
+    """Decode from each opening bracket that is not inside something decoded or broken.
 
     Yields what was decoded, where it begins and where it ends. What stands inside broken JSON is a
     part of the answer, or a quotation in it, and never the answer.
@@ -148,8 +148,8 @@ def _mended(text: str) -> Iterator[Reading]:
 
 def _unfenced(text: str) -> str:
     """Take off a closing fence and what stands behind it on its line, the last one."""
-    said = text.rstrip()
-    fence = said.find("```", said.rfind("\n") + 1)
+    body = text.rstrip()
+    fence = body.find("```", body.rfind("\n") + 1)
     return text if fence < 0 else text[:fence].rstrip()
 
 
@@ -248,9 +248,7 @@ def _lenient(body: str, *, cut: bool) -> object | None:
 
 
 def _said_in_full(node: object, body: str, follows: str) -> object:
-    """Leave out texts that `follows` does not follow anywhere in `body`: the parser closed them
-    itself.
-    """
+    """Leave out texts that `follows` does not follow in `body`: the parser closed them."""
     if isinstance(node, dict):
         kept = {key: _said_in_full(value, body, follows) for key, value in node.items()}
         return {key: value for key, value in kept.items() if value is not None or node[key] is None}

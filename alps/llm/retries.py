@@ -17,16 +17,18 @@ PATIENCE = 1800.0
 AUTO_START, AUTO_MOST = 16, 200
 """Requests at once where nobody said how many: from so many on, while nothing fails, up to so many.
 """
+# So many failures of one request, while the endpoint answers others, are its own
 _ALONE = 8
-"""So many failures of one request, while the endpoint answers others, are its own."""
+# So many attempts may have been paid for without an answer that can be used
 _BILLED = 3
-"""So many attempts may have been paid for without an answer that can be used."""
+# Failures alike, before any answer, that end a run: the rest would fail as well
 _ALIKE = 3
+# Seconds; doubled each time that others are answered while this request fails
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+# Seconds; an endpoint to which no connection could be made for so long, and never before, is not
+# there.
 _NOBODY_THERE = 30.0
-"""Seconds; an endpoint to which no connection could be made for so long, and never before, is not
-there.
-"""
+# Words with digits, such as ids and counts, differ between messages of one kind
 _PARTICULAR = re.compile(r"\b[\w-]*\d[\w-]*\b")
 
 
@@ -73,9 +75,7 @@ class Tries:
 
 
 def _backoff(failures: int) -> float:
-    """Return the seconds before an attempt, by how often others were answered while this request
-    failed.
-    """
+    """Return the seconds before an attempt, by how often others were answered meanwhile."""
     return random.uniform(0, min(_FIRST_PAUSE * 2 ** max(1, failures), _LONGEST_PAUSE))
 
 
@@ -90,30 +90,33 @@ class Permanent:
         """Tell that `model` has answered a request: what others meet is theirs."""
         self._answered.add(model)
 
-    def fatal(self, model: str, error: TransportError) -> AlpsError | None:
-        """Return what to end the run with after `error`.
+    def check(self, model: str, error: TransportError) -> None:
+        """Let the run go on after `error` where the next request may fare better.
 
-        None where the next request may fare better.
+        Raises:
+            AlpsError: If none can.
         """
         if error.fatal is not None:
-            return error.fatal
+            raise error.fatal from error
         one_record = error.refused or error.too_long or error.billed
         if model in self._answered or error.transient or error.unsent or one_record:
-            return None
+            return
         kind = model, error.status, _PARTICULAR.sub("#", str(error))
         self._failures[kind] += 1
         if self._failures[kind] < _ALIKE:
-            return None
-        return UsageError(
-            f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered ({error})"
-        )
+            return
+        raise UsageError(
+            f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered "
+            f"({error})"
+        ) from error
 
 
 def unreachable(
     model: str, error: TransportError, *, failing_for: float, last_answer: float
 ) -> AlpsError | None:
-    """Return what to end the run with where no connection was ever made: a wrong address does not
-    pass.
+    """Return what to end the run with where no connection was ever made.
+
+    A wrong address does not pass.
 
     Args:
         model: What was asked.
@@ -142,36 +145,35 @@ def seconds_of(text: str) -> float:
     return float(number[1]) * units[number[2]]
 
 
+# So many failures in a row, without one answer, are an outage
 _FAILURES = 5
-"""So many failures in a row, without one answer, are an outage."""
+# So many requests that started after a first 429 and were rejected, too: waiting a moment is not
+# enough.
 _REJECTIONS = 3
-"""So many requests that started after a first 429 and were rejected, too: waiting a moment is not
-enough.
-"""
+# Seconds of the first and of the longest pause, after failures and after rejections
 _FIRST, _FIRST_REJECTED = 1.0, 0.5
 _LONGEST, _LONGEST_REJECTED = 60.0, 3.0
+# Most limits are per minute, and a little more: for so long a closed window is looked at every few
+# seconds.
 _A_MINUTE = 75.0
-"""Most limits are per minute, and a little more: for so long a closed window is looked at every few
-seconds.
-"""
+# Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing
+# to wait for.
 _IS_A_WINDOW = 2.5
-"""Seconds; what lets requests through sooner again is a bucket that fills up, and there is nothing
-to wait for.
-"""
+# Seconds; a server that asks to wait for so long has a window that is used up
 _ASKED_WINDOW = 10.0
-"""Seconds; a server that asks to wait for so long has a window that is used up."""
+# Seconds; most limits are per minute, so a longer window was not seen whole
 _LONGEST_PERIOD = 90.0
+# A probe that is answered at once may have been sent too late
 _SOONER = 0.97
+# A request is taken to be accepted when it is under way so many times as long as rejections take,
+# and so long.
 _REJECTED_BY, _REJECTION = 3.0, 0.5
-"""A request is taken to be accepted when it is under way so many times as long as rejections take,
-and so long.
-"""
+# A window that gives more than the one before may give still more
 _BEYOND = 1.25
 
 
 class Window:
-    """A rate limit that starts anew at fixed times, learnt from when answers stop and when they
-    come again.
+    """A rate limit that starts anew at fixed times, learnt from when answers stop and resume.
 
     Providers with such limits often send no Retry-After. Once one window has been seen whole, the
     next is asked no sooner than it opens, and no more than the last one took before it is seen
@@ -208,8 +210,9 @@ class Window:
         return self.opened + self.period * (1 + (now - self.opened) // self.period)
 
     def reopened(self, started: float, closed_at: float, *, at_once: bool) -> None:
-        """Learn from the first answer after rejections: `at_once` where the first request that was
-        sent got it.
+        """Learn from the first answer after rejections.
+
+        `at_once` where the first request that was sent got it.
 
         That one may have been sent too late, so that the next is sent a little sooner.
         """
@@ -229,8 +232,9 @@ class Window:
 
 
 class Breaker:
-    """Stops an endpoint's requests after failures in a row, and sends one at a time until one is
-    answered.
+    """Stops an endpoint's requests after failures in a row, and probes it until it answers.
+
+    One request is sent at a time until one is answered.
 
     Pauses double up to a minute; where all that is wrong is a rate limit, up to 3 seconds for the
     first minute.
@@ -326,8 +330,7 @@ class Breaker:
         return True
 
     def failed(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
-        """Tell of a failure that may pass, or of a 429 (`rejected`), after which the server asks to
-        wait.
+        """Note a failure that may pass, or a 429 (`rejected`) and the wait that it asks for.
 
         Where it asks for as long as a window takes, this one is used up.
         """

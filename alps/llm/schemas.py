@@ -51,9 +51,7 @@ def schema_of(model: type[BaseModel]) -> str:
 
 
 def name_of(model: type[BaseModel]) -> str:
-    """Return the name under which a schema is sent: letters, digits, `_` and `-`, at most 64 of
-    them.
-    """
+    """Return the name of a schema that is sent: at most 64 letters, digits, `_` and `-`."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", model.__name__)[:64]
 
 
@@ -74,18 +72,22 @@ def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
         kept["anyOf"] = [_sent(option) for option in options]
     if isinstance(node.get("items"), Mapping):
         kept["items"] = _sent(node["items"])
-    if node.get("type") == "object":
-        properties = {name: _sent(field) for name, field in node.get("properties", {}).items()}
-        free = node.get("additionalProperties", False)
-        kept |= {"properties": properties, "required": list(properties)}
-        kept["additionalProperties"] = free if not properties and free else False
-    return kept
+    return kept | _members(node) if node.get("type") == "object" else kept
+
+
+def _members(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept of the properties of an object: all are required, and no others taken."""
+    properties = {name: _sent(field) for name, field in node.get("properties", {}).items()}
+    free = not properties and node.get("additionalProperties", False)
+    required = list(properties)
+    return {"properties": properties, "required": required, "additionalProperties": free or False}
 
 
 @cache
 def is_strict(model: type[BaseModel]) -> bool:
-    """Tell whether a provider can hold a model to every part of its schema: nothing in it is left
-    open.
+    """Tell whether a provider can hold a model to every part of its schema.
+
+    So it can where nothing in it is left open.
     """
     schema = json.loads(schema_of(model))
     parts = [schema, *schema.get("$defs", {}).values()]
@@ -109,8 +111,9 @@ _TOLERANT = {"tolerant": True}
 
 
 class ReplyModel(BaseModel):
-    """A reply that is forgiven unknown keys, and keys that are missing are taken for null, where it
-    is read.
+    """A reply that is forgiven unknown and missing keys where it is read.
+
+    Missing ones are taken for null.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -153,9 +156,9 @@ def read_tolerantly(model: type[ModelT], node: object) -> ModelT:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
-        told = (
+        complaint = (
             first["msg"]
             if first["type"] == "reply"
             else f"is {first['input']!r:.80}: {first['msg']}"
         )
-        raise ValueError(f"{where} {told}".strip()) from error
+        raise ValueError(f"{where} {complaint}".strip()) from error

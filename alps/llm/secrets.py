@@ -9,37 +9,37 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 _SECRET_NAME = re.compile(
-    r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))|JWT|COOKIE|BEARER"
+    r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))"
+    r"|JWT|COOKIE|BEARER"
     r"|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|^(?!OLDPWD$).+PWD$",
     re.IGNORECASE,
 )
+# Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short
+# values are no secret.
 _NAMES_ITS_VALUE = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|JWT|COOKIE|BEARER|PAT|PWD)S?_?\d*$",
+    r"(?:KEY|TOKEN|SECRET|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|JWT|COOKIE|BEARER|PAT"
+    r"|PWD)S?_?\d*$",
     re.IGNORECASE,
 )
-"""Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short
-values are no secret.
-"""
 _SECRET_SHAPE = re.compile(
     r"(?i:\bbearer\s+)[\w.~+/=-]{8,}|\b(?:(?:sk|pk|rk|hf|gsk|xai)[-_]|AIza)[\w-]{8,}"
 )
 _MASK = "[secret]"
+# Characters. From here on a value is masked wherever it stands, in the middle of words, too.
 _LONG = 8
-"""Characters. From here on a value is masked wherever it stands, in the middle of words, too."""
+# Characters of what can be a secret at all: less is tried out in seconds, and stands in every
+# second answer.
 _SHORTEST, _SHORTEST_NUMBER = 3, 6
-"""Characters of what can be a secret at all: less is tried out in seconds, and stands in every
-second answer.
-"""
 _WORDS = """
-    true false yes no on off none null nil empty unset undefined default auto enabled disabled unused n/a
-    dummy test testing example sample demo placeholder changeme change-me fake anything whatever
-    local localhost ollama lm-studio vllm root user admin guest public private basic bearer oauth oauth2
-    key token secret password api-key apikey api_key no-key nokey no_key not-needed notneeded not_needed
+    true false yes no on off none null nil empty unset undefined default auto enabled disabled
+    unused n/a dummy test testing example sample demo placeholder changeme change-me fake anything
+    whatever local localhost ollama lm-studio vllm root user admin guest public private basic
+    bearer oauth oauth2 key token secret password api-key apikey api_key no-key nokey no_key
+    not-needed notneeded not_needed
 """
+# Values that switch something, or stand where a key is not needed; they are words of ordinary
+# answers.
 _NO_SECRETS = frozenset(_WORDS.split())
-"""Values that switch something, or stand where a key is not needed; they are words of ordinary
-answers.
-"""
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
@@ -47,23 +47,20 @@ _passed: set[str] = set()
 
 
 def keep_secret(names: Iterable[str]) -> None:
-    """Count variables as secret in this process whatever their names say: the user gave them to a
-    program by name.
+    """Count variables as secret in this process, whatever their names say.
+
+    The user gave them to a program by name.
     """
     _passed.update(names)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Tell whether a variable of the environment holds a secret, by its name or by a password in an
-    address.
-    """
+    """Tell whether a variable holds a secret, by its name or by a password in an address."""
     return name in _passed or bool(_SECRET_NAME.search(name)) or bool(_password_of(value))
 
 
 def redact(text: str) -> str:
-    """Mask every long value of a secret variable, and every key-shaped word, in what we write
-    ourselves.
-    """
+    """Mask long values of secret variables, and key-shaped words, in what we write ourselves."""
     long = {value for value in _secrets().values() if len(value) >= _LONG}
     for secret in sorted(long, key=len, reverse=True):  # a secret may begin like a shorter one
         text = text.replace(secret, _MASK)
@@ -71,8 +68,7 @@ def redact(text: str) -> str:
 
 
 def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
-    """Mask the values of secret variables, short ones too, in every text and key of an answer as
-    plain JSON.
+    """Mask the values of secret variables in every text and key of an answer as plain JSON.
 
     Values of fewer than 8 characters are masked as whole words alone. What stands in what was
     `asked` stays: an answer that repeats the dialogue tells nobody anything, and a short value may
@@ -161,8 +157,9 @@ def _password_of(value: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    """Return what finds secrets in a text, as they are and as JSON and addresses escape them, the
-    longest first.
+    """Return what finds secrets in a text, also as JSON and addresses escape them.
+
+    The longest comes first.
     """
     if not secrets:
         return None

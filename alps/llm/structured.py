@@ -1,5 +1,6 @@
-"""How a typed answer is asked for: a ladder of modes, from the one that binds a model most to its
-prompt alone.
+"""How a typed answer is asked for: a ladder of modes.
+
+From the one that binds a model most to its prompt alone:
 
 | mode | what is sent |
 |---|---|
@@ -36,13 +37,12 @@ T = TypeVar("T")
 MODES: tuple[Structured, ...] = ("schema", "tools", "json", "prompt")
 BY_PROMPT = load_prompt("alps.llm", "prompts", "schema")
 
+# The parameters of providers that a mode must become: litellm leaves out what some of them don't
+# take.
 _SENT_AS = {
     "tools": {"tools"},
     "json": {"response_format", "response_mime_type", "format", "output_format", "json_mode"},
 }
-"""The parameters of providers that a mode must become: litellm leaves out what some of them don't
-take.
-"""
 _PROBE: Mapping[str, Any] = {
     "type": "object",
     "properties": {},
@@ -50,19 +50,21 @@ _PROBE: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 _OF_SHAPE = re.compile(
-    r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema|object|mode|output)|"
-    r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output[\s_-]?(?:format|config)|"
-    r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
+    r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema"
+    r"|object|mode|output)|"
+    r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output"
+    r"[\s_-]?(?:format|config)|"
+    r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b"
+    r"|function[\s_-]?call",
     re.IGNORECASE,
 )
+# What is wrong with this request or its answer alone: its length, or an answer that the model did
+# not bring about.
 _OF_ONE_REQUEST = re.compile(
     r"context[\s_-]?(?:length|window)|too (?:long|large)|maximum.{0,20}tokens|reduce the length|"
     r"fail\w*[\s_-]+(?:to[\s_-]+)?(?:generat|call|valid)|(?:generation|validate|use)_failed",
     re.IGNORECASE,
 )
-"""What is wrong with this request or its answer alone: its length, or an answer that the model did
-not bring about.
-"""
 
 
 class Ladder:
@@ -160,7 +162,7 @@ def first_mode(model: str) -> Structured:
 
 
 def next_mode(model: str, mode: Structured) -> Structured:
-    """Return the next mode below `mode` that litellm can say in the words of the model's provider."""
+    """Return the next mode below `mode` that litellm can say to the model's provider."""
     return next(m for m in MODES[MODES.index(mode) + 1 :] if m == MODES[-1] or _said_to(model, m))
 
 
@@ -198,16 +200,15 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
         return {"messages": list(messages)}
     mode = request.structured or MODES[0]
     options: dict[str, Any] = json.loads(_options(request.answer.schema, mode))
-    told = mode in ("json", "prompt")
+    in_prompt = mode in ("json", "prompt")
     return {
         **options,
-        "messages": _with_schema(messages, request.answer.schema) if told else list(messages),
+        "messages": _with_schema(messages, request.answer.schema) if in_prompt else list(messages),
     }
 
 
 def as_body(options: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the options of a request with the format of its answer as a part of the body that is
-    sent as it is.
+    """Return the options of a request with the format of its answer as a part of the body.
 
     The openai package walks through a schema in pure Python, again in every call, about a tenth of
     the processor time of one. Only for what speaks OpenAI's form and is not in litellm's table, as
@@ -247,8 +248,9 @@ def _options(schema: type[BaseModel], mode: Structured) -> str:
 
 
 def _handlers(mode: Structured) -> Any:
-    """Return instructor's handlers of a mode, for OpenAI's form: litellm takes it, and says it to
-    every provider.
+    """Return instructor's handlers of a mode, for OpenAI's form.
+
+    litellm takes it, and translates it for every provider.
     """
     v2 = libraries().instructor.v2
     names = {"schema": "JSON_SCHEMA", "tools": "TOOLS", "json": "JSON", "prompt": "MD_JSON"}
@@ -270,14 +272,15 @@ def _sent_model(schema: type[BaseModel]) -> type[BaseModel]:
 def _with_schema(
     messages: Sequence[dict[str, str]], schema: type[BaseModel]
 ) -> list[dict[str, str]]:
-    """Return the messages with the schema at the end of the first, which is the same for many
-    records.
+    """Return the messages with the schema at the end of the first.
+
+    That one is the same for many records.
     """
-    said = BY_PROMPT.text.replace("{schema}", schema_of(schema))
+    instruction = BY_PROMPT.text.replace("{schema}", schema_of(schema))
     first, *others = messages
     if first["role"] != "system":
-        return [{"role": "system", "content": said}, *messages]
-    return [{**first, "content": f"{first['content']}\n\n{said}"}, *others]
+        return [{"role": "system", "content": instruction}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{instruction}"}, *others]
 
 
 def with_arguments(reply: Reply, response: Any) -> Reply:

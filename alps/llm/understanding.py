@@ -1,4 +1,4 @@
-"""A reply turned into a typed answer, or into the kind of failure that it is; thought is kept apart.
+"""A reply turned into a typed answer or a kind of failure, with thought kept apart.
 
 Providers and servers leave thought in the text where no reasoning parser fits the model. Forms that
 are known: tags (`<think>…</think>`, `<|begin_of_thought|>…`, `[THINK]…`), of which a template may
@@ -24,7 +24,8 @@ _OPENINGS = (
     rf"<\|(?:(?:begin|start)(?:_of)?_)?{_WORDS}(?:_(?:begin|start))?\|>",
     rf"◁{_WORDS}▷",
     r"(?-i:\[(?:THINK|THINKING|THOUGHT|REASONING)\])",
-    r"(?:<\|start\|>assistant)?<\|channel\|?>\s*(?:analysis|commentary|thought)\b(?!\s+to=)(?:[^<\n]*<\|message\|>)?",
+    r"(?:<\|start\|>assistant)?<\|channel\|?>\s*(?:analysis|commentary|thought)\b(?!\s+to=)(?:"
+    r"[^<\n]*<\|message\|>)?",
     r"(?-i:\A\s*(?:analysis|commentary)(?=[A-Z0-9\"'{\[(<]|[^\x00-\x7f]))",
 )
 _CLOSINGS = (
@@ -32,17 +33,17 @@ _CLOSINGS = (
     rf"<\|(?:/|end(?:_of)?_){_WORDS}\|>|<\|{_WORDS}_end\|>",
     rf"◁/{_WORDS}▷",
     r"(?-i:\[/(?:THINK|THINKING|THOUGHT|REASONING)\])",
-    r"(?:<\|start\|>assistant)?<\|channel\|>\s*(?:final\b|commentary\s+to=functions)[^\n{]*?<\|message\|>",
+    r"(?:<\|start\|>assistant)?<\|channel\|>\s*(?:final\b|commentary\s+to=functions)"
+    r"[^\n{]*?<\|message\|>",
     r"<channel\|>",
     r"(?-i:assistantfinal)",
 )
 _MARKER = re.compile(
     rf"(?P<opening>{'|'.join(_OPENINGS)})|(?P<closing>{'|'.join(_CLOSINGS)})", re.IGNORECASE
 )
+# What a marker begins with, unless it begins the text: looked for first, since the whole
+# expression is slow.
 _CANDIDATE = re.compile(r"<|◁|\[|assistantfinal")
-"""What a marker begins with, unless it begins the text: looked for first, since the whole
-expression is slow.
-"""
 _ENDS = re.compile(r"(?:\s*<\|(?:end|return|call|im_end|eot_id|endoftext)\|>)+\s*\Z")
 _WRAPPED = re.compile(
     r"<\|?(?:begin_of_|start_)?(answer|final|final_answer|solution|response|output)\|?>"
@@ -53,10 +54,9 @@ _QUOTES = frozenset("`'\"‘’“”«»")
 _CODE = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _ANSWER_BEGINS = re.compile(r"\s*(?:```|[{\[])")
 _MOST_MARKERS = 100
+# Of what stands between two tags within a line: less is a mention of the tags. No thought of less
+# was met.
 _FEWEST_WORDS = 4
-"""Of what stands between two tags within a line: less is a mention of the tags. No thought of less
-was met.
-"""
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ def part_thought(text: str, *, typed: bool) -> Parted:
 
 
 def _markers(text: str, at: int) -> Iterator[re.Match[str]]:
-    places = (candidate.start() for candidate in _CANDIDATE.finditer(text, at))
-    for place in (0, *places) if at == 0 else places:
-        marker = _MARKER.match(text, place) if place >= at else None
+    positions = (candidate.start() for candidate in _CANDIDATE.finditer(text, at))
+    for position in (0, *positions) if at == 0 else positions:
+        marker = _MARKER.match(text, position) if position >= at else None
         if marker is not None:
             yield marker
             at = marker.end()
@@ -147,7 +147,7 @@ def _in_quotation_marks(text: str, marker: re.Match[str]) -> bool:
 
 
 def _begins(text: str, opening: re.Match[str]) -> bool:
-    """Tell whether a text begins with an opening marker, but for a short sentence such as «Sure!»."""
+    """Tell whether a text begins with an opening marker, but for a sentence such as «Sure!»."""
     before = text[: opening.start()].rstrip()
     return not before or (_few_words(before) and not before[-1].isalnum())
 
@@ -201,9 +201,7 @@ def _string_end(text: str, at: int) -> int:
 
 
 def _unwrapped(answer: str) -> str:
-    """Return an answer without the markers that end a message, and those that say that it is the
-    answer.
-    """
+    """Return an answer without markers that end a message, or that say it is the answer."""
     plain = _ENDS.sub("", answer).strip()
     wrapped = _WRAPPED.fullmatch(plain)
     return wrapped[2].strip() if wrapped is not None else plain
@@ -225,7 +223,7 @@ class _Fitting(Generic[T]):
 
 
 @dataclass
-class _Found(Generic[T]):
+class _Answers(Generic[T]):
     """What a text holds.
 
     Attributes:
@@ -261,12 +259,12 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
         )
     parted = part_thought(text, typed=answer is not None)
     thought = "\n\n".join(filter(None, (reply.thought, parted.thought))) or None
-    said = parted.answer if thought is None else parted.answer.strip()
+    answer_text = parted.answer if thought is None else parted.answer.strip()
     completion: Completion[T] = Completion(
         "refused", error="the provider's content filter broke the answer off"
     )
     if reply.finish_reason != "content_filter":
-        completion = _answered(said, answer, cut=cut, thinking=parted.unfinished)
+        completion = _answered(answer_text, answer, cut=cut, thinking=parted.unfinished)
     return replace(completion, raw=text, thought=thought, strict=reply.strict)
 
 
@@ -287,69 +285,70 @@ def _answered(
 
 
 def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completion[T]:
-    found = _find(text, answer, cut=cut)
-    cut = cut or found.broken_off
-    chosen = _final(found, answer, cut=cut)
+    answers = _find(text, answer, cut=cut)
+    cut = cut or answers.broken_off
+    chosen = _final(answers, answer, cut=cut)
     if (
         chosen is not None
         and not answer.partial
-        and _is_contradicted(chosen, found.fitting, answer)
+        and _is_contradicted(chosen, answers.fitting, answer)
     ):
         return Completion("invalid", error="it holds several different answers: give exactly one")
     if chosen is not None:
         reading, read = chosen.reading, chosen.read
-        several = f"the last of {len(found.fitting)} answers" if len(found.fitting) > 1 else ""
+        several = f"the last of {len(answers.fitting)} answers" if len(answers.fitting) > 1 else ""
         notes = (*filter(None, (reading.how, several)), *read.notes)
         return Completion("ok", read.value, None, reading.repaired, reading.truncated, notes)
-    problem = found.problem
+    problem = answers.problem
     if cut:
         outcome: Outcome = "truncated"
         problem = "the answer was cut off before anything usable"
-    elif looks_like_refusal(text) and not found.json:
+    elif looks_like_refusal(text) and not answers.json:
         outcome, problem = "refused", "the model declined in prose"
     else:
-        outcome = "invalid" if found.json else "unparsable"
+        outcome = "invalid" if answers.json else "unparsable"
     return Completion(outcome, error=problem)
 
 
-def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Found[T]:
+def _find(text: str, answer: AnswerType[T], *, cut: bool) -> _Answers[T]:
     """Read `text` in every way.
 
     Of readings that had to be mended, the first that fits is enough. Where something literal fits,
     only an answer that was begun behind it counts.
     """
-    found: _Found[T] = _Found()
+    answers: _Answers[T] = _Answers()
     for reading in readings(text):
-        literal_fits = bool(found.fitting) and found.fitting[-1].reading.literal
-        if found.fitting and not reading.literal and not (literal_fits and reading.behind):
+        literal_fits = bool(answers.fitting) and answers.fitting[-1].reading.literal
+        if answers.fitting and not reading.literal and not (literal_fits and reading.behind):
             break
-        found.json = True
+        answers.json = True
         whole = _has_own_shape(reading.node, answer)
-        begun = (
-            reading.truncated
-            and bool(reading.gap)
-            and (whole or (cut and isinstance(reading.node, dict)))
-        )
         try:
             fitting = _Fitting(reading, answer.read(reading.node), whole)
         except ValueError as error:
-            found.problem = str(error)
-            found.begun = found.begun or (literal_fits and begun)
-            found.broken_off = (
-                found.broken_off or found.begun or (reading.truncated and not literal_fits)
-            )
+            answers.problem = str(error)
+            if not literal_fits:
+                answers.broken_off = answers.broken_off or reading.truncated
+            elif _is_begun(reading, whole=whole, cut=cut):
+                answers.begun = answers.broken_off = True
             continue
         if reading.literal or not literal_fits or (whole and reading.gap and fitting.read.value):
-            found.fitting.append(fitting)
-            found.broken_off = found.broken_off or reading.truncated
-    return found
+            answers.fitting.append(fitting)
+            answers.broken_off = answers.broken_off or reading.truncated
+    return answers
 
 
-def _final(found: _Found[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T] | None:
+def _is_begun(reading: Reading, *, whole: bool, cut: bool) -> bool:
+    """Tell whether a reading that can't be used is an answer that was begun and broke off."""
+    of_answer = whole or (cut and isinstance(reading.node, dict))
+    return reading.truncated and bool(reading.gap) and of_answer
+
+
+def _final(answers: _Answers[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T] | None:
     """Return the last answer that is whole; of a text that was cut off, only what may be used."""
-    if not found.fitting or found.begun:
+    if not answers.fitting or answers.begun:
         return None
-    chosen = [one for one in found.fitting if one.whole] or found.fitting
+    chosen = [one for one in answers.fitting if one.whole] or answers.fitting
     last, value = chosen[-1], chosen[-1].read.value
     if cut and not (answer.partial and value) and (last.reading.repaired or not value):
         return None
@@ -357,8 +356,9 @@ def _final(found: _Found[T], answer: AnswerType[T], *, cut: bool) -> _Fitting[T]
 
 
 def _has_own_shape(node: object, answer: AnswerType[T]) -> bool:
-    """Tell whether `node` looks like what was asked for, and not like a part of it that is read all
-    the same.
+    """Tell whether `node` looks like what was asked for.
+
+    A part of it may be read all the same.
     """
     names = answer.schema.model_fields.keys()
     if isinstance(node, list):
@@ -369,8 +369,9 @@ def _has_own_shape(node: object, answer: AnswerType[T]) -> bool:
 def _is_contradicted(
     chosen: _Fitting[T], fitting: Sequence[_Fitting[T]], answer: AnswerType[T]
 ) -> bool:
-    """Tell whether a different answer stands right before the last one, with not a word of which
-    counts.
+    """Tell whether a different answer stands right before the last one.
+
+    With not a word between them to say which counts.
     """
     before = fitting[: fitting.index(chosen)]
     if not before or chosen.reading.gap or not chosen.reading.literal:

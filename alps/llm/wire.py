@@ -1,4 +1,4 @@
-"""One request on the wire: no redirect is followed, status and headers are noted, the body is bounded.
+"""One request on the wire: redirects are refused, the answer is noted, its body bounded.
 
 litellm tells of failures in terms of its own: a 413 becomes a 429, headers are lost, and what its
 own code stumbles over after a good answer becomes a 500. Here stands what the server said.
@@ -21,12 +21,11 @@ from urllib.parse import urljoin, urlsplit
 
 LARGEST_BODY = 16 << 20
 """Bytes of an answer, inflated; the longest answers of today, of 128k tokens, are below 1 MB."""
+# Those that can be inflated bit by bit with Python's own library
 _ENCODINGS = "gzip, deflate"
-"""Those that can be inflated bit by bit with Python's own library."""
 _KEPT = 1 << 16
+# What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
 _PASSED_ON = "llm_provider-"
-"""What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
-"""
 _NO_HEADERS: Mapping[str, str] = {}
 _NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -69,9 +68,7 @@ class Exchange:
         self.headers = {**passed_on, **lower}
 
     def redirected(self, asked: str) -> None:
-        """Keep what an error message names: of the new address only the host, as the rest may hold
-        a key.
-        """
+        """Keep the host of a redirect, for a message; the rest of the address may hold a key."""
         self.redirect = urlsplit(
             urljoin(asked, self.headers.get("location", ""))
         ).netloc.rpartition("@")[2]
@@ -85,7 +82,7 @@ class _Unreadable(Exception):
 
 
 class Body:
-    """Collects and inflates a body; raises _Unreadable as soon as it is larger than `LARGEST_BODY`."""
+    """Collects and inflates a body; gives up as soon as it is larger than `LARGEST_BODY`."""
 
     def __init__(self, encoding: str) -> None:
         names = [name.strip().lower() for name in encoding.split(",")]
@@ -260,8 +257,9 @@ def following_none() -> Iterator[Exchange]:
 
 
 def teach_clients() -> None:
-    """Have every client of httpx and aiohttp in this process refuse redirects inside
-    `following_none`; call it once.
+    """Have every client of httpx and aiohttp refuse redirects inside `following_none`.
+
+    Call it once a process.
     """
     import aiohttp
     import httpx

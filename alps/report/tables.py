@@ -14,7 +14,7 @@ from alps.judges.lexical import AGREEMENT
 from alps.report.formatting import counted, interval, number, price_lines, served_lines, spent
 from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
-from alps.systems.raised import STDERR, TRACEBACKS
+from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")

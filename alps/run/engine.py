@@ -295,7 +295,7 @@ async def _process(plan: Plan, unit: Unit) -> bool:
 async def _predict(plan: Plan, unit: Unit) -> Prediction:
     if (heard := heard_prediction(plan.journals.predictions, unit)) is not None:
         return heard
-    prediction = await unit.track.systems[unit.repeat].predict(unit.sample)
+    prediction = await unit.track.systems[unit.repeat].answer(unit.track.task, unit.sample)
     prediction = _without_secrets(unit, _fitting(unit, prediction)).model_copy(
         update={"repeat": unit.repeat}
     )
@@ -449,7 +449,7 @@ def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction, bo
     if not task.has_gold(unit.sample):
         return
     for name, system in unit.track.floor_systems.items():
-        prediction = system.answer(unit.sample)
+        prediction = system.answer_at_once(task, unit.sample)
         failed = prediction.outcome != "ok"
         asks = not failed and task.judge_requests(
             unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE

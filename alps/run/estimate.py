@@ -113,7 +113,9 @@ def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     )
     if not drawn or not judge.comparable:
         return []
-    answers = [system.answer(unit.sample) for system in track.floor_systems.values()]
+    answers = [
+        system.answer_at_once(track.task, unit.sample) for system in track.floor_systems.values()
+    ]
     given = [answer for answer in answers if answer.outcome == "ok"]
     asked = [
         track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in given
@@ -149,14 +151,16 @@ def _keys(request: Request[Any]) -> Iterator[str]:
 
 def _answer_at_once(unit: Unit) -> Prediction | None:
     system = unit.track.systems[unit.repeat]
-    return system.answer(unit.sample) if isinstance(system, Embedded) else None
+    if not isinstance(system, Embedded):
+        return None
+    return system.answer_at_once(unit.track.task, unit.sample)
 
 
 def _generation(unit: Unit) -> Request[Any] | None:
     from alps.systems.llm import LlmSystem
 
     system = unit.track.systems[unit.repeat]
-    return system.request(unit.sample) if isinstance(system, LlmSystem) else None
+    return system.request(unit.track.task, unit.sample) if isinstance(system, LlmSystem) else None
 
 
 def _add(one: Number | None, other: Number | None) -> Number | None:

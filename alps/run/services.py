@@ -22,7 +22,7 @@ from alps.run.folder import read_manifest
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
-from alps.systems.environment import program_environment
+from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
 from alps.tasks import Task
 
@@ -207,8 +207,7 @@ def _local(
         settings.model, tasks, timeout=settings.timeout, folder=folder, env=settings.passed
     )
     if settings.model.startswith((PROGRAM, PYTHON)):
-        paired = zip(systems, tasks, strict=True)
-        systems = tuple(Anonymous(system, track=task.track, key=id_key) for system, task in paired)
+        systems = tuple(Anonymous(system, key=id_key) for system in systems)
     return tuple((system,) * settings.repeats for system in systems)
 
 
@@ -253,10 +252,9 @@ def _llm_systems(
 ) -> tuple[tuple[System, ...], ...]:
     from alps.systems.llm import LlmSystem
 
-    def system(task: Task, repeat: int) -> LlmSystem:
+    def system(repeat: int) -> LlmSystem:
         return LlmSystem(
             settings.model,
-            task=task,
             client=client,
             api_base=settings.api_base,
             sampling=settings.sampling(),
@@ -265,9 +263,8 @@ def _llm_systems(
             structured=settings.structured,
         )
 
-    return tuple(
-        tuple(system(task, repeat) for repeat in range(settings.repeats)) for task in tasks
-    )
+    systems = tuple(system(repeat) for repeat in range(settings.repeats))
+    return (systems,) * len(tasks)
 
 
 def _llm_judge(

@@ -49,7 +49,7 @@ from alps.run.summary import served, summarise_run, summarise_track
 from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
-from alps.systems.raised import STDERR, TRACEBACKS
+from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import JudgingOptions, Task
 from alps.tasks.registry import PYTHON, RECORDED, recorded
 
@@ -415,5 +415,5 @@ def _judging_services(
     judging = open_services(
         settings.model_copy(update={"model": NO_SYSTEM}), tasks, ledger, folder, wording
     )
-    systems = tuple((Unheard(settings.model, task.track),) * settings.repeats for task in tasks)
+    systems = tuple((Unheard(settings.model),) * settings.repeats for task in tasks)
     return replace(judging, systems=systems)

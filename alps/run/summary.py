@@ -9,7 +9,7 @@ from alps.prompts import Prompt
 from alps.run.engine import Outcome, Plan, TrackPlan
 from alps.run.scores import Board
 from alps.schema import FAILURES
-from alps.systems.retriever import Retriever
+from alps.systems.embedded import Retriever
 from alps.tasks import Metric, Task
 
 

@@ -1,6 +1,4 @@
-"""What is evaluated: any litellm model, the embedded systems, the floors, and predictions that were
-made elsewhere.
-"""
+"""Systems under test: litellm models, embedded systems, programs, classes and recordings."""
 
 from alps.systems.base import System
 from alps.systems.embedded import Unheard

@@ -7,13 +7,18 @@ from typing import Any
 
 from alps.schema import Memory, Prediction
 from alps.systems.base import System
+from alps.tasks import Task
 
+# So many that an alias stands in no text by chance
 _DIGITS = 24
+# Fields of a prediction in which a system may repeat an id
+_TEXTS = ("prediction", "raw", "thought", "notes", "error")
 
 
 def alias(key: str, kind: str, name: str) -> str:
-    """Return what stands for an id: a keyed hash of it, so the same in every run on the same data
-    with the same seed.
+    """Return what stands for an id: a keyed hash of it.
+
+    It is the same in every run on the same data with the same seed.
 
     The key is a hash of the data: who can compute it has the data, and knows a record by its
     dialogue anyway.
@@ -29,30 +34,22 @@ class Anonymous:
     The track stands in the alias, too: the same record in two tracks is two records to a system.
     """
 
-    def __init__(self, system: System, *, track: str, key: str) -> None:
-        self._system, self._track, self._key = system, track, key
+    def __init__(self, system: System, *, key: str) -> None:
+        self.system, self._key = system, key
         self.name, self.settings = system.name, system.settings
 
-    @property
-    def system(self) -> Any:
-        """What answers for every track, to be closed once."""
-        return getattr(self._system, "system", self._system)
-
-    async def predict(self, sample: Any) -> Prediction:
-        """Ask the system about `sample`."""
-        shown, names = self._disguised(sample)
-        answer = await self._system.predict(shown)
-        kept = {
-            name: getattr(answer, name)
-            for name in ("prediction", "raw", "thought", "notes", "error")
-        }
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Ask the system what `task` asks about `sample`."""
+        shown, names = self._disguised(sample, task.track)
+        answer = await self.system.answer(task, shown)
+        kept = {name: getattr(answer, name) for name in _TEXTS}
         return answer.model_copy(
             update={**_named(kept, names), "benchmark_id": sample.benchmark_id}
         )
 
-    def _disguised(self, sample: Any) -> tuple[Any, dict[str, str]]:
+    def _disguised(self, sample: Any, track: str) -> tuple[Any, dict[str, str]]:
         """Return the sample as the system is shown it, and the ids of the data by their aliases."""
-        record = alias(self._key, self._track, sample.benchmark_id)
+        record = alias(self._key, track, sample.benchmark_id)
         sessions = {sample.session_id, *(_sessions_of(sample))}
         aliases = {name: alias(self._key, "session", name) for name in sessions}
         changes: dict[str, Any] = {"benchmark_id": record, "session_id": aliases[sample.session_id]}
@@ -77,10 +74,10 @@ def _memory_of(sample: Any) -> tuple[Memory, ...]:
 
     A task of the user's own may call other things so.
     """
-    given = getattr(sample, "memory", ())
+    memory = getattr(sample, "memory", ())
     return (
-        given
-        if isinstance(given, tuple) and all(isinstance(item, Memory) for item in given)
+        memory
+        if isinstance(memory, tuple) and all(isinstance(item, Memory) for item in memory)
         else ()
     )
 

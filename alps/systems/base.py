@@ -1,15 +1,25 @@
-"""What a system is to the engine."""
+"""What a system is to the engine, and how exceptions of the user's own code are kept."""
 
+import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
+from alps.llm.secrets import masked, redact
 from alps.schema import Prediction
 from alps.tasks import Task
 
+TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
+# Tracebacks that are kept, and characters of each
+_MOST, _LONGEST = 20, 20_000
+_ERROR_LENGTH = 2_000
+
 
 class System(Protocol):
-    """Something that answers samples.
+    """Something that answers samples, of one task or of several.
+
+    One that holds something open has an `aclose`, after which it can be asked again.
 
     Attributes:
         name: What the user called it.
@@ -19,50 +29,58 @@ class System(Protocol):
     name: str
     settings: Mapping[str, Any]
 
-    async def predict(self, sample: Any) -> Prediction:
-        """Answer one sample.
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Answer what `task` asks about `sample`.
 
         A failure to answer is a `Prediction` with its outcome, not an exception.
         """
         ...
 
 
-class Shared(Protocol):
-    """One program or object that answers for every track."""
+class Tracebacks:
+    """Keeps what is raised in a file, with secrets masked.
 
-    name: str
-    settings: Mapping[str, Any]
+    Of exceptions of one type from one line only the first is kept, and 20 in all: a system that
+    fails on every one of a thousand records fails in the same place.
 
-    async def ask(self, task: Task, sample: Any) -> Prediction:
-        """Answer what `task` asks about `sample`."""
-        ...
+    Args:
+        path: The file, which is begun at the first exception and continued when a run goes on; None
+            for nowhere.
+    """
 
-    async def aclose(self) -> None:
-        """Let go of what it holds; it can be asked again."""
-        ...
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._seen: set[tuple[str, str, int | None]] = set()
+
+    def keep(self, error: BaseException, *, about: str) -> None:
+        """Write down the traceback of `error`, which was raised about the record `about`."""
+        frames = traceback.extract_tb(error.__traceback__)
+        file, line = (frames[-1].filename, frames[-1].lineno) if frames else ("", None)
+        origin = type(error).__name__, file, line
+        if self._path is None or origin in self._seen or len(self._seen) == _MOST:
+            return
+        self._seen.add(origin)
+        text = redact(masked(f"{about}:\n{_formatted(error)[-_LONGEST:]}\n"))
+        with suppress(OSError), self._path.open("ab") as log:  # a full disk must not end the run
+            log.write(text.encode(errors="replace"))
 
 
-@dataclass(frozen=True)
-class OnTask:
-    """A program or class as the system of one of several tracks."""
+def described(error: BaseException) -> str:
+    """Return an exception on one line, with secrets masked: `ValueError: its message`."""
+    try:
+        message = str(error)
+    except BaseException:  # an exception may raise when it is asked for its message
+        message = ""
+    return one_line(f"{type(error).__name__}: {message}" if message else type(error).__name__)
 
-    system: Shared
-    task: Task
 
-    @property
-    def name(self) -> str:
-        """What the user called it."""
-        return self.system.name
+def one_line(text: str) -> str:
+    """Return `text` on one line of at most 2,000 characters, with secrets masked."""
+    return " ".join(redact(masked(text)).split())[:_ERROR_LENGTH]
 
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Everything that can change its answers."""
-        return self.system.settings
 
-    async def predict(self, sample: Any) -> Prediction:
-        """Ask it about `sample`."""
-        return await self.system.ask(self.task, sample)
-
-    async def aclose(self) -> None:
-        """Close it; it can be asked again."""
-        await self.system.aclose()
+def _formatted(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except BaseException:  # as above, or a chain of causes that is too deep
+        return "".join(traceback.format_tb(error.__traceback__))

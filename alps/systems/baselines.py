@@ -1,18 +1,205 @@
-"""What `model=rules` does beyond extraction: plain answers without a model, above the floors and
-below the rest.
-"""
+"""Systems without a model: trivial baselines (`floor/…`), the oracle, and `model=rules`."""
 
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from alps.schema import ExtractionSample, Memory, UpdatedMemory, UpdateSample, UtilizationSample
+from alps.errors import UsageError
+from alps.schema import (
+    ExtractionSample,
+    Memory,
+    RetrievalSample,
+    UpdatedMemory,
+    UpdateSample,
+    UtilizationSample,
+)
 from alps.similarity import THRESHOLD, similarity
-from alps.systems.bm25 import BM25
+from alps.systems.retrievers import BM25
 from alps.systems.rules import extract, find_statements
 
+_WITHHELD = "model=oracle: needs gold, and this split withholds it"
+
+
+def empty(sample: ExtractionSample) -> dict[str, Any]:
+    """Answer with no memories at all."""
+    return {"memory_items": []}
+
+
+def content_free(sample: ExtractionSample) -> dict[str, Any]:
+    """Answer with three fixed items whose value is "x": only their labels and types can match."""
+    return _fixed("x", "x", "x")
+
+
+def content_free_fluent(sample: ExtractionSample) -> dict[str, Any]:
+    """Answer with three fixed items that are true of nearly every user."""
+    return _fixed(
+        "The user has interests and preferences",
+        "The user asked the assistant questions about a topic",
+        "The user wants helpful and accurate answers",
+    )
+
+
+def oracle(sample: ExtractionSample) -> dict[str, Any]:
+    """Answer with the gold memories: what a perfect system would score.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
+    if sample.gold is None:
+        raise UsageError(_WITHHELD)
+    return {"memory_items": [memory.model_dump() for memory in sample.gold]}
+
+
+def no_op(sample: UpdateSample) -> dict[str, Any]:
+    """Answer with the old memories, as they were."""
+    return {
+        "memory_items": [
+            {**memory.model_dump(), "action": None, "replaces": None} for memory in sample.memory
+        ]
+    }
+
+
+def positional(sample: UpdateSample) -> dict[str, Any]:
+    """Add two late turns of the user, and drop the old memory most like what they say.
+
+    The third and the second turn from the end.
+
+    In the AlpsBench authors' public records each update has one addition, told in one of these two
+    turns in 609 of 638 records that quote it, and one modification: a rule that reads nothing finds
+    them.
+    """
+    turns = [turn.text for turn in sample.new_dialogue if turn.role == "user"]
+    texts = [" ".join(text.split())[:300] for text in turns[-3:-1]]
+    likeness = {
+        memory.memory_id: max((similarity(memory.value, text) for text in texts), default=0.0)
+        for memory in sample.memory
+    }
+    dropped = max(likeness, key=lambda name: likeness[name], default=None)
+    kept = [memory.model_dump() for memory in sample.memory if memory.memory_id != dropped]
+    fields = Memory.model_validate(_fixed("x")["memory_items"][0]).model_dump()
+    added = [
+        {**fields, "memory_id": f"m_new_{n}", "value": text}
+        for n, text in enumerate(texts, start=1)
+        if text
+    ]
+    return {
+        "memory_items": [{**item, "action": None, "replaces": None} for item in (*kept, *added)]
+    }
+
+
+def oracle_update(sample: UpdateSample) -> dict[str, Any]:
+    """Answer with the gold list, without naming actions.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
+    if sample.gold is None:
+        raise UsageError(_WITHHELD)
+    return {
+        "memory_items": [
+            {**memory.model_dump(), "action": None, "replaces": None} for memory in sample.gold
+        ]
+    }
+
+
+def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
+    """Rank the candidates by a hash of the query's id and their text: chance, reproducibly."""
+
+    def order(text: str) -> str:
+        return hashlib.sha256(f"{sample.benchmark_id}\x00{text}".encode()).hexdigest()
+
+    ranking = [
+        candidate.id for candidate in sorted(sample.candidates, key=lambda c: order(c.value))
+    ]
+    return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
+
+
+def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
+    """Choose the lowest id that occurs once.
+
+    It finds everything in the published pools, whose ids give gold away.
+    """
+    ids = [candidate.id for candidate in sample.candidates]
+    chosen = lowest_unique(ids)
+    return {"selected_memory_id": chosen, "answer": "", "reason": "", "ranking": [chosen]}
+
+
+def lowest_unique(ids: Sequence[str]) -> str:
+    """Return the lowest of `ids` that occurs once, by length and then by letters.
+
+    The lowest of all if none does.
+    """
+    times = Counter(ids)
+    unique = [name for name in ids if times[name] == 1]
+    return min(unique or ids, key=lambda name: (len(name), name))
+
+
+def oracle_retrieval(sample: RetrievalSample) -> dict[str, Any]:
+    """Choose the gold memory.
+
+    Raises:
+        UsageError: If the gold is withheld.
+    """
+    if sample.gold is None:
+        raise UsageError(_WITHHELD)
+    return {"selected_memory_id": sample.gold, "answer": "", "reason": "", "ranking": [sample.gold]}
+
+
+def generic(sample: UtilizationSample) -> dict[str, Any]:
+    """Answer with one polite sentence that fits everything."""
+    return {
+        "answer": "Thank you for your message, I am happy to help you with that in any way I can."
+    }
+
+
+def refusal(sample: UtilizationSample) -> dict[str, Any]:
+    """Answer with one refusal, whatever was asked.
+
+    By a lax rubric it breaks no constraint and believes no fiction.
+    """
+    return {"answer": "I'm sorry, but I can't help with that."}
+
+
+def parrot(sample: UtilizationSample) -> dict[str, Any]:
+    """Answer with every sentence of the user that says something about them, word for word."""
+    turns = [(turn.role, turn.text) for turn in sample.dialogue]
+    quotes = [statement.quote for statement in find_statements(turns, limit=1_000)]
+    sentences = quotes or [turn.text for turn in sample.dialogue if turn.role == "user"]
+    return {"answer": "\n".join(dict.fromkeys(sentences)) or sample.query}
+
+
+def _fixed(*values: str) -> dict[str, Any]:
+    """Dress `values` with the commonest types and labels of real gold, as an exploit would."""
+    dress = (
+        ("direct", "Preferences/Interaction_Preferences"),
+        ("indirect", "Thoughts/Curiosity"),
+        ("direct", "Personal_Background/Occupation"),
+    )
+    items = [
+        Memory(
+            memory_id=f"m{number}",
+            type="direct" if kind == "direct" else "indirect",
+            label=label,
+            label_suggestion=None,
+            value=value,
+            reasoning=None,
+            evidence=None,
+            confidence=0.95,
+            time_scope="long_term",
+            emotion=None,
+            preference_attitude=None,
+            updated_at=None,
+        )
+        for number, (value, (kind, label)) in enumerate(zip(values, dress, strict=False), start=1)
+    ]
+    return {"memory_items": [item.model_dump() for item in items]}
+
+
+# From this similarity up, and under the same label, a new statement replaces the old memory.
 _ON_THE_SAME_MATTER = 0.35
-"""From this similarity up, and under the same label, a new statement replaces the old memory."""
+# A weaker statement adds nothing to a list that stands: most of them match no gold memory
 _SURE = 0.65
-"""A weaker statement adds nothing to a list that stands: most of them match no gold memory."""
 
 
 def update(sample: UpdateSample) -> dict[str, Any]:
@@ -29,18 +216,20 @@ def update(sample: UpdateSample) -> dict[str, Any]:
     kept = {memory.memory_id: memory for memory in sample.memory}
     changed: list[UpdatedMemory] = []
     for number, item in enumerate(extract(dialogue)["memory_items"], start=1):
-        found = Memory.model_validate(item)
-        if found.confidence is None or found.confidence < _SURE:
+        statement = Memory.model_validate(item)
+        if statement.confidence is None or statement.confidence < _SURE:
             continue
         near = max(
-            kept.values(), key=lambda memory: similarity(memory.value, found.value), default=None
+            kept.values(),
+            key=lambda memory: similarity(memory.value, statement.value),
+            default=None,
         )
-        likeness = similarity(near.value, found.value) if near is not None else 0.0
-        if near is None or likeness < _ON_THE_SAME_MATTER or near.label != found.label:
-            changed.append(_with(found, f"m_new_{number}", "add", None))
+        likeness = similarity(near.value, statement.value) if near is not None else 0.0
+        if near is None or likeness < _ON_THE_SAME_MATTER or near.label != statement.label:
+            changed.append(_with(statement, f"m_new_{number}", "add", None))
         elif likeness < THRESHOLD:
             del kept[near.memory_id]
-            changed.append(_with(found, f"{near.memory_id}_updated", "modify", near.memory_id))
+            changed.append(_with(statement, f"{near.memory_id}_updated", "modify", near.memory_id))
     retained = [_with(memory, memory.memory_id, "retain", None) for memory in kept.values()]
     return {"memory_items": [memory.model_dump() for memory in (*retained, *changed)]}
 
@@ -48,13 +237,12 @@ def update(sample: UpdateSample) -> dict[str, Any]:
 def quote(sample: UtilizationSample) -> dict[str, Any]:
     """Answer by recalling what the user once said that shares most words with the query."""
     turns = [(turn.role, turn.text) for turn in sample.dialogue]
-    said = [statement.value for statement in find_statements(turns, limit=50)]
-    if not said:
+    statements = [statement.value for statement in find_statements(turns, limit=50)]
+    if not statements:
         return {"answer": f"Nothing that you told me before bears on this: {sample.query}"}
-    best = said[BM25().rank(sample.query, said)[0]]
-    return {
-        "answer": f"Keeping in mind what you told me ({best}), here is how I would go about it: {sample.query}"
-    }
+    best = statements[BM25().rank(sample.query, statements)[0]]
+    recalled = f"Keeping in mind what you told me ({best}), here is how I would go about it"
+    return {"answer": f"{recalled}: {sample.query}"}
 
 
 def _with(memory: Memory, name: str, action: str, replaces: str | None) -> UpdatedMemory:

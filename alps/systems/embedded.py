@@ -1,31 +1,39 @@
-"""Systems that need neither a network nor a process: plain functions of the sample, and the one
-that is not asked.
-"""
+"""Systems that need neither a network nor a process: functions of the sample, and retrievers."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from alps.errors import AlpsError
-from alps.schema import Prediction
-from alps.systems.raised import Tracebacks, described
+from alps.schema import Prediction, RetrievalSample
+from alps.systems.base import Tracebacks, described
+from alps.tasks import Task
+
+RETRIEVERS = {
+    "bm25": ("retrievers", "BM25"),
+    "tfidf": ("retrievers", "TfIdf"),
+    "minilm": ("minilm", "MiniLM"),
+}
+"""Retrievers by name: the module beside this one, and the class in it, imported when asked for."""
 
 
 class Unheard:
-    """A system that is not asked any more: where a finished run is judged again, what is missing
-    stays missing.
+    """A system that is not asked any more.
+
+    Where a finished run is judged again, what is missing stays missing.
     """
 
-    def __init__(self, name: str, track: str) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
         self.settings: Mapping[str, Any] = {}
-        self._track = track
 
-    async def predict(self, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Say that `sample` was not answered."""
         error = "not predicted in the run that is judged again"
         return Prediction(
-            benchmark_id=sample.benchmark_id, track=self._track, outcome="transport", error=error
+            benchmark_id=sample.benchmark_id, track=task.track, outcome="transport", error=error
         )
 
 
@@ -39,30 +47,81 @@ class Embedded:
     def __init__(
         self,
         name: str,
-        track: str,
-        answer: Callable[[Any], dict[str, Any]],
+        function: Callable[[Any], dict[str, Any]],
         *,
         tracebacks: Path | None = None,
     ) -> None:
         self.name = name
         self.settings: Mapping[str, Any] = {}
-        self._track = track
-        self._answer = answer
+        self._function = function
         self._tracebacks = Tracebacks(tracebacks)
 
-    async def predict(self, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Answer `sample`."""
-        return self.answer(sample)
+        return self.answer_at_once(task, sample)
 
-    def answer(self, sample: Any) -> Prediction:
+    def answer_at_once(self, task: Task, sample: Any) -> Prediction:
         """Answer `sample` outside an event loop."""
-        row: dict[str, Any] = {"benchmark_id": sample.benchmark_id, "track": self._track}
+        row: dict[str, Any] = {"benchmark_id": sample.benchmark_id, "track": task.track}
         try:
-            return Prediction(**row, outcome="ok", prediction=self._answer(sample))
+            return Prediction(**row, outcome="ok", prediction=self._function(sample))
         except AlpsError:
             raise
         except Exception as error:
-            self._tracebacks.keep(
-                error, about=f"{self.name} on {self._track}, {sample.benchmark_id}"
-            )
+            about = f"{self.name} on {task.track}, {sample.benchmark_id}"
+            self._tracebacks.keep(error, about=about)
             return Prediction(**row, outcome="invalid", error=f"raised {described(error)}")
+
+
+class Ranker(Protocol):
+    """Ranks the values of a pool for a query.
+
+    Attributes:
+        settings: Everything that can change its ranking.
+    """
+
+    settings: Any
+
+    def rank(self, query: str, values: Sequence[str]) -> list[int]:
+        """Return the positions of `values`, the best first."""
+        ...
+
+
+class Retriever(Embedded):
+    """Answers with the first of the ranking, and the ranking.
+
+    Attributes:
+        seconds: How long it has been ranking.
+        queries: For how many queries.
+    """
+
+    def __init__(self, name: str, ranker: Ranker) -> None:
+        super().__init__(name, self._rank)
+        self.settings = dict(ranker.settings)
+        self.seconds = 0.0
+        self.queries = 0
+        self._ranker = ranker
+
+    def answer_at_once(self, task: Task, sample: Any) -> Prediction:
+        """Answer `sample`, on the clock."""
+        started = time.perf_counter()
+        prediction = super().answer_at_once(task, sample)
+        self.seconds += time.perf_counter() - started
+        self.queries += 1
+        return prediction
+
+    def _rank(self, sample: RetrievalSample) -> dict[str, Any]:
+        values = [candidate.value for candidate in sample.candidates]
+        order = self._ranker.rank(sample.query, values)
+        ranking = [sample.candidates[position].id for position in order]
+        return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
+
+
+def retriever(name: str) -> Retriever:
+    """Return the retriever called `name`.
+
+    Raises:
+        UsageError: If it needs an extra that is not installed.
+    """
+    module, kind = RETRIEVERS[name]
+    return Retriever(name, getattr(import_module(f"alps.systems.{module}"), kind)())

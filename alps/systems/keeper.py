@@ -1,5 +1,4 @@
-"""The parent of a program under test: when it goes, everything that the program ever started goes
-with it.
+"""The parent of a program under test: when it goes, everything that the program started goes.
 
 It runs as a script of its own, between `alps` and the program, and imports nothing of the package:
 
@@ -27,6 +26,7 @@ from contextlib import suppress
 
 _SUBREAPER, _PARENT_DEATH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _SWEEPING = 5.0  # seconds
+# Signals that the keeper, or Python in it, takes in another way than a program expects
 _OURS = (
     signal.SIGCHLD,
     signal.SIGINT,
@@ -35,7 +35,6 @@ _OURS = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
 )
-"""Signals that the keeper, or Python in it, takes in another way than a program expects."""
 
 
 def main() -> None:

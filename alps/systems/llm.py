@@ -10,13 +10,12 @@ from alps.tasks import Task
 
 
 class LlmSystem:
-    """Asks a model what the task asks."""
+    """Asks a model what a task asks."""
 
     def __init__(
         self,
         model: str,
         *,
-        task: Task,
         client: Client,
         api_base: str | None,
         sampling: Mapping[str, Any],
@@ -30,40 +29,39 @@ class LlmSystem:
             "api_base": api_base,
             **({"request": dict(extra)} if extra else {}),
         }
-        self._task = task
         self._client = client
         self._api_base = api_base
         self._sampling = sampling
         self._extra = extra or {}
         self._repeat = repeat
-        self._structured = structured if not task.plain else None
+        self._structured = structured
 
-    def request(self, sample: Any) -> Request[Any]:
-        """Return what the model is asked about `sample`."""
+    def request(self, task: Task, sample: Any) -> Request[Any]:
+        """Return what the model is asked for `task` about `sample`."""
         return Request(
             model=self.name,
-            messages=self._task.messages(sample),
-            answer=self._task.answer_to(sample),
+            messages=task.messages(sample),
+            answer=task.answer_to(sample),
             sampling=self._sampling,
             api_base=self._api_base,
             extra=self._extra,
             repeat=self._repeat,
             about=sample.benchmark_id,
-            structured=self._structured,
+            structured=self._structured if not task.plain else None,
         )
 
-    async def predict(self, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the model about `sample`."""
-        completion = await self._client.complete(self.request(sample))
-        heard = completion.outcome == "ok"
+        completion = await self._client.complete(self.request(task, sample))
+        answered = completion.outcome == "ok"
         return Prediction(
             benchmark_id=sample.benchmark_id,
-            track=self._task.track,
+            track=task.track,
             outcome=completion.outcome,
             repaired=completion.repaired,
             truncated=completion.truncated,
             strict=completion.strict,
-            prediction=self._task.to_prediction(completion.value) if heard else None,
+            prediction=task.to_prediction(completion.value) if answered else None,
             raw=completion.raw,
             thought=completion.thought,
             notes=completion.notes,

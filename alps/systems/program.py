@@ -1,10 +1,7 @@
-"""A program as the system under test: one JSON line in, one JSON line out, one process for the
-whole run.
+"""A program as the system under test: one JSON line in, one JSON line out, one process for the run.
 
-Answers are joined by `benchmark_id`, in whatever order they come. A line that is no answer
-(garbage) may be log output or an answer that went wrong; only what follows tells. So it ends a row
-only when no answer can be expected any more:
-when the row's time is up, or when the process, told that nothing more comes, has ended.
+Answers are joined by `benchmark_id`, in whatever order they come. Every other line that the program
+writes is ignored, and noted with the next row that ends.
 """
 
 import asyncio
@@ -13,9 +10,9 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +21,37 @@ from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, redact
 from alps.llm.types import EmptyAnswer, Read
 from alps.schema import Outcome, Prediction
-from alps.systems.base import OnTask
-from alps.systems.environment import program_environment
-from alps.systems.process import GRACE, STDERR_KEPT, Life, LineProcess, Row, tail
+from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, tail
 from alps.tasks import Task
 
-_LONG_LINE = 1 << 20  # is read in a thread
-_SILENCE = 10.0
-_STRIKES, _DEATHS = 3, 2
-_NO_ANSWER = "its output holds no answer to this row"
-_TO_ANOTHER = "an answer to a row that was not waiting for one was ignored"
-_WITHOUT_ID = "an answer without benchmark_id, taken for the only row under way"
+# A row at which the program dies once may have been killed by something else
+_DEATHS = 2
+# Processes in a row without one answer that end the run: before the first answer, and after it.
+# Later more, as some records that follow each other may crash a program that works.
+_FRUITLESS, _FRUITLESS_LATER = 3, 10
+# Lines that are no answer and are kept for a row, and characters of each: logs are endless
+_IGNORED_LINES, _IGNORED_LENGTH = 20, 20_000
+
+
+@dataclass(eq=False)
+class _Row:
+    """A row that waits for its answer.
+
+    Attributes:
+        since: From when its time counts; None while the program is still at an earlier row.
+        passed: Whether a row that was sent later was answered.
+        alone: Whether it is sent alone, because a process ended while it was under way.
+        deaths: How many processes died at it.
+    """
+
+    task: Task
+    name: str
+    line: bytes
+    answer: asyncio.Future[Prediction]
+    since: float | None = None
+    passed: bool = False
+    alone: bool = False
+    deaths: int = 0
 
 
 class ProgramSystem:
@@ -45,7 +62,6 @@ class ProgramSystem:
 
     Args:
         command: The program and its arguments; no shell reads them.
-        task: What is asked, unless `on` says otherwise.
         timeout: Seconds for an answer, from when the program is free for the row.
         stderr_path: Where the end of its stderr is kept; None for nowhere.
         in_flight: How many rows may be under way at once.
@@ -59,7 +75,6 @@ class ProgramSystem:
         self,
         command: str,
         *,
-        task: Task,
         timeout: float,
         stderr_path: Path | None,
         in_flight: int = 4,
@@ -72,34 +87,18 @@ class ProgramSystem:
         self.settings: Mapping[str, Any] = {"command": shown, "timeout": timeout}
         self._environment = program_environment(env)
         keep_secret(env)
-        self._task, self._timeout = task, timeout
-        self._stderr_path, self._stderr, self._in_flight = stderr_path, b"", in_flight
-        self._waiting: list[Row] = []
-        self._pending: set[Row] = set()
-        self._held: list[tuple[Row, Prediction]] = []
-        self._ended: set[str] = set()
-        self._strays: list[str] = []
-        self._strikes = 0
-        self._proven = self._chatty = self._closing = False
+        self._timeout, self._in_flight = timeout, in_flight
+        self._stderr_path, self._stderr = stderr_path, b""
+        self._waiting: list[_Row] = []
+        self._asked: dict[str, _Row] = {}
+        self._withheld: list[tuple[_Row, Prediction]] = []
+        self._ignored: list[str] = []
+        self._fruitless = 0
+        self._ever_answered = self._answered = self._closing = False
         self._supervisor: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
 
-    def on(self, task: Task) -> "OnTask":
-        """Return this very program as a system for another track.
-
-        There is one process for all of them.
-        """
-        return OnTask(self, task)
-
-    async def predict(self, sample: Any) -> Prediction:
-        """Ask the program about `sample`.
-
-        Raises:
-            UsageError: If the program can't be started, or never answers.
-        """
-        return await self.ask(self._task, sample)
-
-    async def ask(self, task: Task, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the program what `task` asks about `sample`.
 
         Raises:
@@ -108,17 +107,13 @@ class ProgramSystem:
         if self._failure is not None:
             raise self._failure
         line = json.dumps(task.input_row(sample)).encode() + b"\n"
-        row = Row(task, sample.benchmark_id, line, asyncio.get_running_loop().create_future())
-        self._pending.add(row)
+        row = _Row(task, sample.benchmark_id, line, asyncio.get_running_loop().create_future())
         self._waiting.append(row)
         if self._supervisor is None:
             self._wake = asyncio.Event()
             self._supervisor = asyncio.create_task(self._supervise())
         self._wake.set()
-        try:
-            return await row.answer
-        finally:
-            self._pending.discard(row)
+        return await row.answer
 
     async def aclose(self) -> None:
         """Let the program end, or make it; neither it nor its children stay behind."""
@@ -136,233 +131,219 @@ class ProgramSystem:
             while not self._closing:
                 self._waiting = [row for row in self._waiting if not row.answer.done()]
                 if self._waiting:
-                    await self._live()
+                    await self._run_process()
                 else:
-                    self._let_go()
+                    self._hand_out()
                     await self._woken(None)
         except Exception as error:
             self._failure = error
         finally:
             self._supervisor = None
-            self._waiting.clear()
-            for row in self._pending:
-                if self._failure is not None and not row.answer.done():
-                    row.answer.set_exception(self._failure)
-                row.answer.cancel()
+            self._abandon()
 
-    async def _live(self) -> None:
-        life = Life()
+    def _abandon(self) -> None:
+        """Leave no row waiting for ever: each raises what ended the program, or is cancelled."""
+        withheld = [row for row, _ in self._withheld]
+        for row in (*self._waiting, *self._asked.values(), *withheld):
+            if self._failure is not None and not row.answer.done():
+                row.answer.set_exception(self._failure)
+            row.answer.cancel()
+        self._waiting, self._asked, self._withheld = [], {}, []
+
+    async def _run_process(self) -> None:
+        """Start a process and ask it rows until it has ended, or is stuck."""
+        self._answered, self._ignored = False, []
         try:
-            hear = partial(self._hear, life)
-            life.process = await LineProcess.start(
-                self._words, self._environment, hear=hear, ended=self._wake.set
+            process = await LineProcess.start(
+                self._words, self._environment, hear=self._hear, ended=self._wake.set
             )
         except OSError as error:
             raise UsageError(f"{self._key}: can't be started: {error.strerror or error}") from error
-        patience = 0.0
+        stuck = True
         try:
-            patience = await self._converse(life)
+            stuck = await self._converse(process)
         finally:
             try:
-                await life.process.end(patience)
+                await process.end(at_once=stuck)
             finally:
-                self._keep_stderr(life.process.stderr)
+                self._keep_stderr(process.stderr)
         if not self._closing:
-            self._bury(life)
+            self._count_end(process, stuck=stuck)
+            self._sort_left_rows(process, stuck=stuck)
 
-    async def _converse(self, life: Life) -> float:
-        """Send rows and watch the clock until the process is done with.
+    async def _converse(self, process: LineProcess) -> bool:
+        """Send rows and watch the clock until the process has ended; tell whether it is stuck."""
+        while not (process.over or self._closing):
+            self._send(process)
+            await self._woken(min((since for _, since in self._on_clock()), default=None))
+            if self._give_up_overdue():
+                return True
+        return False
 
-        Return how long its end may take.
-        """
-        while not (life.process.over or self._closing or (life.told_end and not life.asked)):
-            self._send(life)
-            moments = [since + self._timeout for _, since in life.on_clock()]
-            await self._woken(min([*moments, *self._silent_at(life)], default=None))
-            if self._give_up_overdue(life):
-                return 0.0
-            if any(moment <= time.monotonic() for moment in self._silent_at(life)):
-                life.told_end = True
-                life.process.close_input()
-        return GRACE
-
-    async def _woken(self, moment: float | None) -> None:
+    async def _woken(self, since: float | None) -> None:
+        """Wait until something happens, or the time is up that counts from `since`."""
+        left = None if since is None else max(0.0, since + self._timeout - time.monotonic())
         with suppress(TimeoutError):
-            async with asyncio.timeout(
-                None if moment is None else max(0.0, moment - time.monotonic())
-            ):
+            async with asyncio.timeout(left):
                 await self._wake.wait()
         self._wake.clear()
 
-    def _send(self, life: Life) -> None:
+    def _send(self, process: LineProcess) -> None:
         """Send what may be sent.
 
-        Two rows of one id are never under way together: their answers look the same.
+        Two rows of one id, as those of two repeats, are never under way together: their answers
+        look the same.
         """
         for row in list(self._waiting):
-            if row.answer.done() or row.name in life.asked:
+            if row.answer.done() or row.name in self._asked:
                 continue
-            if (
-                life.told_end
-                or life.busy >= self._in_flight
-                or (life.asked and (row.alone or life.lonely))
-            ):
+            lonely = row.alone or any(other.alone for other in self._asked.values())
+            if len(self._asked) >= self._in_flight or (self._asked and lonely):
                 return
             self._waiting.remove(row)
-            life.send(row)
+            row.since, row.passed = None, False
+            process.write(row.line)
+            self._asked[row.name] = row
 
-    def _give_up_overdue(self, life: Life) -> bool:
-        """End the rows whose time is up; tell whether the process is stuck at one of them."""
-        now = time.monotonic()
-        for row, since in life.on_clock():
-            if now - since >= self._timeout:
-                life.hung = life.hung or not row.passed
-                if not row.passed:
-                    life.attribute([row])
-                self._give_up(life, row, f"no answer within {self._timeout:g} s")
-        return life.hung
+    def _on_clock(self) -> list[tuple[_Row, float]]:
+        """Return the rows whose time counts, and from when.
 
-    def _silent_at(self, life: Life) -> list[float]:
-        """Return when the process is to be told that nothing more comes, if it is.
-
-        That is, after some silence, when it wrote as many lines of garbage as it owes answers. It
-        seems to have replied to everything; should it still be at work, it loses nothing: it sees
-        the end of its input when it is done.
+        A program may work off its rows in order, so a row's time begins when all before it have
+        ended or were passed over.
         """
-        if self._chatty or life.told_end or not life.asked or life.unexplained != len(life.asked):
-            return []
-        return [life.active_at + min(_SILENCE, self._timeout / 10)]
+        now, counted = time.monotonic(), []
+        for row in self._asked.values():
+            row.since = now if row.since is None else row.since
+            counted.append((row, row.since))
+            if not row.passed:
+                break
+        return counted
 
-    async def _hear(self, life: Life, line: bytes, whole: bool) -> None:
+    def _give_up_overdue(self) -> bool:
+        """End the rows whose time is up; tell whether the process is stuck at one of them."""
+        now, stuck = time.monotonic(), False
+        for row, since in self._on_clock():
+            if now - since >= self._timeout:
+                # a process that went on to later rows has left this one out, and is not stuck
+                stuck = stuck or not row.passed
+                self._give_up(row, f"no answer within {self._timeout:g} s")
+        return stuck
+
+    def _hear(self, line: bytes, whole: bool) -> None:
         text = line.decode(errors="replace").lstrip("\ufeff").strip()
         if not text:
             return
-        life.active_at = time.monotonic()
-        node = await _off_loop(text, _json_object, text) if whole else None
-        if node is None or not await self._take(life, node, text):
-            life.heard_garbage(text)
-        self._chatty = self._chatty or life.unexplained > len(life.asked)
+        node = _json_object(text) if whole else None
+        row = self._asked.get(str(node["benchmark_id"])) if node is not None else None
+        if row is not None and node is not None:
+            self._take(row, node, text)
+        elif len(self._ignored) < _IGNORED_LINES:
+            shown = redact(masked(text[: 2 * _IGNORED_LENGTH]))
+            self._ignored.append(shown[:_IGNORED_LENGTH])
         self._wake.set()
 
-    async def _take(self, life: Life, node: dict[str, Any], text: str) -> bool:
-        """Take a JSON object as an answer; tell whether it is one."""
-        given = node.get("benchmark_id")
-        name = life.only if given is None else str(given)
-        read = await _off_loop(text, _read, life.asked[name], node) if name in life.asked else None
-        row = life.asked.get(name)  # may have been given up meanwhile
-        if row is None or read is None:
-            if given is not None:
-                self._strays.append(_TO_ANOTHER)
-            return given is not None and name in self._ended
-        if given is None and isinstance(read, ValueError):
-            # without an id, only what reads as an answer is one: log lines may be JSON, too
-            return False
-        self._answer(life, row, read, text, () if given is not None else (_WITHOUT_ID,))
-        return True
-
-    def _answer(
-        self, life: Life, row: Row, read: Read[Any] | ValueError, text: str, note: tuple[str, ...]
-    ) -> None:
-        life.answered(row)
-        self._prove()
+    def _take(self, row: _Row, node: dict[str, Any], text: str) -> None:
+        """Take a JSON object as the answer to a row."""
+        for earlier in self._asked.values():
+            if earlier is row:
+                break
+            earlier.passed = True
+        del self._asked[row.name]
+        self._answered = self._ever_answered = True
+        self._fruitless = 0
+        self._hand_out()
         raw = redact(masked(text, row.line.decode))
-        if isinstance(read, Read):
-            value = row.task.to_prediction(read.value)
-            self._settle(row, outcome="ok", prediction=value, raw=raw, notes=(*read.notes, *note))
-        else:
-            outcome: Outcome = "empty" if isinstance(read, EmptyAnswer) else "invalid"
-            self._settle(row, outcome=outcome, raw=raw, error=redact(str(read)))
+        note = (f"output that is no answer was ignored: {_short(self._ignored)}",)
+        notes = note if self._ignored else ()
+        self._ignored = []
+        try:
+            read = _read(row, node)
+        except ValueError as error:
+            outcome: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
+            self._settle(row, outcome, raw=raw, error=redact(str(error)), notes=notes)
+            return
+        value = row.task.to_prediction(read.value)
+        self._settle(row, "ok", prediction=value, raw=raw, notes=(*read.notes, *notes))
 
-    def _give_up(self, life: Life, row: Row, error: str, *, outcome: Outcome | None = None) -> None:
-        """End a row without an answer: unparsable where garbage stands in its place, else empty."""
-        life.gave_up(row)
-        found: Outcome = outcome or ("unparsable" if row.garbage else "empty")
-        error = f"{error}; {_NO_ANSWER}" if found == "unparsable" else error
-        self._settle(row, outcome=found, raw="\n".join(row.garbage) or None, error=error)
+    def _give_up(self, row: _Row, error: str, outcome: Outcome | None = None) -> None:
+        """End a row without an answer: unparsable where the program wrote something else."""
+        self._asked.pop(row.name, None)
+        ignored, self._ignored = self._ignored, []
+        outcome = outcome or ("unparsable" if ignored else "empty")
+        if outcome == "unparsable":
+            error = f"{error}; its output holds no answer to this row"
+        self._settle(row, outcome, raw="\n".join(ignored) or None, error=error)
 
-    def _settle(
-        self, row: Row, *, outcome: Outcome, notes: tuple[str, ...] = (), **fields: Any
-    ) -> None:
-        self._ended.add(row.name)
-        ignored = (
-            f"output that is no answer was ignored: {_short(row.garbage)}" if row.garbage else None
-        )
-        seen = (ignored,) if ignored and outcome in ("ok", "invalid") else ()
-        prediction = Prediction(
-            benchmark_id=row.name,
-            track=row.task.track,
-            outcome=outcome,
-            notes=(*notes, *seen, *dict.fromkeys(self._strays)),
-            **fields,
-        )
-        self._strays.clear()
-        self._held.append((row, prediction))
-        if self._proven:
-            self._let_go()
+    def _settle(self, row: _Row, outcome: Outcome, **fields: Any) -> None:
+        name, track = row.name, row.task.track
+        prediction = Prediction(benchmark_id=name, track=track, outcome=outcome, **fields)
+        self._withheld.append((row, prediction))
+        # Failures of a program that does not answer may be its own: they are withheld, lest they
+        # are written as scores of 0 before the run is stopped.
+        if self._ever_answered and not self._fruitless:
+            self._hand_out()
 
-    def _let_go(self) -> None:
-        """Hand out what was held back: the failures of a program that never answered may be its
-        own.
-        """
-        for row, prediction in self._held:
+    def _hand_out(self) -> None:
+        for row, prediction in self._withheld:
             if not row.answer.done():
                 row.answer.set_result(prediction)
-        self._held.clear()
+        self._withheld.clear()
 
-    def _prove(self) -> None:
-        self._proven, self._strikes = True, 0
+    def _count_end(self, process: LineProcess, *, stuck: bool) -> None:
+        """Count a process that ended without an answer.
 
-    def _bury(self, life: Life) -> None:
-        """Decide about the rows that a process left behind."""
-        rows, process = list(life.asked.values()), life.process
-        if life.told_end and not life.hung:
-            self._prove()
-            life.attribute_spare()
-            for row in rows:
-                self._give_up(life, row, "the program ended")
+        Raises:
+            UsageError: If there were too many in a row: a program that can't work must not score 0.
+        """
+        if self._answered or (stuck and self._ever_answered):
             return
-        head = life.head or (rows[0] if rows else None)
-        if head is not None and not life.hung and process.consumed > head.offset:
-            head.deaths += 1
-            if head.deaths == _DEATHS:
-                life.attribute([head])
-                end = f"the program died on this row ({process.how()}), twice{_after_colon(process.last_words())}"
-                self._give_up(life, head, end, outcome="empty")
-        untouched = process.consumed == 0
-        fruitless = not self._proven and not (life.hung and process.spoke)
-        self._strikes = self._strikes + 1 if untouched or fruitless else 0
-        if self._strikes == _STRIKES:
-            raise UsageError(self._why_not(life))
-        rows = list(life.asked.values())
+        self._fruitless += 1
+        if self._fruitless < (_FRUITLESS_LATER if self._ever_answered else _FRUITLESS):
+            return
+        words = _after_colon(process.last_words())
+        times = f"{self._fruitless} times"
+        if stuck:
+            words = words or ": does it flush its output after every line?"
+            raise UsageError(f"{self._key}: no answer within {self._timeout:g} s, {times}{words}")
+        when = "in a row" if self._ever_answered else "before its first answer"
+        raise UsageError(f"{self._key}: died {times} {when} ({process.how()}){words}")
+
+    def _sort_left_rows(self, process: LineProcess, *, stuck: bool) -> None:
+        """Have the rows that a process left behind sent again, one at a time.
+
+        The oldest is taken for the one at which it died, and given up the second time.
+        """
+        rows, self._asked = list(self._asked.values()), {}
+        if rows and not stuck:
+            guilty = next((row for row in rows if not row.passed), rows[0])
+            guilty.deaths += 1
+            if guilty.deaths == _DEATHS:
+                rows.remove(guilty)
+                how = f"({process.how()}), twice{_after_colon(process.last_words())}"
+                self._give_up(guilty, f"the program died on this row {how}", "empty")
         for row in rows:
             row.alone = True
         self._waiting = [*rows, *self._waiting]
 
-    def _why_not(self, life: Life) -> str:
-        words = _after_colon(life.process.last_words())
-        if life.hung:
-            hint = words or ": does it flush its output after every line?"
-            return f"{self._key}: no answer within {self._timeout:g} s, {_STRIKES} times{hint}"
-        when = "before it read a row" if life.process.consumed == 0 else "before its first answer"
-        return f"{self._key}: died {_STRIKES} times {when} ({life.process.how()}){words}"
-
-    def _keep_stderr(self, heard: bytes) -> None:
-        self._stderr = tail(self._stderr + heard)
+    def _keep_stderr(self, written: bytes) -> None:
+        self._stderr = tail(self._stderr + written)
         if self._stderr_path is not None and self._stderr:
             text = redact(masked(self._stderr.decode(errors="replace")))
             with suppress(OSError):
                 self._stderr_path.write_bytes(text.encode()[-STDERR_KEPT:])
 
 
-def _read(row: Row, node: dict[str, Any]) -> Read[Any] | ValueError:
+def _read(row: _Row, node: dict[str, Any]) -> Read[Any]:
+    """Read an answer.
+
+    Raises:
+        ValueError: If it can't be read as what the task asks for.
+    """
+    answer = masked({k: v for k, v in node.items() if k != "benchmark_id"}, row.line.decode)
     try:
-        answer = masked({k: v for k, v in node.items() if k != "benchmark_id"}, row.line.decode)
-        read: Read[Any] = row.task.answer.read(answer)
-    except EmptyAnswer as error:
-        return error
-    except (ValueError, RecursionError) as error:
-        return ValueError(str(error))
-    return read
+        return row.task.answer.read(answer)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
 
 
 def _split(command: str, key: str) -> list[str]:
@@ -380,19 +361,16 @@ def _split(command: str, key: str) -> list[str]:
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
+    """Return a JSON object that names a record; None for every other text."""
     try:
         node = parse_json(text)
     except (ValueError, RecursionError):
         return None
-    return node if isinstance(node, dict) else None
-
-
-async def _off_loop(text: str, function: Callable[..., Any], *given: Any) -> Any:
-    return await asyncio.to_thread(function, *given) if len(text) > _LONG_LINE else function(*given)
+    return node if isinstance(node, dict) and "benchmark_id" in node else None
 
 
 def _short(lines: Sequence[str]) -> str:
-    first = " ".join(lines[0].split())
+    first = " ".join(lines[0].split()) if lines else ""
     more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
     return f"'{first[:80]}{'…' if len(first) > 80 else ''}'{more}"
 

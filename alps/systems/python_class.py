@@ -4,11 +4,10 @@ import asyncio
 import importlib
 import inspect
 import json
-import pkgutil
 import queue
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -20,10 +19,10 @@ from alps.errors import UsageError, closest
 from alps.llm.secrets import masked, redact
 from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
-from alps.systems.base import OnTask
-from alps.systems.raised import Tracebacks, described, one_line
+from alps.systems.base import Tracebacks, described, one_line
 from alps.tasks import Task
 
+# Seconds; a class that hangs in `close` must not keep a finished run from ending
 _CLOSING_TIME = 10.0
 
 Call = Callable[[], Any]
@@ -40,7 +39,6 @@ class PythonSystem:
 
     Args:
         path: `package.module:Class`; the working directory is searched, too.
-        task: What is asked, unless `on` says otherwise.
         timeout: Seconds for one sample.
         in_flight: How many calls of an async `predict` may be under way at once.
         tracebacks: The file that keeps what `predict` raises; None for nowhere.
@@ -52,37 +50,19 @@ class PythonSystem:
     _worker: "_Worker"
 
     def __init__(
-        self,
-        path: str,
-        *,
-        task: Task,
-        timeout: float,
-        in_flight: int = 16,
-        tracebacks: Path | None = None,
+        self, path: str, *, timeout: float, in_flight: int = 16, tracebacks: Path | None = None
     ) -> None:
         self.name = f"python:{path}"
         key = f"model={self.name}"
         self._object = _instantiate(path, key)
-        self.settings: Mapping[str, Any] = {
-            "class": path,
-            "timeout": timeout,
-            **_declared_settings(self._object, key),
-        }
-        self._task, self._timeout = task, timeout
-        self._tracebacks = Tracebacks(tracebacks)
+        declared = _declared_settings(self._object, key)
+        self.settings: Mapping[str, Any] = {"class": path, "timeout": timeout, **declared}
+        self._timeout, self._tracebacks = timeout, Tracebacks(tracebacks)
         self._in_thread = not inspect.iscoroutinefunction(self._object.predict)
         self._width = 1 if self._in_thread else in_flight
         self._renew()
 
-    def on(self, task: Task) -> OnTask:
-        """Return this very object as a system for another track."""
-        return OnTask(self, task)
-
-    async def predict(self, sample: Any) -> Prediction:
-        """Ask the object about `sample`."""
-        return await self.ask(self._task, sample)
-
-    async def ask(self, task: Task, sample: Any) -> Prediction:
+    async def answer(self, task: Task, sample: Any) -> Prediction:
         """Ask the object what `task` asks about `sample`."""
         shown = sample.model_copy(update={"gold": None})
         async with self._turns:
@@ -119,34 +99,44 @@ class PythonSystem:
 
     async def _call(self, function: Call, in_thread: bool, timeout: float) -> Ended | None:
         """Call `function`; return how it ended, None where it did not in time."""
-        call = asyncio.ensure_future(self._carry_out(function, in_thread))
+        call = asyncio.ensure_future(self._ended(function, in_thread))
         try:
             await asyncio.wait({call}, timeout=timeout)
             return call.result() if call.done() else None
         finally:
             call.cancel()
 
-    async def _carry_out(self, function: Call, in_thread: bool) -> Ended:
+    async def _ended(self, function: Call, in_thread: bool) -> Ended:
         result, error = await self._worker.call(function) if in_thread else _end_of(function)
-        return await _end_of_awaitable(result) if inspect.isawaitable(result) else (result, error)
+        if not inspect.isawaitable(result):
+            return result, error
+        try:
+            return await result, None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:
+            task = asyncio.current_task()
+            cancelled = isinstance(raised, asyncio.CancelledError)
+            if cancelled and task is not None and task.cancelling():  # by us, not by the user
+                raise
+            return None, raised
 
 
 class _Worker:
-    """A daemon thread that makes one call after the other: a call that never ends does not keep the
-    run from ending.
+    """A daemon thread that makes one call after the other.
+
+    A call that never ends does not keep the run from ending, as one of a pool of threads would.
     """
 
     def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Call, asyncio.Future[Ended]] | None] = (
-            queue.SimpleQueue()
-        )
+        self._calls: queue.SimpleQueue[tuple[Call, asyncio.Future[Ended]] | None]
+        self._calls = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def call(self, function: Call) -> Awaitable[Ended]:
+    def call(self, function: Call) -> asyncio.Future[Ended]:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._work, name="alps python system", daemon=True
-            )
+            name = "alps python system"
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._thread.start()
         future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._calls.put((function, future))
@@ -163,49 +153,6 @@ class _Worker:
                 future.get_loop().call_soon_threadsafe(_deliver, future, ended)
 
 
-def _understood(task: Task, sample: Any, result: Any) -> Prediction:
-    """Read what `predict` returned."""
-    if result is None:
-        return _failed(task, sample, "empty", "returned None")
-    said = result if isinstance(result, Prediction) else None
-    if said is not None and said.benchmark_id != sample.benchmark_id:
-        return _failed(task, sample, "invalid", f"answered for '{said.benchmark_id}' instead")
-    if said is not None and said.outcome != "ok":
-        error_text = None if said.error is None else one_line(said.error)
-        return said.model_copy(
-            update={"track": task.track, "prediction": None, "error": error_text}
-        )
-    raw = said.raw if said is not None else None
-    try:
-        plain = _plain(result if said is None else said.prediction)
-        node = masked(plain, lambda: json.dumps(task.input_row(sample), ensure_ascii=False))
-        raw = raw or _as_text(node)
-        given = node.pop("benchmark_id", None) if isinstance(node, dict) else None
-        if given is not None and str(given) != sample.benchmark_id:
-            return _failed(task, sample, "invalid", f"answered for '{given}' instead", raw=raw)
-        read = task.answer.read(node)
-    except (ValueError, TypeError, RecursionError) as error:
-        kind: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
-        return _failed(task, sample, kind, str(error), raw=raw)
-    if said is None:
-        said = Prediction(benchmark_id=sample.benchmark_id, track=task.track, outcome="ok")
-    fields = {
-        "prediction": task.to_prediction(read.value),
-        "raw": raw,
-        "notes": (*said.notes, *read.notes),
-    }
-    return said.model_copy(update={**fields, "track": task.track})
-
-
-def _failed(
-    task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None
-) -> Prediction:
-    name, track = sample.benchmark_id, task.track
-    return Prediction(
-        benchmark_id=name, track=track, outcome=outcome, error=one_line(error), raw=raw
-    )
-
-
 def _deliver(future: asyncio.Future[Ended], ended: Ended) -> None:
     if not future.done():
         future.set_result(ended)
@@ -218,16 +165,42 @@ def _end_of(function: Call) -> Ended:
         return None, error
 
 
-async def _end_of_awaitable(result: Awaitable[Any]) -> Ended:
+def _understood(task: Task, sample: Any, result: Any) -> Prediction:
+    """Read what `predict` returned."""
+    if result is None:
+        return _failed(task, sample, "empty", "returned None")
+    name, track = sample.benchmark_id, task.track
+    own, answer = Prediction(benchmark_id=name, track=track, outcome="ok"), result
+    if isinstance(result, Prediction):
+        own, answer = result, result.prediction
+    if own.benchmark_id != name:
+        return _failed(task, sample, "invalid", f"answered for '{own.benchmark_id}' instead")
+    if own.outcome != "ok":
+        error = None if own.error is None else one_line(own.error)
+        return own.model_copy(update={"track": track, "prediction": None, "error": error})
+    raw = own.raw
     try:
-        return await result, None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
-        return None, error
+        plain = _plain(answer)
+        node = masked(plain, lambda: json.dumps(task.input_row(sample), ensure_ascii=False))
+        raw = raw or _as_text(node)
+        about = node.pop("benchmark_id", None) if isinstance(node, dict) else None
+        if about is not None and str(about) != name:
+            return _failed(task, sample, "invalid", f"answered for '{about}' instead", raw=raw)
+        read = task.answer.read(node)
+    except (ValueError, TypeError, RecursionError) as error:
+        kind: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
+        return _failed(task, sample, kind, str(error), raw=raw)
+    fields = {"prediction": task.to_prediction(read.value), "raw": raw, "track": track}
+    return own.model_copy(update={**fields, "notes": (*own.notes, *read.notes)})
+
+
+def _failed(
+    task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None
+) -> Prediction:
+    name, track = sample.benchmark_id, task.track
+    return Prediction(
+        benchmark_id=name, track=track, outcome=outcome, error=one_line(error), raw=raw
+    )
 
 
 def _instantiate(path: str, key: str) -> Any:
@@ -238,18 +211,15 @@ def _instantiate(path: str, key: str) -> Any:
     made = getattr(module, class_name, None)
     if not callable(made):
         classes = [name for name, value in vars(module).items() if inspect.isclass(value)]
-        raise UsageError(
-            f"{key}: no class '{class_name}' in {module_name}{closest(class_name, classes)}"
-        )
+        hint = closest(class_name, classes)
+        raise UsageError(f"{key}: no class '{class_name}' in {module_name}{hint}")
     instance, error = _end_of(made)
     if error is not None:
         raise UsageError(f"{key}: {class_name}() raised {described(error)}") from error
     if not callable(getattr(instance, "predict", None)):
-        names = [name for name in dir(instance) if not name.startswith("_")]
-        foreign = (
-            type(instance).__module__ == "builtins"
-        )  # a function that returns a text, say: no typo of theirs
-        hint = f" (it gives a {type(instance).__name__})" if foreign else closest("predict", names)
+        hint = closest("predict", [name for name in dir(instance) if not name.startswith("_")])
+        if type(instance).__module__ == "builtins":  # a function that returns a text, say
+            hint = f" (it gives a {type(instance).__name__})"
         raise UsageError(f"{key}: {class_name} has no method 'predict'{hint}")
     return instance
 
@@ -263,13 +233,7 @@ def _import(name: str, key: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{name}.".startswith(f"{missing}."):
-            parent = missing.rpartition(".")[0]
-            where = getattr(sys.modules.get(parent), "__path__", []) if parent else [here]
-            known = [
-                module.name
-                for module in pkgutil.iter_modules(where, f"{parent}." if parent else "")
-            ]
-            raise UsageError(f"{key}: no module '{missing}'{closest(missing, known)}") from error
+            raise UsageError(f"{key}: no module '{missing}'") from error
         raise UsageError(f"{key}: importing {name} raised {described(error)}") from error
 
 

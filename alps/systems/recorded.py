@@ -39,25 +39,22 @@ class RecordedPredictions:
         for name, (line, row) in self._lines.items():  # a bad row is named before a run begins
             self._read(name, line, row)
 
-    async def predict(self, sample: Any) -> Prediction:
-        """Return the recorded answer to `sample`."""
-        place = self._lines.get(sample.benchmark_id)
-        if place is None:
-            return self._failed(sample, f"no row for it in {self._path.name}")
-        return self._read(sample.benchmark_id, *place)
+    async def answer(self, task: Task, sample: Any) -> Prediction:
+        """Return the recorded answer to `sample`; the file was read for its task."""
+        name = sample.benchmark_id
+        if name not in self._lines:
+            error = f"no row for it in {self._path.name}"
+            return Prediction(benchmark_id=name, track=task.track, outcome="empty", error=error)
+        return self._read(name, *self._lines[name])
 
     def _read(self, name: str, line: int, row: Row) -> Prediction:
         own = "outcome" in row  # a row of a run, not one that the release's tools exchange
-        given = (
-            {name: value for name, value in row.items() if name not in ("prediction", "track")}
-            if own
-            else {}
-        )
-        answer = (
-            row.get("prediction") if own else {k: v for k, v in row.items() if k != "benchmark_id"}
-        )
+        fields: Row = {"outcome": "ok", **(row if own else {}), "benchmark_id": name}
+        fields["track"] = self._task.track
+        answer = fields.pop("prediction", None)
+        if not own:
+            answer = {key: value for key, value in row.items() if key != "benchmark_id"}
         try:
-            fields = {"outcome": "ok", "benchmark_id": name, **given, "track": self._task.track}
             prediction = Prediction.model_validate(fields)
             read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
         except EmptyAnswer as error:
@@ -80,26 +77,22 @@ class RecordedPredictions:
         }
         return prediction.model_copy(update=update)
 
-    def _failed(self, sample: Any, error: str) -> Prediction:
-        return Prediction(
-            benchmark_id=sample.benchmark_id, track=self._task.track, outcome="empty", error=error
-        )
-
 
 def _answers_of(row: Row) -> list[Row]:
-    """Return the rows that a row stands for: itself, or what a record of the authors says the model
-    answered.
+    """Return the rows that a row stands for.
+
+    Itself, or what a record of the authors says the model answered.
     """
     output = row.get("model_output")
     if not isinstance(output, dict):
         return [row]
     name = row["benchmark_id"]
     responses = output.get("responses")
-    if isinstance(responses, list) and all(isinstance(said, dict) for said in responses):
+    if isinstance(responses, list) and all(isinstance(response, dict) for response in responses):
         one = len(responses) == 1
         named = (
-            (name if one else str(said.get("query_id")), said.get("response") or "")
-            for said in responses
+            (name if one else str(response.get("query_id")), response.get("response") or "")
+            for response in responses
         )
         return [{"benchmark_id": about, "answer": text} for about, text in named]
     silent = {"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}
@@ -143,7 +136,10 @@ def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
             wrong = "must be a string" if "benchmark_id" in row else "is missing"
             raise DataError(wrong, path=path, line=line, field="benchmark_id")
         if row.get("repeat"):
-            message = "one of several answers to a sample (repeats=), which can't be told apart here; use alps score"
+            message = (
+                "one of several answers to a sample (repeats=), which can't be told apart here; "
+                "use alps score"
+            )
             raise DataError(message, path=path, line=line, field="repeat")
         for answer in _answers_of(row):
             if answer["benchmark_id"] in rows:

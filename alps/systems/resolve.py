@@ -5,37 +5,35 @@ from pathlib import Path
 from typing import Any
 
 from alps.errors import UsageError, closest
-from alps.systems import baselines, floors, rules
-from alps.systems.base import System
-from alps.systems.embedded import Embedded, Unheard
-from alps.systems.raised import STDERR, TRACEBACKS
+from alps.systems import baselines, rules
+from alps.systems.base import STDERR, TRACEBACKS, System
+from alps.systems.embedded import RETRIEVERS, Embedded, Unheard, retriever
 from alps.systems.recorded import RecordedPredictions
-from alps.systems.retriever import RETRIEVERS, retriever
 from alps.tasks import Task
 
 FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "extraction": {
-        "floor/empty": floors.empty,
-        "floor/content-free": floors.content_free,
-        "floor/content-free-fluent": floors.content_free_fluent,
+        "floor/empty": baselines.empty,
+        "floor/content-free": baselines.content_free,
+        "floor/content-free-fluent": baselines.content_free_fluent,
     },
-    "update": {"floor/no-op": floors.no_op, "floor/positional": floors.positional},
+    "update": {"floor/no-op": baselines.no_op, "floor/positional": baselines.positional},
     "retrieval": {
-        "floor/random": floors.random_candidate,
-        "floor/lowest-unique-id": floors.lowest_unique_id,
+        "floor/random": baselines.random_candidate,
+        "floor/lowest-unique-id": baselines.lowest_unique_id,
     },
     "utilization": {
-        "floor/generic": floors.generic,
-        "floor/refusal": floors.refusal,
-        "floor/parrot": floors.parrot,
+        "floor/generic": baselines.generic,
+        "floor/refusal": baselines.refusal,
+        "floor/parrot": baselines.parrot,
     },
 }
 """By task: answers that deserve nothing. They stand beside every score."""
 
 EMBEDDED: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
-    "extraction": {**FLOORS["extraction"], "rules": rules.extract, "oracle": floors.oracle},
-    "update": {**FLOORS["update"], "rules": baselines.update, "oracle": floors.oracle_update},
-    "retrieval": {**FLOORS["retrieval"], "oracle": floors.oracle_retrieval},
+    "extraction": {**FLOORS["extraction"], "rules": rules.extract, "oracle": baselines.oracle},
+    "update": {**FLOORS["update"], "rules": baselines.update, "oracle": baselines.oracle_update},
+    "retrieval": {**FLOORS["retrieval"], "oracle": baselines.oracle_retrieval},
     "utilization": {**FLOORS["utilization"], "rules": baselines.quote},
 }
 """By task: every system that is a plain function."""
@@ -58,11 +56,11 @@ def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]
 
     What they raise is kept in `folder`.
     """
-    floors = {name: f for name, f in embedded_systems(task).items() if name.startswith("floor/")}
     log = _tracebacks_in(folder)
     return {
-        name: Embedded(name, task.track, function, tracebacks=log)
-        for name, function in floors.items()
+        name: Embedded(name, function, tracebacks=log)
+        for name, function in embedded_systems(task).items()
+        if name.startswith("floor/")
     }
 
 
@@ -78,10 +76,8 @@ def embedded_names(task: Task) -> tuple[str, ...]:
 
 def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    known = any(
-        model in names
-        for names in (*EMBEDDED.values(), RETRIEVERS, *(task.systems for task in tasks))
-    )
+    own = [task.systems for task in tasks]
+    known = any(model in names for names in (*EMBEDDED.values(), RETRIEVERS, *own))
     return known or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
 
 
@@ -116,29 +112,34 @@ def resolve_system(
 
         stderr = folder / STDERR if folder is not None else None
         command = model.removeprefix(PROGRAM)
-        return ProgramSystem(command, task=task, timeout=timeout, stderr_path=stderr, env=env)
+        return ProgramSystem(command, timeout=timeout, stderr_path=stderr, env=env)
     if model.startswith(PYTHON):
         from alps.systems.python_class import PythonSystem
 
         path = model.removeprefix(PYTHON)
-        return PythonSystem(path, task=task, timeout=timeout, tracebacks=_tracebacks_in(folder))
+        return PythonSystem(path, timeout=timeout, tracebacks=_tracebacks_in(folder))
     if model == NO_SYSTEM:
-        return Unheard(model, task.track)
-    known = embedded_names(task)
-    if model not in known:
-        names = ", ".join(known)
-        others = [name for name, systems in EMBEDDED.items() if model in systems]
-        if others := [*others, *(["retrieval"] if model in RETRIEVERS else [])]:
-            only = f"it answers {', '.join(others)} alone"
-            raise UsageError(
-                f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
-            )
-        raise UsageError(
-            f"model={model}: unknown system{closest(model, known)} (embedded in {task.name}: {names})"
-        )
+        return Unheard(model)
+    if model not in embedded_names(task):
+        raise _unknown(model, task)
     if model in (functions := embedded_systems(task)):
-        return Embedded(model, task.track, functions[model], tracebacks=_tracebacks_in(folder))
-    return retriever(RULES_OF_RETRIEVAL if model == "rules" else model, task.track)
+        return Embedded(model, functions[model], tracebacks=_tracebacks_in(folder))
+    return retriever(RULES_OF_RETRIEVAL if model == "rules" else model)
+
+
+def _unknown(model: str, task: Task) -> UsageError:
+    """Return the error for a name that no system of `task` has."""
+    known = embedded_names(task)
+    names = ", ".join(known)
+    others = [name for name, systems in EMBEDDED.items() if model in systems]
+    others += ["retrieval"] if model in RETRIEVERS else []
+    if others:
+        only = f"it answers {', '.join(others)} alone"
+        return UsageError(
+            f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
+        )
+    hint = closest(model, known)
+    return UsageError(f"model={model}: unknown system{hint} (embedded in {task.name}: {names})")
 
 
 def resolve_systems(
@@ -158,5 +159,5 @@ def resolve_systems(
     """
     if not model.startswith((PROGRAM, PYTHON)):
         return tuple(resolve_system(model, task, timeout=timeout, folder=folder) for task in tasks)
-    first: Any = resolve_system(model, tasks[0], timeout=timeout, folder=folder, env=env)
-    return (first, *(first.on(task) for task in tasks[1:]))
+    system = resolve_system(model, tasks[0], timeout=timeout, folder=folder, env=env)
+    return (system,) * len(tasks)

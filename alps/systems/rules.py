@@ -25,7 +25,75 @@ from alps.systems.rules_patterns import (
     TOPICS,
     VERB,
 )
-from alps.systems.rules_relatives import ANSWER_LANGUAGE, RELATIVE_VALUES, RELATIVES
+
+# «my» in the languages below; Arabic and Hebrew put it at the end of the word itself.
+_MY = (
+    r"(?:\b(?:my|mis?|minha|meus?|i miei|mi[ao]|m[ao]n?|mes|mein(?:e[mnr]?)?) |\bмо\w{1,3} "
+    r"|我(?:的|家的?|养了?)?(?:一[只条])?|私の|(?=[\u0590-\u06ff]))"
+)
+# Gold values are English whatever the dialogue's language is, so these have one value in all.
+_RELATIVES: tuple[tuple[str, str, str], ...] = (
+    ("Has a wife", "Social_Relationships/Partners",
+     r"(?:esposa|mujer|mulher|moglie|femme|frau)\b|жен[аоуы]\b|老婆|妻|太太|媳妇|زوجتي|אשתי"),
+    ("Has a husband", "Social_Relationships/Partners",
+     r"(?:esposo|marido|marito|mari|mann)\b|муж|老公|丈夫|زوجي|בעלי"),
+    ("Has a girlfriend", "Social_Relationships/Partners",
+     r"(?:novia|namorada|ragazza|copine|freundin)\b|девушк|女朋?友|彼女"),
+    ("Has a boyfriend", "Social_Relationships/Partners",
+     r"(?:novio|namorado|ragazzo|copain)\b|парень|男朋?友|彼氏"),
+    ("Has a son", "Social_Relationships/Family",
+     r"(?:hijo|filho|figlio|fils|sohn)\b|сын|儿子|息子|ابني"),
+    ("Has a daughter", "Social_Relationships/Family",
+     r"(?:hija|filha|figlia|fille|tochter)\b|доч|女儿|娘|ابنتي"),
+    ("Has children", "Social_Relationships/Family",
+     r"(?:kids|hijos|filhos|figli|enfants|kinder)\b|дет[иея]|孩子|小孩|子供|أطفالي"),
+    ("Has a brother", "Social_Relationships/Family",
+     r"(?:hermano|irmão|fratello|frère|bruder)\b|брат|哥|弟|兄|أخي\b"),
+    ("Has a sister", "Social_Relationships/Family",
+     r"(?:hermana|irmã|sorella|sœur|schwester)\b|сестр|姐|妹|姉|أختي"),
+    ("Has a mother", "Social_Relationships/Family",
+     r"(?:mom|mum|mommy|madre|mamá|mãe|mère|mutter)\b|мам|妈|母|أمي\b"),
+    ("Has a father", "Social_Relationships/Family",
+     r"(?:dad|daddy|padre|papá|pai|père|vater)\b|пап|отец|отц|爸|父|أبي\b"),
+    ("Has a grandmother", "Social_Relationships/Family",
+     r"(?:grandma|granny|abuela|avó|nonna|grand-mère|oma|großmutter)\b|бабушк|奶奶|外婆|姥姥|جدتي"),
+    ("Has a dog", "Possessions/Pet",
+     r"(?:perr[oa]|cachorro|cane|chien|hund)\b|собак|狗|犬|كلبي"),
+    ("Has a cat", "Possessions/Pet",
+     r"(?:gat[oa]|gatto|chat|katze)\b|ко[тш]к?\w\b|猫|قطتي"),
+    ("Owns a car", "Possessions/Car",
+     r"(?:coche|carro|macchina|voiture)\b|машин|汽车|车|سيارتي"),
+)  # fmt: skip
+RELATIVES = re.compile(
+    _MY
+    + "(?:"
+    + "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES))
+    + ")",
+    re.IGNORECASE,
+)
+RELATIVE_VALUES = {f"r{n}": (value, label) for n, (value, label, _) in enumerate(_RELATIVES)}
+
+_LANGUAGES = {
+    "Arabic": r"arabic|العربية|بالعربي",
+    "Chinese": r"chinese|中文",
+    "English": r"english|英[文语]",
+    "French": r"french|français|法语",
+    "German": r"german|deutsch|德语",
+    "Italian": r"italian",
+    "Japanese": r"japanese|日[本]?语",
+    "Korean": r"korean|韩语",
+    "Portuguese": r"portuguese|português",
+    "Russian": r"russian|俄语",
+    "Spanish": r"spanish|español|西班牙语",
+    "Turkish": r"turkish|türkçe",
+}
+_IN = "|".join(f"(?P<{name}>{words})" for name, words in _LANGUAGES.items())
+ANSWER_LANGUAGE = re.compile(
+    rf"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte"
+    rf"|réponds)"
+    rf"(?: \w+){{0,3}} (?:in|en|auf|em) |[用以])(?:{_IN})(?:\b|回答|回复)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -52,11 +120,15 @@ class Statement:
 _LONG_TURN, _KEPT_END, _LONGEST_CLAUSE, _LONGEST_VALUE = 1_500, 500, 300, 120
 _FEWEST, _MOST = 4, 9
 _FOREIGN = re.compile(
-    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「[^「」]{10,}」|^>[^\n]*",
+    r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\"[^\"]{20,}\"|“[^“”]{20,}”|«[^«»]{20,}»|「"
+    r"[^「」]{10,}」|^>[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟；;])|\n+|\x00+")
-_SUBJECT = r"(?:i|i'\w+|im|my|we|you|can|could|please|what|how|why|is|are|do|would|should|it|they|he|she)\b"
+_SUBJECT = (
+    r"(?:i|i'\w+|im|my|we|you|can|could|please|what|how|why|is|are|do|would|should"
+    r"|it|they|he|she)\b"
+)
 _CLAUSE_END = re.compile(
     rf"\s*[,:(،;]\s*(?=(?:(?:and|but|so|because|since|also) )?{_SUBJECT}"
     r"|(?:y|e|et|und|pero|mais|aber|mas|ma|но|а|что|как)\b)"
@@ -65,28 +137,34 @@ _CLAUSE_END = re.compile(
     re.IGNORECASE,
 )
 _OPENING = re.compile(
-    r"(?:(?:and|but|so|because|since|well|yes|yeah|no(?=,)|ok|okay|hi|hello|hey|actually|honestly|also|then|though|btw"
+    r"(?:(?:and|but|so|because|since|well|yes|yeah|no(?=,)|ok|okay|hi|hello|hey|actually|honestly"
+    r"|also|then|though|btw"
     r"|y|e|et|und|pero|aber|mais|mas|и|а|но|да)[\s,]+)*(?:因为|但是?|所以|不过|其实)?",
     re.IGNORECASE,
 )
 # An afterthought makes a value longer than a memory is.
 _TAIL = re.compile(
-    r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché|потому что|но)\b.*"
+    r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché"
+    r"|потому что|но)\b.*"
     r"|[(;].*|(?<=.{30}),(?! (?:and|or)\b).*|[\s.,;:!?-]+$)",
     re.IGNORECASE | re.DOTALL,
 )
 # Stories, scripts and personas speak in the first person, too.
 _FICTION = re.compile(
-    r"\b(?:write|generate|create|continue)\b.{0,60}\b(?:story|script|scene|episode|screenplay|poem|song|lyrics|novel"
-    r"|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como|agis comme|du bist ein)\b"
-    r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: .+\n+[A-Z]\w{1,20}: ",
+    r"\b(?:write|generate|create|continue)\b.{0,60}\b(?:story|script|scene|episode|screenplay|poem"
+    r"|song|lyrics|novel"
+    r"|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como|agis comme|du "
+    r"bist ein)\b"
+    r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: "
+    r".+\n+[A-Z]\w{1,20}: ",
     re.IGNORECASE,
 )
 _ROLE_PLAY = re.compile(
     r"\brole-?\s?play|\bpretend (?:to be|you|i|we) |juego de rol|角色扮演|ролев", re.IGNORECASE
 )
 _SAME_SUBJECT = re.compile(
-    r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own|play|study|studied"
+    r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own"
+    r"|play|study|studied"
     r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
@@ -118,12 +196,14 @@ _FIRST_PERSON = re.compile(
 )
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W_]+(?:'\w+)?")
 _STOP_WORDS = """
-    a about after all also an and any are as at be been but by can could do does don't for from get give good had has
-    have he her his how i i'm if in into is it its just like make me more most my need new no not of on one or other our
-    please same should so some than that the their them then there these they this to too use used using very was we
-    what when where which who why will with would you your de la el los las un una que en y con por para es se lo del mi
-    le les des et une pour est der die das und ist ein eine mit von zu o e da do um uma il di non и в на не что как с по
-    это для или 的 了 是 什 么 怎 如 何 请 问 我 你 吗 有 在 和 与 这 那 个 不 な い の に は を が て か で と し 何
+    a about after all also an and any are as at be been but by can could do does don't for from get
+    give good had has have he her his how i i'm if in into is it its just like make me more most my
+    need new no not of on one or other our please same should so some than that the their them then
+    there these they this to too use used using very was we what when where which who why will with
+    would you your de la el los las un una que en y con por para es se lo del mi le les des et une
+    pour est der die das und ist ein eine mit von zu o e da do um uma il di non и в на не что как с
+    по это для или 的 了 是 什 么 怎 如 何 请 问 我 你 吗 有 在 和 与 这 那 个 不 な い の に は を
+    が て か で と し 何
 """
 _STOP = frozenset(_STOP_WORDS.split())
 
@@ -231,9 +311,7 @@ def _sentence_statements(
 
 
 def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
-    """Yield the people, animals and things that a turn calls the user's own: «my wife and two
-    sons».
-    """
+    """Yield whom and what a turn calls the user's own: «my wife and two sons»."""
     if "my " not in masked and "My " not in masked:
         return
     for match in (*OWN.finditer(masked), *NAMED_OWN.finditer(masked)):
@@ -244,7 +322,7 @@ def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
 
 
 def _fixed(index: int, text: str, masked: str) -> Iterator[Statement]:
-    """Yield what a turn says in words that have one English value, such as «mi hermana» and «我姐姐»."""
+    """Yield what a turn says in words with one English value: «mi hermana», «我姐姐»."""
     for match in RELATIVES.finditer(masked):
         value, label = RELATIVE_VALUES[match.lastgroup or ""]
         yield Statement(value, label, "direct", 0.65, index, text[match.start() : match.end()])
@@ -319,7 +397,7 @@ def _distinct(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _curiosity(requests: Sequence[tuple[int, str]]) -> list[Statement]:
-    """Report the request whose words the other turns ask about most, worded as the user worded it."""
+    """Report, word for word, the request whose words the other turns ask about most."""
     turns_with: dict[str, set[int]] = {}
     for index, quote in requests:
         for word in _content(quote):

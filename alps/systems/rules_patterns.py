@@ -23,13 +23,16 @@ TASTE, MINE, GENERAL = "taste", "mine", "general"
 
 
 _JOBS = (
-    r"(?:teacher|engineer|developer|programmer|nurse|doctor|lawyer|designer|manager|writer|author|artist|musician"
-    r"|driver|chef|accountant|consultant|scientist|researcher|freelancer|entrepreneur|analyst|journalist|director"
+    r"(?:teacher|engineer|developer|programmer|nurse|doctor|lawyer|designer|manager|writer|author"
+    r"|artist|musician"
+    r"|driver|chef|accountant|consultant|scientist|researcher|freelancer|entrepreneur|analyst"
+    r"|journalist|director"
     r"|photographer|therapist|owner|founder|translator|technician|editor|electrician|professor)\b"
 )
 _PARTNERS = r"(?:wife|husband|spouse|girlfriend|boyfriend|fianc[eé]e?|partner)\b"
 _FAMILY = (
-    r"(?:sons?|daughters?|kids?|child|children|childrens|baby|mother|father|mom|mum|dad|parents|brothers?|sisters?|grandma"
+    r"(?:sons?|daughters?|kids?|child|children|childrens|baby|mother|father|mom|mum|dad|parents"
+    r"|brothers?|sisters?|grandma"
     r"|grandpa|grand(?:mother|father|parents)|uncle|aunt|cousin|nephew|niece)(?:-in-law)?\b"
 )
 _KIN = (
@@ -39,9 +42,18 @@ _PETS, _CARS = (
     r"(?:dogs?|cats?|puppy|kitten|parrot|hamster|rabbit|horse)\b",
     r"(?:car|truck|motor(?:cycle|bike))\b",
 )
-_THINGS = rf"(?:{_PETS}|{_CARS}|(?:house|apartment|garden|laptop|phone|camera|guitar|piano|bike|business|shop)\b)"
-_MOODS = r"(?:sad|depressed|anxious|lonely|stressed|afraid|scared|worried|tired|happy|excited|overwhelmed|upset)"
-_ILLS = r"(?:asthma|diabetes|adhd|autism|anxiety|depression|cancer|arthritis|insomnia|migraines?|epilepsy)\b"
+_THINGS = (
+    rf"(?:{_PETS}|{_CARS}|(?:house|apartment|garden|laptop|phone|camera|guitar|piano|bike|business"
+    rf"|shop)\b)"
+)
+_MOODS = (
+    r"(?:sad|depressed|anxious|lonely|stressed|afraid|scared|worried|tired|happy|excited"
+    r"|overwhelmed|upset)"
+)
+_ILLS = (
+    r"(?:asthma|diabetes|adhd|autism|anxiety|depression|cancer|arthritis|insomnia|migraines?"
+    r"|epilepsy)\b"
+)
 # Adverbs before a verb; never given back, so that none of them is taken for the verb.
 _OFTEN = (
     r"(?:(?:also|just|often|now|still|always|do|even|once again|sometimes|too"
@@ -49,25 +61,39 @@ _OFTEN = (
 )
 _I, _AM, _HAVE = rf"i {_OFTEN}", rf"i(?: a|')?m {_OFTEN}", rf"i(?: ha|')ve {_OFTEN}"
 # «I want to know», «I have a question» open a request and say nothing about the user.
-_NO_TASK = r"(?!(?:know|ask|see|hear|say|make sure|understand|get|have|be able|add|change|use|write|create|find|show)\b)"
-_NO_THING = r"(?!(?:\w+ )?(?:question|problem|issue|task|list|text|doubt|look|code|table|file|few|lot|error|idea)s?\b)"
+_NO_TASK = (
+    r"(?!(?:know|ask|see|hear|say|make sure|understand|get|have|be able|add|change|use|write|create"
+    r"|find|show)\b)"
+)
+_NO_THING = (
+    r"(?!(?:\w+ )?(?:question|problem|issue|task|list|text|doubt|look|code|table|file|few|lot|error"
+    r"|idea)s?\b)"
+)
 _DO_NOT = r"(?:please )?(?:don'?t|do not|never) "
 # Verbs and adjectives that steer a conversation and say nothing lasting about who is speaking.
 _TALK = (
-    r"(?!(?:ask|say|said|mean|meant|think|thought|guess|see|saw|get|got|know|knew|understand|understood|hope|wonder"
-    r"|wish|thank|appreciate|believe|tell|told|send|sent|paste|upload|provide|attach|show|give|gave|copy|try|tried"
-    r"|need|want|wanted|do|did|does|will|would|can|could|can't|cannot|should|must|may|might|am|was|were|are|have"
-    r"|had|has|don't|didn't|won't|wouldn't|couldn't|shouldn't|haven't|wasn't|aren't|not|never|just|only|added"
+    r"(?!(?:ask|say|said|mean|meant|think|thought|guess|see|saw|get|got|know|knew|understand"
+    r"|understood|hope|wonder"
+    r"|wish|thank|appreciate|believe|tell|told|send|sent|paste|upload|provide|attach|show|give|gave"
+    r"|copy|try|tried"
+    r"|need|want|wanted|do|did|does|will|would|can|could|can't|cannot|should|must|may|might|am|was"
+    r"|were|are|have"
+    r"|had|has|don't|didn't|won't|wouldn't|couldn't|shouldn't|haven't|wasn't|aren't|not|never|just"
+    r"|only|added"
     r"|changed|removed|noticed|forgot|feel like|swear|bet|promise|suppose|assume|agree|repeat)\b)"
 )
 _NO_TALK = (
-    r"(?!(?:[\w'-]+ ){0,3}?(?:questions?|problems?|issues?|tasks?|texts?|codes?|prompts?|requests?|point|messages?"
+    r"(?!(?:[\w'-]+ ){0,3}?(?:questions?|problems?|issues?|tasks?|texts?|codes?|prompts?|requests?"
+    r"|point|messages?"
     r"|name|bad|apologies|input|output|errors?|instructions?|character)\b)"
 )
 _TALKING = (
-    r"(?!(?:sorry|sure|not|asking|talking|referring|wondering|thinking|telling|saying|giving|sending|getting"
-    r"|seeing|having|trying|going|looking|confused|done|ready|back|here|there|fine|ok|okay|good|glad|happy|afraid"
-    r"|your|my|the|a|an|you|so|very|too|all|just|only|also|in|on|at|to|of|about|doing|able|aware|really|right"
+    r"(?!(?:sorry|sure|not|asking|talking|referring|wondering|thinking|telling|saying|giving"
+    r"|sending|getting"
+    r"|seeing|having|trying|going|looking|confused|done|ready|back|here|there|fine|ok|okay|good"
+    r"|glad|happy|afraid"
+    r"|your|my|the|a|an|you|so|very|too|all|just|only|also|in|on|at|to|of|about|doing|able|aware"
+    r"|really|right"
     r"|wrong|bored|tired|just|curious|testing|kidding|joking|supposed|assuming)\b)"
 )
 
@@ -96,7 +122,8 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
     (rf"{_AM}(?=allergic to |vegan|vegetarian|diabetic|pregnant)", BODY, 0.95, ""),
     (rf"{_I}(?:suffer from |have (?=(?:\w+ )?{_ILLS}))|{_AM}suffering from ", BODY, 0.95, "Has "),
     (
-        rf"(?:{_I}feel|{_AM}feeling) (?!like |free|that\b)(?=\w+ \w)|{_AM}(?=(?:very |so )?{_MOODS} \w)",
+        rf"(?:{_I}feel|{_AM}feeling) (?!like |free|that\b)(?=\w+ \w)|{_AM}(?=(?:very |so "
+        rf")?{_MOODS} \w)",
         MIND,
         0.80,
         "Feels ",
@@ -155,7 +182,8 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         "",
     ),
     (
-        rf"(?:{_I}(?:want|wish|hope|aim|intend|aspire) to|i wanna|i(?:'d| would) (?:like|love) to|{_AM}(?:trying|hoping) to) {_NO_TASK}",
+        rf"(?:{_I}(?:want|wish|hope|aim|intend|aspire) to|i wanna|i(?:'d| would) (?:like|love) to"
+        rf"|{_AM}(?:trying|hoping) to) {_NO_TASK}",
         GOAL,
         0.50,
         "Wants to ",
@@ -167,7 +195,8 @@ ENGLISH: tuple[tuple[str, str, float, str], ...] = (
         "",
     ),
     (
-        rf"{_I}(?=(?:eat|drink|play|go to|commute|speak|teach|run|watch|read|collect|drive|cook|train) \w)",
+        rf"{_I}(?=(?:eat|drink|play|go to|commute|speak|teach|run|watch|read|collect|drive|cook"
+        rf"|train) \w)",
         TASTE,
         0.65,
         "",
@@ -228,13 +257,17 @@ NAMED_OWN = re.compile(
 # What makes a request of a subject: «can you tell me about», «what are some», «how do I».
 REQUEST = re.compile(
     r"(?:(?:please|ok|okay|so|and|now|also|hi|hello|hey|thanks|then|but|great|yes|no)[\s,!.]+)*"
-    r"(?:(?:(?:can|could|would|will) (?:you|u|i|we)|i (?:want|need|would like|'d like)(?: you)?(?: to)?|pls|please"
+    r"(?:(?:(?:can|could|would|will) (?:you|u|i|we)|i (?:want|need|would like|'d like)(?: you)?(?: "
+    r"to)?|pls|please"
     r"|help me(?: to| with)?)\s+)*"
-    r"(?:(?:tell|give|show|teach|recommend|suggest|explain|describe|write|make|create|generate|find|list|provide"
+    r"(?:(?:tell|give|show|teach|recommend|suggest|explain|describe|write|make|create|generate|find"
+    r"|list|provide"
     r"|analy[sz]e|compare|summari[sz]e|discuss|get|draft|design|plan|help)\b"
     r"(?: (?:me|us|about|more|some|an?|the|out|of|on|how|what|to|for|all|is|are|with)\b)*"
-    r"|how (?:\w+ )?(?:do|can|could|would|should|does|did|is|are|to)\b(?: (?:i|you|we|one|make|get)\b)?"
-    r"|what(?:'s| is| are| was| were| do| does| did| about| if| would| should)?\b(?: (?:the|some|an?|your|best)\b)*"
+    r"|how (?:\w+ )?(?:do|can|could|would|should|does|did|is|are|to)\b(?: (?:i|you|we|one|make"
+    r"|get)\b)?"
+    r"|what(?:'s| is| are| was| were| do| does| did| about| if| would| should)?\b(?: (?:the|some"
+    r"|an?|your|best)\b)*"
     r"|why (?:is|are|do|does|did)\b|who (?:is|are|was|were)\b|where (?:is|are|can|do)\b"
     r"|(?:which|is|are|do|does|did|should|am)\b)\s*",
     re.IGNORECASE,
@@ -249,7 +282,8 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ),
     (
         "latin",
-        r"de ahora en adelante|a partir de (?:ahora|agora)|d'ora in poi|désormais|ab jetzt|von nun an",
+        r"de ahora en adelante|a partir de (?:ahora|agora)|d'ora in poi|désormais|ab jetzt|von "
+        r"nun an",
         INTERACTION,
         0.95,
     ),
@@ -273,7 +307,8 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ),
     (
         "latin",
-        r"(?:no )?me (?:gusta|encanta|molesta)n? |(?:non )?mi piac\w+ |(?:eu )?(?:não )?gosto d\w+ ",
+        r"(?:no )?me (?:gusta|encanta|molesta)n? |(?:non )?mi piac\w+ |(?:eu )?(?:não )?gosto "
+        r"d\w+ ",
         TASTE,
         0.80,
     ),
@@ -285,7 +320,8 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ),
     (
         "es",
-        r"mi (?=espos|marido|mujer|novi|hij|m?p?a[dm][ráe]|herman|abuel|amig|jefe)|uso |utilizo |tengo una? (?=perr|gat|coche|hij)",
+        r"mi (?=espos|marido|mujer|novi|hij|m?p?a[dm][ráe]|herman|abuel|amig|jefe)|uso |utilizo "
+        r"|tengo una? (?=perr|gat|coche|hij)",
         MINE,
         0.80,
     ),
@@ -310,14 +346,16 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ),
     (
         "latin",
-        r"soy alérgic|padezco |sufro de |sou alérgic|sono allergic|je suis allergique|ich bin allergisch|ich leide ",
+        r"soy alérgic|padezco |sufro de |sou alérgic|sono allergic|je suis allergique|ich bin "
+        r"allergisch|ich leide ",
         BODY,
         0.95,
     ),
     ("fr", r"(?:j'(?:aime|adore)|je (?:n'aime pas|déteste|préfère(?! que))) ", TASTE, 0.80),
     (
         "fr",
-        r"(?:mon|ma|mes) (?=mari|femme|fil|enfant|mère|père|frère|sœur|copine|ami|chien)|j'utilise ",
+        r"(?:mon|ma|mes) (?=mari|femme|fil|enfant|mère|père|frère|sœur|copine|ami|chien)"
+        r"|j'utilise ",
         MINE,
         0.80,
     ),
@@ -392,7 +430,8 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
     ("ar", r"(?:[أا]نا )?(?:لا )?(?:[أا]حب|[أا]كره|[أا]فضل) ", TASTE, 0.80),
     (
         "ar",
-        r"(?=(?:زوجتي|زوجي|ابني|ابنتي|[أا]مي|[أا]بي|صديقي|صديقتي) )|(?:عندي|لدي) (?=كلب|قط|سيارة|بيت)",
+        r"(?=(?:زوجتي|زوجي|ابني|ابنتي|[أا]مي|[أا]بي|صديقي|صديقتي) )|(?:عندي|لدي) (?=كلب|قط|سيارة"
+        r"|بيت)",
         MINE,
         0.80,
     ),
@@ -411,7 +450,8 @@ OTHERS: tuple[tuple[str, str, str, float], ...] = (
 TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     TASTE: (
         (
-            r"\b(?:eat|food|cook|drink|coffee|tea|meat|fruit|spicy|comer|comida|manger|essen)|[吃喝菜]|есть",
+            r"\b(?:eat|food|cook|drink|coffee|tea|meat|fruit|spicy|comer|comida|manger|essen)|"
+            r"[吃喝菜]|есть",
             "Preferences/Food",
         ),
         (
@@ -435,7 +475,8 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     GENERAL: ((r"", "UNMAPPED"),),
     MINE: (
         (
-            rf"\b(?:{_PETS}|perr|gat[oa]|cachorr|cane|chien|chat|hund|katze|соба|кош|кот)|[狗猫]|كلب|قط|כלב|חתול",
+            rf"\b(?:{_PETS}|perr|gat[oa]|cachorr|cane|chien|chat|hund|katze|соба|кош|кот)|[狗猫]|كلب"
+            rf"|قط|כלב|חתול",
             "Possessions/Pet",
         ),
         (
@@ -447,7 +488,8 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
             "Possessions/House",
         ),
         (
-            rf"\b(?:{_PARTNERS}|espos|marido|mujer|novi|namorad|moglie|marito|mari|femme|copine|frau|mann|жена|муж)"
+            rf"\b(?:{_PARTNERS}|espos|marido|mujer|novi|namorad|moglie|marito|mari|femme|copine"
+            rf"|frau|mann|жена|муж)"
             r"|[妻夫]|老[婆公]|[男女]朋友|زوج|אשתי|בעלי",
             "Social_Relationships/Partners",
         ),
@@ -460,8 +502,10 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
             "Social_Relationships/Colleagues",
         ),
         (
-            rf"\b(?:{_FAMILY}|hij|filh|figli|fils|fille|enfant|kind|sohn|tochter|madre|padre|m[ãè]e|pai|mère|père|irmã"
-            r"|mutter|vater|сын|дочь|мама|папа|отец|брат|сестра|дети)|子|女|妈|爸|亲|[أا]مي|[أا]بي|ابن|שלי",
+            rf"\b(?:{_FAMILY}|hij|filh|figli|fils|fille|enfant|kind|sohn|tochter|madre|padre|m[ãè]e"
+            rf"|pai|mère|père|irmã"
+            r"|mutter|vater|сын|дочь|мама|папа|отец|брат|сестра|дети)|子|女|妈|爸|亲|[أا]مي|[أا]بي|ابن"
+            r"|שלי",
             "Social_Relationships/Family",
         ),
         (r"", "Possessions/Important_Items"),

@@ -27,7 +27,7 @@ from alps.leaderboard.submission import (
 )
 from alps.leaderboard.unsafe_text import leak_in, mixed_scripts, read_alike, shown, texts_of
 from alps.systems import EMBEDDED
-from alps.systems.retriever import RETRIEVERS
+from alps.systems.embedded import RETRIEVERS
 from alps.tasks import Task
 from alps.tasks.registry import ALL, TASKS
 from alps.text import fold_loosely

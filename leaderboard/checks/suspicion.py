@@ -190,7 +190,7 @@ def _differing(system: System, gold: GoldTrack, rows: Rows) -> Iterator[Key]:
         by_record.setdefault(key[0], []).append(key)
     for sample in gold.samples:
         if keys := by_record.get(sample.benchmark_id):
-            own = run_loop(system.predict(sample))
+            own = run_loop(system.answer(gold.task, sample))
             for key in keys:
                 if (rows[key]["outcome"], rows[key].get("prediction")) != (
                     own.outcome,
