@@ -45,13 +45,16 @@ from tests.loopback import Answer, LoopbackServer, serve
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", *DOCS]
+WITHOUT_COMMANDS = {"architecture.md"}
+"""Pages without a command."""
+RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, ImportSettings, DrawSettings),
     *(CalibrateSettings, SensitivitySettings, CompareSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
-LEFT_TO_CI = "make "
-"""`.ci/run` runs the make targets, from a clean clone on a bare machine."""
+LEFT_TO_CI = ("make ", "python3 -m venv ")
+"""`.ci/run` runs these, from a clean clone on a bare machine: they install."""
 
 BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
@@ -402,12 +405,19 @@ def read(document: Path, folder: Path, commands: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def readers(tmp_path_factory):
-    """Read several documents at once: most of the time goes into starting commands."""
+def readers(request, tmp_path_factory):
+    """Read the selected documents, several at once: most of the time goes into starting commands."""
+    selected = {
+        item.callspec.params["document"]
+        for item in request.session.items
+        if item.path == request.path and "readers" in item.fixturenames
+    }
     commands = install(tmp_path_factory.mktemp("commands"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         folders = {
-            document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS
+            document: tmp_path_factory.mktemp(document.stem) / "reader"
+            for document in RUN
+            if document in selected
         }
         yield {
             document: pool.submit(read, document, folder, commands)
@@ -416,7 +426,7 @@ def readers(tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", RUN, ids=lambda document: document.name)
 def test_what_a_document_tells_to_do_gives_what_it_shows(document, readers):
     readers[document].result()
 
@@ -465,7 +475,7 @@ def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("document", DOCS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", RUN[1:], ids=lambda document: document.name)
 def test_a_page_says_first_how_the_command_is_found(document):
     """Whoever begins with a page other than the first has `alps` in .venv/bin alone."""
     first = next(
