@@ -10,7 +10,6 @@ written.
 import json
 import os
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -38,9 +37,8 @@ from alps.settings import (
     RunSettings,
     SensitivitySettings,
 )
-from tests import warm
 from tests.conftest import ROOT
-from tests.endtoend import environment
+from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -61,7 +59,7 @@ TITLE = re.compile(r'title="([^"]+)"')
 EXPORT = re.compile(r"export (\w+)=(.*)")
 EXITS = re.compile(r"# exits (\d+)")
 ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):(\d+)/v1")
-SECONDS = 100
+SECONDS = 300
 AT_ONCE = 4
 
 SAID = {
@@ -252,28 +250,6 @@ def not_printed(shown: list[str], printed: str) -> str | None:
     return None
 
 
-def install(place: Path) -> Path:
-    """Write `alps` and `python` into `place` as they stand in an installed environment.
-
-    `alps` asks the parent of warm processes for what is slow to start. No reader may run before
-    this is done: what any process holds open for writing can't be started, and a shell takes
-    another command of that name.
-    """
-    python = shlex.quote(sys.executable)
-    warmly = ""
-    if address := warm.address_for(environment(place)):
-        client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
-        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.COMPUTING)])
-        warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
-    for name, line in {
-        "alps": f"{warmly}exec {python} -P -m alps",
-        "python": f"exec {python}",
-    }.items():
-        (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
-        (place / name).chmod(0o755)
-    return place
-
-
 class Reader:
     """Somebody who does what a document says, in an empty folder."""
 
@@ -327,7 +303,7 @@ class Reader:
             stderr=subprocess.DEVNULL,
         )
         self.started.append(process)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + SECONDS
         while not listens(self.ports[port]):
             assert process.poll() is None, f"{text}: ended with {process.returncode}"
             assert time.monotonic() < deadline, f"{text}: does not listen"
