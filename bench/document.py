@@ -37,8 +37,9 @@ $ export PATH="$PWD/.venv/bin:$PATH"
 $ alps doctor
 ```
 
-«The AlpsBench sample» is the authors' human-check export that the [README](../README.md) describes; `ALPS_SAMPLE` names
-its folder. Without it the judge economy is counted on our own samples, and what is measured on its records is left out.
+«The AlpsBench sample» is the authors' human-check export that the [first page](index.md#the-authors-export) describes;
+`ALPS_SAMPLE` names its folder. Without it the judge economy is counted on our own samples, and what is measured on its
+records is left out.
 """
 WIDTH = 118
 HEAD = ("what", "bound", "measured", "")

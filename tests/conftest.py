@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,10 @@ __all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
 WAITING = {"test_real", "test_docs", "test_faults", "test_run"}
 ROOT = Path(__file__).resolve().parent.parent
+
+# Else every command that a test starts compiles the package anew: a second of it each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_configure() -> None:
@@ -65,7 +70,7 @@ def alps(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command as a user does, in an empty folder."""
 
     def command(
-        *words: str, cwd: Path = tmp_path, timeout: float = 120
+        *words: str, cwd: Path = tmp_path, timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
         return finish(begin(cwd, words, {**os.environ, "COLUMNS": "80"}), timeout)
 

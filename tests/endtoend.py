@@ -1,6 +1,7 @@
 """What end-to-end tests share: the command as a process of its own, and the files that it leaves."""
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -56,6 +57,28 @@ def begin(
     )
 
 
+def install(place: Path, *, cold: bool = False) -> Path:
+    """Write `alps` and `python` into `place` as they stand in an installed environment.
+
+    Unless `cold`, `alps` asks the parent of warm processes for what is slow to start. No reader may run before
+    this is done: what any process holds open for writing can't be started, and a shell takes
+    another command of that name.
+    """
+    python = shlex.quote(sys.executable)
+    warmly = ""
+    if not cold and (address := warm.address_for(environment(place))):
+        client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
+        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.COMPUTING)])
+        warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
+    for name, line in {
+        "alps": f"{warmly}exec {python} -P -m alps",
+        "python": f"exec {python}",
+    }.items():
+        (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
+        (place / name).chmod(0o755)
+    return place
+
+
 def finish(process: Process, timeout: float = 300) -> Finished:
     """Wait for a started command; one that hangs is ended, and fails the test."""
     try:
@@ -84,7 +107,7 @@ def run_cold(folder: Path, *words: str, **variables: str) -> Finished:
     return finish(start_cold(folder, *words, **variables))
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], *, seconds: float = 300) -> None:
     """Wait for something that another process does."""
     deadline = time.monotonic() + seconds
     while not condition():

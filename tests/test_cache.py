@@ -247,7 +247,7 @@ with suppress(Exception):
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on the size of files to set")
 def test_a_full_disk_does_not_cost_the_replies_already_stored(path: Path):
     fill(path, 30)
-    subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FULL_DISK, str(path)], check=True, timeout=300)
     assert list(path.parent.glob("*.broken")) == []
     cache = Cache(path)
     assert cache.get("key 29") is not None

@@ -48,7 +48,7 @@ def disturbed(folder, spec):
     command = [sys.executable, str(CHILD), json.dumps(spec), *WORDS]
     given = environment(folder)
     return subprocess.run(
-        command, check=False, cwd=folder, env=given, capture_output=True, text=True, timeout=60
+        command, check=False, cwd=folder, env=given, capture_output=True, text=True, timeout=300
     )
 
 
@@ -87,7 +87,7 @@ def test_a_cache_whose_process_died_while_it_wrote_keeps_what_was_stored_and_not
     path, kind
 ):
     died = subprocess.run(
-        [sys.executable, "-c", STORING, str(BENCH), kind, str(path)], check=False, timeout=60
+        [sys.executable, "-c", STORING, str(BENCH), kind, str(path)], check=False, timeout=300
     )
     assert died.returncode < 0
     cache = Cache(path)

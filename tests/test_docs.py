@@ -10,7 +10,6 @@ written.
 import json
 import os
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -42,27 +41,29 @@ from alps.settings import (
     RunSettings,
     SensitivitySettings,
 )
-from tests import warm
 from tests.conftest import ROOT
-from tests.endtoend import environment
+from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", *DOCS]
+WITHOUT_COMMANDS = {"architecture.md"}
+"""Pages without a command."""
+RUN = [document for document in DOCUMENTS if document.name not in WITHOUT_COMMANDS]
 SETTINGS = (
     *(RunSettings, AuditSettings, PoolSettings, DrawSettings),
     *(CalibrateSettings, SensitivitySettings, CompareSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
-LEFT_TO_CI = "make "
-"""`.ci/run` runs the make targets, from a clean clone on a bare machine."""
+LEFT_TO_CI = ("make ", "python3 -m venv ")
+"""`.ci/run` runs these, from a clean clone on a bare machine: they install."""
 
 BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
 EXPORT = re.compile(r"export (\w+)=(.*)")
 EXITS = re.compile(r"# exits (\d+)")
 ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):(\d+)/v1")
-SECONDS = 100
+SECONDS = 300
 AT_ONCE = 4
 
 SAID = {
@@ -253,28 +254,6 @@ def not_printed(shown: list[str], printed: str) -> str | None:
     return None
 
 
-def install(place: Path) -> Path:
-    """Write `alps` and `python` into `place` as they stand in an installed environment.
-
-    `alps` asks the parent of warm processes for what is slow to start. No reader may run before
-    this is done: what any process holds open for writing can't be started, and a shell takes
-    another command of that name.
-    """
-    python = shlex.quote(sys.executable)
-    warmly = ""
-    if address := warm.address_for(environment(place)):
-        client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
-        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.COMPUTING)])
-        warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
-    for name, line in {
-        "alps": f"{warmly}exec {python} -P -m alps",
-        "python": f"exec {python}",
-    }.items():
-        (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
-        (place / name).chmod(0o755)
-    return place
-
-
 class Reader:
     """Somebody who does what a document says, in an empty folder."""
 
@@ -328,7 +307,7 @@ class Reader:
             stderr=subprocess.DEVNULL,
         )
         self.started.append(process)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + SECONDS
         while not listens(self.ports[port]):
             assert process.poll() is None, f"{text}: ended with {process.returncode}"
             assert time.monotonic() < deadline, f"{text}: does not listen"
@@ -406,12 +385,19 @@ def read(document: Path, folder: Path, commands: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def readers(tmp_path_factory):
-    """Read several documents at once: most of the time goes into starting commands."""
+def readers(request, tmp_path_factory):
+    """Read the selected documents, several at once: most of the time goes into starting commands."""
+    selected = {
+        item.callspec.params["document"]
+        for item in request.session.items
+        if item.path == request.path and "readers" in item.fixturenames
+    }
     commands = install(tmp_path_factory.mktemp("commands"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         folders = {
-            document: tmp_path_factory.mktemp(document.stem) / "reader" for document in DOCUMENTS
+            document: tmp_path_factory.mktemp(document.stem) / "reader"
+            for document in RUN
+            if document in selected
         }
         yield {
             document: pool.submit(read, document, folder, commands)
@@ -420,7 +406,7 @@ def readers(tmp_path_factory):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the documents speak to a POSIX shell")
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", RUN, ids=lambda document: document.name)
 def test_what_a_document_tells_to_do_gives_what_it_shows(document, readers):
     readers[document].result()
 
@@ -469,7 +455,7 @@ def test_a_block_of_the_readme_works_as_pasted_after_make_demo(block, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("document", DOCS, ids=lambda document: document.name)
+@pytest.mark.parametrize("document", RUN[1:], ids=lambda document: document.name)
 def test_a_page_says_first_how_the_command_is_found(document):
     """Whoever begins with a page other than the first has `alps` in .venv/bin alone."""
     first = next(

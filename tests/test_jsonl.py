@@ -217,7 +217,7 @@ def test_a_write_that_fails_half_way_leaves_no_torn_line(path: Path, limit: int)
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout.splitlines() == ["written", "failed True", "written"]
     assert rows_of(path) == [{"text": "before"}, {"text": "x" * 10}, {"text": "xxx"}]

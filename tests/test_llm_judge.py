@@ -50,7 +50,7 @@ class Court:
         self, gold: Sequence[Memory], predicted: Sequence[Memory], script: Script, **settings: Any
     ) -> Judgement:
         async def ask(server: LoopbackServer) -> Judgement:
-            client = Client(concurrency=4, ledger=ledger, cache=None, timeout=20)
+            client = Client(concurrency=4, ledger=ledger, cache=None, timeout=300)
             judge = LlmJudge(MODEL, client=client, api_base=server.url, **settings)
             return await match_memories(gold, predicted, judge=judge, about="b1")
 

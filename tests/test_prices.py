@@ -277,7 +277,7 @@ def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"

@@ -203,7 +203,7 @@ except KeyboardInterrupt:
         assert running.poll() is None
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
-    output, complaints = running.communicate(timeout=20)
+    output, complaints = running.communicate(timeout=300)
     assert (output, complaints) == ("interrupted\n", "")
     assert is_let_go(lock)
 

@@ -60,7 +60,7 @@ class Bench:
 
     def rate(self, text: str, question: RubricQuestion, **answer: Any) -> Rating:
         async def ask(url: str) -> Rating:
-            client = Client(concurrency=2, ledger=ledger, cache=None, timeout=20)
+            client = Client(concurrency=2, ledger=ledger, cache=None, timeout=300)
             return await LlmJudge("openai/judge", client=client, api_base=url).rate(
                 question, about="b1"
             )

@@ -470,7 +470,7 @@ def test_a_site_is_served_on_loopback_file_by_file(site):
                 ("/data/", 404),
                 ("/../submissions/", 404),
             ):
-                connection = http.client.HTTPConnection(host, port, timeout=5)
+                connection = http.client.HTTPConnection(host, port, timeout=300)
                 connection.request("GET", path)
                 assert connection.getresponse().status == status, path
                 connection.close()

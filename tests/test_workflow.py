@@ -17,7 +17,7 @@ import pytest
 
 from alps.leaderboard.packing import pack
 from tests.conftest import ROOT
-from tests.endtoend import environment
+from tests.endtoend import environment, install
 from tests.submissions import SLUG, WHO, card_of, forge, make_run
 
 SCRIPT = ROOT / ".ci" / "verify-submissions"
@@ -47,10 +47,8 @@ class Desk:
         self.base, self.head = folder / "base", folder / "head"
         self.environment = environment(folder, **NOBODY)
         (folder / "bin").mkdir(parents=True)
-        alps = folder / "bin" / "alps"
-        alps.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m alps "$@"\n')
-        alps.chmod(0o755)
-        self.environment["PATH"] = f"{alps.parent}{os.pathsep}{self.environment['PATH']}"
+        commands = install(folder / "bin")
+        self.environment["PATH"] = f"{commands}{os.pathsep}{self.environment['PATH']}"
         self.git(folder, "init", "--quiet", "--initial-branch=main", "base")
         self.commit(self.base, lambda: (self.base / "README.md").write_text("a suite\n"))
 
@@ -163,6 +161,7 @@ def test_a_change_beside_the_submission_is_refused_and_none_of_its_code_is_run(d
             path.chmod(0o755)
 
     desk.change(change_more)
+    install(desk.folder / "bin", cold=True)  # an interpreter of its own would read sitecustomize.py
     done = desk.verify()
     assert done.returncode == 1
     assert "5 files outside the submission's folder changed" in done.stdout

@@ -62,8 +62,11 @@ READ_AT_START = (
 """Variables that begin so are read by the interpreter or by libraries, once."""
 ASKING = "=openai/"
 """What words of commands hold that load the libraries which ask models."""
-COMPUTING = ("run", "score", "calibrate", "compare", "sensitivity")
-"""Commands that load numpy, and most of them scipy."""
+COMPUTING = (
+    *("run", "score", "calibrate", "compare", "sensitivity", "prompt-sensitivity"),
+    *("ls", "show", "report", "labels", "data", "submit", "verify", "rescore", "leaderboard"),
+)
+"""Commands that load numpy or pydantic, and most of them scipy."""
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "TIKTOKEN_CACHE_DIR")
 """The second is set by litellm itself, whatever it was, once it counts tokens: in the tests' own
 process, too.
