@@ -217,7 +217,8 @@ def calibrate(*, judge: str, labels: str | Path, **settings: Any) -> "Calibrated
         AlpsError: If labels, judge or folder can't be used.
     """
     from alps.calibration.calibrate import calibrate_judge
-    from alps.settings import CalibrateSettings, parse_settings
+    from alps.calibration.settings import CalibrateSettings
+    from alps.settings import parse_settings
 
     given = {"judge": judge, "labels": str(labels), **settings}
     parsed = parse_settings(_plain(given), CalibrateSettings)

@@ -268,7 +268,7 @@ def labels() -> None:
 
 @labels.command("draw")
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
-@takes("out=DIR [n=…] [seed=…]", "alps.settings:DrawSettings")
+@takes("out=DIR [n=…] [seed=…]", "alps.calibration.settings:DrawSettings")
 def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     """Draw answers of a run at random for people to label.
 
@@ -280,8 +280,9 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     from pathlib import Path
 
     from alps.calibration.sample import draw_labels
+    from alps.calibration.settings import DrawSettings
     from alps.report.runs import find_run
-    from alps.settings import DrawSettings, parse_words
+    from alps.settings import parse_words
 
     parsed = parse_words(allow_typed(settings), DrawSettings)
     drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
@@ -292,7 +293,9 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
 
 
 @cli.command()
-@takes("judge=… labels=DIR [out=DIR] [verdicts=FILE]", "alps.settings:CalibrateSettings")
+@takes(
+    "judge=… labels=DIR [out=DIR] [verdicts=FILE]", "alps.calibration.settings:CalibrateSettings"
+)
 def calibrate(settings: tuple[str, ...]) -> None:
     """Hold a judge against people's labels, rubric by rubric.
 
@@ -306,8 +309,9 @@ def calibrate(settings: tuple[str, ...]) -> None:
     """
     from alps.calibration.calibrate import calibrate_judge
     from alps.calibration.page import write_calibration_page
+    from alps.calibration.settings import CalibrateSettings
     from alps.calibration.table import print_account, print_calibration
-    from alps.settings import CalibrateSettings, parse_words
+    from alps.settings import parse_words
 
     parsed = parse_words(settings, CalibrateSettings)
     done = calibrate_judge(parsed)

@@ -47,6 +47,7 @@ from fuzz_table import Tally, section, table, together
 from alps import settings
 from alps.calibration.calibrate import calibrate_judge
 from alps.calibration.labels import read_labels, read_verdicts
+from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.jsonl import dump
@@ -63,7 +64,7 @@ from alps.llm import prices
 from alps.llm.types import Reply
 from alps.llm.understanding import understand
 from alps.run.start import run
-from alps.settings import CalibrateSettings, RunSettings, parse_words, read_config
+from alps.settings import RunSettings, parse_words, read_config
 from alps.tasks import load_tracks
 from alps.tasks.base import JUST_THE_SCORE, Task, TaskOptions
 
@@ -76,7 +77,7 @@ SCHEMAS = (
         settings.SensitivitySettings,
         settings.AuditSettings,
     ),
-    *(settings.PoolSettings, settings.DrawSettings, settings.ImportSettings),
+    *(settings.PoolSettings, DrawSettings),
 )
 
 

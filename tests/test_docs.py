@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+from alps.calibration.settings import CalibrateSettings, DrawSettings
 from alps.leaderboard.settings import (
     RescoreSettings,
     ServeSettings,
@@ -33,14 +34,7 @@ from alps.leaderboard.settings import (
     VerifySettings,
 )
 from alps.report.compare import CompareSettings
-from alps.settings import (
-    AuditSettings,
-    CalibrateSettings,
-    DrawSettings,
-    PoolSettings,
-    RunSettings,
-    SensitivitySettings,
-)
+from alps.settings import AuditSettings, PoolSettings, RunSettings, SensitivitySettings
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from alps.calibration.gates import GATES
 from alps.calibration.page import write_calibration_page
+from alps.calibration.settings import CalibrateSettings
 from alps.cli import cli
 from alps.errors import AlpsError, DataError, UsageError
 from alps.exit_codes import guarded
@@ -20,7 +21,7 @@ from alps.report.tables import show_estimate
 from alps.run.estimate import Stage
 from alps.run.scores import Board
 from alps.run.session import refuse_without_effect
-from alps.settings import CalibrateSettings, JudgeSettings, RunSettings, parse_words
+from alps.settings import JudgeSettings, RunSettings, parse_words
 from alps.systems import resolve_system
 from alps.tasks import Scored, load_task
 from tests.endtoend import environment, one_line

@@ -35,6 +35,7 @@ from alps.calibration.labels import (
 )
 from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
 from alps.calibration.rows import read_object
+from alps.calibration.settings import CalibrateSettings
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
 from alps.jsonl import Row, parse_json, scan
@@ -51,7 +52,6 @@ from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, summarise_calls
 from alps.schema import UNHEARD, Outcome
-from alps.settings import CalibrateSettings
 
 SAMPLE, CALIBRATION = "sample.json", "calibration.json"
 COMPANIONS = 4
