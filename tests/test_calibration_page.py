@@ -259,7 +259,7 @@ def test_an_absent_part_is_left_out_and_no_more(name: str, tmp_path: Path) -> No
     assert not {"nan", "None", "Undefined"} & set(re.findall(r"\w+", page.text))
     assert ("Confusion matrix" in page.text) == (name != "confusion")
     assert ("Stress set" in page.text) == (name != "acceptance")
-    assert ("Agreement, beside that of people" in page.text) == (name != "pairs")
+    assert ("Agreement, next to that of people" in page.text) == (name != "pairs")
     assert ("Differences between groups" in page.text) == (name != "heterogeneity")
     assert ("The band is how far people agree" in page.text) == (
         name not in ("pairs", "people_kappa")

@@ -39,7 +39,9 @@ def texts_of(payload: Mapping[str, Any]) -> Texts:
     response = _first(payload.get("response"), payload.get("candidate"))
     references = _texts(payload.get("memory")) or _texts(payload.get("gold_answers"))
     first, second = payload.get("output_1"), payload.get("output_2")
-    outputs = (first, second) if isinstance(first, str) and isinstance(second, str) else None
+    outputs = None
+    if isinstance(first, str) and isinstance(second, str):
+        outputs = first, second
     return Texts(response, references, outputs)
 
 
@@ -108,6 +110,7 @@ def _longest(matrix: LabelMatrix) -> _Verdicts | str:
         return [_longer(text.outputs, matrix.scale) for text in texts]
     if not matrix.measured:
         return "the values of the scale have no order"
+    # Length and similarity have no unit in common with the scale: only their order is used.
     values = [None if text.response is None else float(len(text.response)) for text in texts]
     if all(value is None for value in values):
         return "no item has a response in its payload"
@@ -149,7 +152,8 @@ def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any]:
             # only asked for where two disagreed would make people look better than they are.
             others = most_frequent(labels[:n] + labels[n + 1 :], matrix.scale)
             table = np.zeros((size, size))
-            table[[codes[other] for other in others], codes[label]] = 1 / len(others)
+            for other in others:
+                table[codes[other], codes[label]] = 1 / len(others)
             rows.append(table.ravel())
             clusters.append(cluster)
     if not rows:

@@ -59,6 +59,7 @@ def system_ranking(matrix: LabelMatrix) -> dict[str, Any] | None:
         name = matrix.items[n].system
         if name is not None:
             systems.setdefault(name, []).append(n)
+    # Of two systems a rank correlation is 1 or -1, whatever the judge says.
     if len(systems) < _SYSTEMS or not matrix.measured:
         return None
     means = {}
@@ -101,7 +102,7 @@ def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] 
     if not items:
         return None
     longer = (known > np.median(known)).astype(np.float64)
-    if not longer.any():
+    if not longer.any():  # all are as long as the median
         return None
     ahead = matrix.numbers(matrix.judge_at(items)) - matrix.numbers(matrix.truth_at(items))
     features = np.stack([ahead * longer, longer, ahead * (1 - longer), 1 - longer], axis=1)
@@ -118,6 +119,7 @@ def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] 
 def _of_pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] | None:
     longer: dict[int, object] = {}
     for n in matrix.parsed:
+        # Outputs of about the same length say nothing about a preference.
         outputs = texts_of(matrix.items[n].payload).outputs
         if outputs is not None and abs(len(outputs[0]) - len(outputs[1])) > NOTABLE:
             longer[n] = matrix.scale.values[int(len(outputs[1]) > len(outputs[0]))]
@@ -153,6 +155,7 @@ def _estimates(
     )
     rows: dict[str, Any] = {}
     for name, estimate in zip(figures, estimates, strict=True):
+        # Each figure is over a part of the items, which the resampling does not know.
         row = replace(estimate, n=counts[name]).row
         rows |= {name: row} if name else row
     return rows
@@ -188,6 +191,7 @@ def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> dic
     right = {}
     for group in order:
         right[group] = sum(matrix.truth[n] == matrix.judge[n] for n in groups[group])
+    # Without a disagreement, or without an agreement, expected counts are 0 and p is undefined.
     if len(groups) < 2 or not 0 < sum(right.values()) < sum(sizes.values()):
         return None
     test: dict[str, Any] = {
@@ -217,6 +221,7 @@ def _p(right: Sequence[int], sizes: Sequence[int], seed: int) -> float:
     generator = np.random.Generator(np.random.PCG64(seed))
     tables = generator.multivariate_hypergeometric(sizes, agreed, size=_TABLES)
     drawn = statistic(tables.astype(np.float64))
+    # The observed table is one of the tables: p is never 0. Rounding must not split ties.
     return float((1 + (drawn >= observed - 1e-9).sum()) / (1 + _TABLES))
 
 

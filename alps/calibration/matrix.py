@@ -106,8 +106,8 @@ class LabelMatrix:
     @cached_property
     def tied(self) -> list[int]:
         """The indices of items that people labelled without settling them."""
-        labelled = [any(label is not None for label in row) for row in self.people]
-        return [n for n, truth in enumerate(self.truth) if truth is None and labelled[n]]
+        unsettled = [n for n, truth in enumerate(self.truth) if truth is None]
+        return [n for n in unsettled if self.people[n].count(None) < len(self.names)]
 
     @cached_property
     def parsed(self) -> list[int]:
@@ -131,6 +131,7 @@ class LabelMatrix:
 
     def numbers(self, labels: Labels) -> Floats:
         """Return labels in units of the scale, 0 and 1 on a binary one; NaN where there is none."""
+        # A mean on two values is the share of positives, whatever the values are called.
         numbers = np.array([0.0, 1.0]) if self.binary else self.scale.numbers
         codes = self.scale.codes(labels)
         return np.where(codes >= 0, numbers[codes], np.nan)
@@ -155,7 +156,9 @@ def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatr
     items = [item for item in labels.items_of(rubric) if item.item_id in verdicts.by_item]
     rows = [labels.labels_of(item.item_id) for item in items]
     adjudicated = [n for n, row in enumerate(rows) if not row.keys().isdisjoint(derived)]
-    not_single: dict[str, Labels] = {name: [row.get(name) for row in rows] for name in derived}
+    not_single: dict[str, Labels] = {}
+    for name in derived:
+        not_single[name] = [row.get(name) for row in rows]
     for name, means in labels.crowd.items():
         if any(item.item_id in means for item in items):
             not_single[name] = [_nearest(means.get(item.item_id), scale) for item in items]
@@ -217,6 +220,7 @@ def _question(item: Item) -> str:
     """Return what a judge is shown of an item as text; one without a payload is like no other."""
     if not item.payload:
         return item.item_id
+    # A judge does not see other fields: items that differ in these alone are one question.
     shown = {name: item.payload[name] for name in SHOWN if item.payload.get(name)}
     return json.dumps(shown or dict(item.payload), sort_keys=True)
 
@@ -305,7 +309,7 @@ def mean_kappa(
     if not pairs:
         return None
     most = max(len(items) for items, _ in pairs)
-    pairs = [(items, features) for items, features in pairs if 2 * len(items) >= most]
+    pairs = [pair for pair in pairs if 2 * len(pair[0]) >= most]
     by_cluster = [_by_cluster(index[items], features) for items, features in pairs]
 
     def mean(tables: Sequence[Floats]) -> Floats:
@@ -313,7 +317,7 @@ def mean_kappa(
         for flat in tables:
             kappas, weight = on_table(kappa, flat.shape[-1])(flat), flat.sum(axis=-1)
             above += np.where(np.isnan(kappas), 0, kappas * weight)
-            below += np.where(np.isnan(kappas), 0, weight)
+            below += np.where(np.isnan(kappas), 0, weight)  # not defined in this resample
         return ratio(above, below)
 
     value, count = float(mean([sums.sum(axis=0) for _, sums in by_cluster])), int(index.max()) + 1
@@ -343,7 +347,8 @@ def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[tuple[list[int],
         for pair in combinations(who, 2):
             shared.setdefault(pair, []).append(n)
     for (one, other), items in shared.items():
-        first, second = [people[n][one] for n in items], [people[n][other] for n in items]
+        first = [people[n][one] for n in items]
+        second = [people[n][other] for n in items]
         yield items, pair_features(first, second, scale)
 
 

@@ -147,9 +147,11 @@ def render(calibration: Mapping[str, Any]) -> str:
     axis = charts.axis_for(filter(None, kappas))
     rubrics = [_view(n, str(name), rows[name], judge, axis) for n, name in enumerate(rows, 1)]
     verdicts = [rubric["verdict"] for rubric in rubrics]
+    tally = [(verdict, verdicts.count(verdict)) for verdict in VERDICTS if verdict in verdicts]
     words: set[str] = set()
     for rubric in rubrics:
         words |= {*rubric["scores"], *rubric["found"]}
+    # Items that somebody made right or wrong are not listed: their labels are no person's.
     derived = all(row.get("labelled") == [] for row in rows.values())
     page: str = _template().render(
         calibration=calibration,
@@ -159,7 +161,7 @@ def render(calibration: Mapping[str, Any]) -> str:
         facts=_facts(calibration),
         rubrics=rubrics,
         verdicts=VERDICTS,
-        tally=[(verdict, verdicts.count(verdict)) for verdict in VERDICTS if verdict in verdicts],
+        tally=tally,
         rates=any("sensitivity" in rubric["scores"] for rubric in rubrics),
         overview_axis=charts.axis_labels(axis),
         MOST_OPEN=MOST_OPEN,
@@ -197,7 +199,7 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "scores": rates,
         "verdict": str(row.get("verdict", "?")),
         "reasons": [str(reason) for reason in row.get("reasons") or ()],
-        "labels": [visible(str(value)) for value in _dict(row.get("scale")).get("values") or ()],
+        "labels": _names(_dict(row.get("scale"))),
         "overview": charts.interval_dot(
             kappa, name=f"{visible(name)}, kappa", axis=axis, people=people
         ),
@@ -217,6 +219,10 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
     }
 
 
+def _names(scale: Json) -> list[str]:
+    return [visible(str(value)) for value in scale.get("values") or ()]
+
+
 def _score(value: Any) -> Score | None:
     """Return a figure with its interval, or None where it has no value.
 
@@ -227,6 +233,7 @@ def _score(value: Any) -> Score | None:
     if not _is_number(value.get("value")):
         return None
     low, high = value.get("low"), value.get("high")
+    # Where nothing differs resampling has nothing to vary: an interval without a width is none.
     if not _is_number(low) or not _is_number(high) or low == high:
         low = high = None
     return {"value": value["value"], "n": value.get("n"), "low": low, "high": high}

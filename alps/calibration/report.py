@@ -287,6 +287,7 @@ def _most_shared(
     for one, other in pairs:
         both = zip(_column(one, columns, judge), columns[other], strict=True)
         shared[one, other] = sum(None not in labels for labels in both)
+    # A study with many annotators has thousands of pairs, which nobody can read.
     most = sorted(pairs, key=lambda pair: -shared[pair])[:PAIRS]
     return [pair for pair in most if shared[pair]]
 
@@ -302,6 +303,7 @@ def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estim
         draws=draws,
     )
     if matrix.scale.kind != "nominal":
+        # On an ordered scale a near miss is no full disagreement.
         figures["kappa"] = figures.pop("kappa_quadratic")
         figures.pop("kappa_linear")
     return figures
@@ -322,13 +324,10 @@ def _binary(
         rates = clustered_rates(truth, judge, matrix.clusters_of(matrix.settled))
     for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
-    indices = clustered_indices(
-        [value == positive for value in matrix.truth_at(matrix.parsed)],
-        [value == positive for value in matrix.judge_at(matrix.parsed)],
-        matrix.clusters_of(matrix.parsed),
-        seed=seed,
-        draws=draws,
-    )
+    people = [value == positive for value in matrix.truth_at(matrix.parsed)]
+    parsed = [value == positive for value in matrix.judge_at(matrix.parsed)]
+    clusters = matrix.clusters_of(matrix.parsed)
+    indices = clustered_indices(people, parsed, clusters, seed=seed, draws=draws)
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     return {**rates, **indices}, cells
 
@@ -363,6 +362,7 @@ def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate
     scale, clusters = matrix.scale, matrix.clusters
     together = [(*row, value) for row, value in zip(matrix.people, matrix.judge, strict=True)]
     for name, ratings in (("alpha_people", matrix.people), ("alpha_with_judge", together)):
+        # A figure that is not defined is left out.
         if len(matrix.names) > 1 and krippendorff(ratings, scale) is not None:
             estimates = rater_estimates(ratings, scale, clusters, seed=seed, draws=draws)
             figures[name] = estimates["alpha"]
@@ -385,6 +385,7 @@ def _against_people(
         "aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")},
         "leave_one_out": {name: getattr(alone, name).row for name in ("everyone", "judge")},
     }
+    # Left out of two, an annotator would be compared with a single person.
     if len(matrix.names) > 2:
         test = alternative_annotator(
             people,
@@ -424,6 +425,7 @@ def reliability(matrix: LabelMatrix) -> dict[str, Any]:
     """
     likely = [n for n in matrix.settled if matrix.verdicts[n].probability is not None]
     bins = []
+    # Probabilities of a minority would leave most items out of the diagram.
     if matrix.binary and len(likely) > len(matrix.settled) / 2:
         probabilities = _probabilities(matrix, likely)
         of_bin = np.minimum((probabilities * BINS).astype(int), BINS - 1)

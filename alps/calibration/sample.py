@@ -127,6 +127,7 @@ def _open(run: Path) -> tuple[RunSettings, Data]:
         raise UsageError(f"{run}: not finished; the same alps run again goes on with it")
     settings = parse_settings(manifest["settings"], RunSettings)
     data = open_data(settings)
+    # The reasons for left-out tracks are texts, which may be reworded.
     if {**manifest["data"], "left_out": None} != {**data.description, "left_out": None}:
         raise RunFolderError(
             f"data={settings.data}: not the data that {run} was made on; its hash differs"
@@ -146,6 +147,7 @@ def _related(run: Path) -> _Related:
 
 def _rank(seed: int, *words: str) -> str:
     """Return a place in a random order, which depends on nothing but the seed and the words."""
+    # Not of a generator: a further answer then leaves the order of all others as it is.
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
 
 
@@ -176,9 +178,8 @@ def _pairs(
     for one in asked:
         assert isinstance(one.question, Lists)
         gold, predicted = one.question.gold, one.question.predicted
-        likeness = similarity_matrix(
-            [item.value for item in gold], [item.value for item in predicted]
-        )
+        values = [item.value for item in gold]
+        likeness = similarity_matrix(values, [item.value for item in predicted])
         about = (one.track, one.about.benchmark_id, one.about.repeat)
         for (row, g), (column, p) in product(enumerate(gold), enumerate(predicted)):
             rank = _rank(seed, MATCHING, one.name, g.id, p.id)
@@ -204,7 +205,9 @@ def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
 
 
 def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: int) -> None:
-    groups = [items for draw in draws for _, items in draw.chosen]
+    groups: list[Sequence[Row]] = []
+    for draw in draws:
+        groups += [items for _, items in draw.chosen]
     # The items of one answer stay together: whoever rates three dimensions of it reads the dialogue
     # once.
     groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))

@@ -256,7 +256,7 @@ def lines_of(report: RubricReport) -> Iterator[Line]:
     yield from _certainty(details)
     for name, row in (details.references or {}).items():
         if "reason" in row:
-            yield name, f"not told: {row['reason']}"
+            yield name, f"n/a: {row['reason']}"
 
 
 def _counts(counts: Mapping[str, int], details: Details) -> Iterator[str]:

@@ -272,10 +272,12 @@ def _corrected(
             calibrations, key=lambda c: (c.row.made or "", len(c.rubrics[rubric].labelled))
         )
     if len(drawn_from) == len(newest):
-        rows = {rubric: one.rubrics[rubric] for rubric, one in drawn_from.items()}
-        return _row(by_labels(metric, rows, answers), drawn_from, chosen)
-    rows = {rubric: one.rubrics[rubric] for rubric, one in newest.items()}
-    return _row(by_rates(metric, rows, answers), newest, chosen)
+        return _row(by_labels(metric, _rows(drawn_from), answers), drawn_from, chosen)
+    return _row(by_rates(metric, _rows(newest), answers), newest, chosen)
+
+
+def _rows(calibrations: Mapping[str, Calibration]) -> Rows:
+    return {rubric: calibration.rubrics[rubric] for rubric, calibration in calibrations.items()}
 
 
 def _sampled(
@@ -372,17 +374,19 @@ def by_labels(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
     if reason := _why_no_sample(metric, rows, answers, known):
         return _not_correctable(metric, "ppi", reason, answers, labelled=len(known))
     judged = [mark for mark in answers.marks if mark is not None]
-    mean = fmean(judged or [metric.lowest])
+    mean = fmean(judged or [metric.lowest])  # a constant that people's labels make up for
     marks = np.array([mean if mark is None else mark for mark in answers.marks])
     others = sorted(set(range(len(marks))) - set(known))
     means = [fmean(of_one[answers.names[n]] for of_one in labels) for n in known]
     people = np.array(means, dtype=np.float64)
     bounds = (metric.lowest, metric.highest)
+    of_known = [answers.clusters[n] for n in known]
+    of_others = [answers.clusters[n] for n in others]
     correction = ppi(
         people,
         marks[known],
         marks[others],
-        ([answers.clusters[n] for n in known], [answers.clusters[n] for n in others]),
+        (of_known, of_others),
         # On other scales 1 is a mark like any other: labels of nothing else make no share.
         interval="score" if bounds == (0.0, 1.0) and set(people) <= {0.0, 1.0} else "normal",
         bounds=bounds,
@@ -409,6 +413,7 @@ def by_rates(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
         if item.mean is not None and item.verdict is not None:
             people.append(item.mean)
             verdicts.append(item.verdict == positive)
+            # Other people than those of the run, even where their names are the same.
             label_clusters.append(f"label {item.cluster or item.item_id}")
     correction = clustered_rogan_gladen(
         [answers.marks[n] == metric.highest for n in judged],

@@ -48,7 +48,8 @@ class Lists:
 
     def payload(self) -> list[Any]:
         """Return what the judge is shown."""
-        return [[item.payload() for item in side] for side in (self.gold, self.predicted)]
+        gold = [item.payload() for item in self.gold]
+        return [gold, [item.payload() for item in self.predicted]]
 
 
 @dataclass(frozen=True)
