@@ -336,19 +336,6 @@ def test_names_of_an_ordinal_scale_stand_one_step_apart():
     assert found["bias"].value == pytest.approx(1 / 3)
 
 
-def test_averages_may_be_declared():
-    scale = Scale("interval", (1, 2, 3)).with_averages([1.5, 2.0, None, float("nan")])
-    assert scale.values == (1, 1.5, 2, 3)
-    first, second = [1, 2, 3, 2], [1.5, 2.0, 3.0, 1.5]
-    found = pair_estimates(first, second, scale)["kappa_quadratic"].value
-    apart = np.subtract.outer(first, second) ** 2
-    assert found == pytest.approx(1 - np.diag(apart).mean() / apart.mean())
-    with pytest.raises(ValueError, match=r"average 3\.5 lies outside"):
-        scale.with_averages([3.5])
-    with pytest.raises(ValueError, match="names have no averages"):
-        Scale("ordinal", ("a", "b")).with_averages([0.5])
-
-
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [

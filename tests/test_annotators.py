@@ -7,7 +7,6 @@ from scipy.stats import false_discovery_control, ttest_1samp
 from alps.stats.annotators import (
     alignment,
     alternative_annotator,
-    fleiss,
     leave_one_out,
     self_agreement,
 )
@@ -15,18 +14,6 @@ from alps.stats.bootstrap import Estimate
 
 NAN = float("nan")
 NOTHING = Estimate(None, None, None, 0)
-FLEISS = [
-    [0, 0, 0, 0, 14],
-    [0, 2, 6, 4, 2],
-    [0, 0, 3, 5, 6],
-    [0, 3, 9, 2, 0],
-    [2, 2, 8, 1, 1],
-    [7, 7, 0, 0, 0],
-    [3, 2, 6, 3, 0],
-    [2, 5, 3, 2, 2],
-    [6, 5, 2, 1, 0],
-    [0, 2, 2, 3, 7],
-]
 labels = st.one_of(st.just(NAN), st.sampled_from([1.0, 2.0, 3.0]))
 tables = st.lists(st.lists(labels, min_size=4, max_size=4), min_size=1, max_size=12).map(np.array)
 
@@ -212,24 +199,6 @@ def test_published_agreement_of_draws_is_reproduced():
     draws = numbers([1, 1, 1, 1], [2, 2, 2, 1])
     assert self_agreement(draws).value == 0.75
     assert leave_one_out(draws).everyone.value == 0.875
-
-
-def test_published_fleiss_kappa_is_reproduced():
-    assert fleiss(np.array(FLEISS, dtype=np.float64)) == pytest.approx(
-        0.20993070442195522, abs=1e-12
-    )
-
-
-@pytest.mark.parametrize(
-    "counts", [np.zeros((0, 3)), numbers([4, 0], [4, 0]), numbers([1, 0], [0, 1])]
-)
-def test_fleiss_kappa_is_not_defined_without_pairs_or_variation(counts):
-    assert fleiss(counts) is None
-
-
-def test_fleiss_kappa_needs_equally_many_labels():
-    with pytest.raises(ValueError, match="use krippendorff or gwet"):
-        fleiss(numbers([2, 1], [1, 1]))
 
 
 def test_people_and_judge_are_measured_against_the_same_people():

@@ -11,7 +11,6 @@ from alps.stats.corrections import (
     clustered_rogan_gladen,
     ppi,
     rogan_gladen,
-    rogan_gladen_known,
     youden,
 )
 from alps.stats.intervals import Confusion, confusion, wilson
@@ -60,33 +59,6 @@ def test_what_is_impossible_is_shown_as_such():
     above = rogan_gladen(*measured(*LEE[1][:2]))
     assert (above.high > 1, above.value < 1, above.outside) == (True, True, True)
     assert not rogan_gladen(*measured(*LEE[0][:2])).outside
-
-
-@pytest.mark.parametrize(
-    ("positives", "n", "sensitivity", "specificity", "value", "low", "high"),
-    [
-        (45, 150, 0.96, 0.89, 0.22352941176470584, 0.14, 0.32),
-        (6, 151, 0.964, 0.927, -0.03733434417761126, -0.06, 0.01),
-        (80, 210, 0.6, 0.9, 0.5619047619047617, 0.43, 0.70),
-    ],
-)
-def test_published_corrections_by_known_error_rates_are_reproduced(
-    positives, n, sensitivity, specificity, value, low, high
-):
-    found = rogan_gladen_known(positives, n, sensitivity, specificity)
-    assert found.value == pytest.approx(value, abs=1e-12)
-    assert (found.low, found.high) == pytest.approx(
-        (low, high), abs=0.0101
-    )  # printed in whole percent
-
-
-def test_known_error_rates_of_a_guess_are_refused_and_of_an_inverter_used():
-    with pytest.raises(ValueError, match="guesses"):
-        rogan_gladen_known(5, 10, 0.5, 0.5)
-    inverted = rogan_gladen_known(3, 10, 0.0, 0.0)
-    assert inverted.value == pytest.approx(0.7)
-    assert inverted.low < 0.7 < inverted.high
-    assert rogan_gladen_known(0, 0, 0.9, 0.9) == Estimate(None, None, None, 0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ that the scale does not declare is an error. Values may be negative and analytic
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import isnan, sqrt
@@ -93,28 +93,6 @@ class Scale:
                     f"label {label!r} at {index} is not on the scale {list(self.values)}"
                 )
         return codes
-
-    def with_averages(self, labels: Sequence[float | None]) -> "Scale":
-        """Return this scale with the averages among `labels` as further values.
-
-        For comparison with published figures on such means, as part of the library: calibration
-        itself puts a crowd's mean on the nearest declared value.
-
-        Weighted kappa, alpha, error and rank correlations keep their meaning; AC1, which counts the
-        values, does not.
-
-        Raises:
-            ValueError: If the scale has no numbers, or an average lies outside them.
-        """
-        if not self._numeric:
-            raise ValueError(f"names have no averages: {list(self.values)}")
-        found = {float(label) for label in labels if label is not None and not isnan(label)}
-        outside = sorted(
-            label for label in found if not self.numbers.min() <= label <= self.numbers.max()
-        )
-        if outside:
-            raise ValueError(f"average {outside[0]} lies outside the scale {list(self.values)}")
-        return replace(self, values=tuple(sorted(found.union(self.numbers.tolist()))))
 
 
 def encode(ratings: Ratings, scale: Scale) -> Codes:
@@ -405,9 +383,7 @@ def _counts(codes: Codes, values: int) -> Floats:
 
 
 def _gwet_features(counts: Floats, near: Floats) -> Floats:
-    """Return per item the shares of the values, whether it has a label, has two, and how far its
-    pairs agree.
-    """
+    """Return per item the shares of the values, its numbers of labels, and how far pairs agree."""
     labels = counts.sum(axis=1)
     pairs = labels * (labels - 1)
     agreed = ratio((counts * (counts @ near - 1)).sum(axis=1), pairs)

@@ -236,32 +236,6 @@ def alignment(
     return Alignment(*(_share(kind * counted, counted, clusters) for kind in kinds))
 
 
-def fleiss(counts: Floats) -> float | None:
-    """Return Fleiss' kappa of items that were all labelled equally often.
-
-    None where chance alone agrees always.
-
-    For comparison with published figures, as part of the library: no report has it, since labels of
-    real annotators have gaps, which Krippendorff's alpha and Gwet's AC1 take.
-
-    Source: Fleiss, Psychological Bulletin 76 (1971) 378.
-
-    Args:
-        counts: Shape (items, values): how many annotators said what.
-
-    Raises:
-        ValueError: If items differ in their number of labels.
-    """
-    raters = counts.sum(axis=1)
-    if not len(counts) or raters.max() < 2:
-        return None
-    if (raters != raters[0]).any():
-        raise ValueError("items differ in their number of labels: use krippendorff or gwet")
-    agreed = float(((counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))).mean())
-    chance = float(np.square(counts.sum(axis=0) / counts.sum()).sum())
-    return (agreed - chance) / (1 - chance) if chance < 1 else None
-
-
 def _check(people: Floats, judge: Floats | None) -> None:
     if people.ndim != 2:
         raise ValueError(f"labels have shape (items, annotators), got {people.shape}")

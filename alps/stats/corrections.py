@@ -164,12 +164,14 @@ def _why_not(
     if better.value is None or better.low is None:
         missing = "positive" if counts.tp + counts.fn == 0 else "negative"
         return f"no labelled item is {missing}: the judge's error rate there is unknown"
+    index = "sensitivity + specificity - 1"
+    value = f"{index} is {better.value:.2f}"
     if better.value < 0:
-        return f"sensitivity + specificity - 1 is {better.value:.2f}: the judge contradicts people; which label is met?"
+        return f"{value}: the judge contradicts people; which label is met?"
     if better.value <= minimum:
-        return f"sensitivity + specificity - 1 is {better.value:.2f}, at most {minimum:g}: the judge nearly guesses"
+        return f"{value}, at most {minimum:g}: the judge nearly guesses"
     if better.low <= 0:
-        return f"sensitivity + specificity - 1 may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
+        return f"{index} may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
     return None
 
 
@@ -267,31 +269,6 @@ def _design_effect(
             set(clusters)
         )  # clusters that can't be seen are taken at their worst
     return max(1.0, together / alone)
-
-
-def rogan_gladen_known(
-    positives: int, total: int, sensitivity: float, specificity: float, *, level: float = 0.95
-) -> Estimate:
-    """Correct a rate by error rates that are known without noise, by Wilson's interval.
-
-    For comparison with published figures, as part of the library: no report has it, since error
-    rates measured on labels have noise, which `rogan_gladen` counts.
-
-    Raises:
-        ValueError: If sensitivity + specificity is 1: such a judge guesses.
-    """
-    better = sensitivity + specificity - 1
-    if better == 0:
-        raise ValueError(
-            "sensitivity + specificity is 1: a judge that guesses can't be corrected for"
-        )
-    raw = wilson(positives, total, level=level)
-    if raw.value is None or raw.low is None or raw.high is None:
-        return raw
-    value, low, high = (
-        (figure + specificity - 1) / better for figure in (raw.value, raw.low, raw.high)
-    )
-    return Estimate(value, min(low, high), max(low, high), total)
 
 
 def ppi(
