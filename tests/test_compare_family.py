@@ -15,6 +15,8 @@ from tests.test_compare import (
     compared,
     contrast,
     folded,
+    made,  # noqa: F401
+    runs,  # noqa: F401
     set_scores,
     shown,
     with_p,

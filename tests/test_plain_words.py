@@ -262,7 +262,7 @@ def test_an_estimate_names_the_setting_that_bounds_the_judge(capsys):
 def test_figures_that_no_record_defines_are_named_below_the_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown = told("run", "task=update", "model=floor/no-op", "limit=3", "out=x")
-    below = " ".join(shown.partition("Floors:")[2].split())
+    below = " ".join(shown.partition("Trivial baselines")[2].split())
     assert "– precision of add, precision of modify" in below
     assert ": no scored record has any." in below
 

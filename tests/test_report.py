@@ -274,10 +274,10 @@ def test_the_chosen_records_follow_the_rule(copied_run: Path) -> None:
         group.title: [key.id for key in keys]
         for group, keys in choose("extraction", run.rows("scores"), run.rows("predictions"))
     }
-    assert chosen["heard, and failed"] == ["refused", "truncated", "unparsable", "invalid", "empty"]
+    assert chosen["invalid responses"] == ["refused", "truncated", "unparsable", "invalid", "empty"]
     assert chosen["the judgement failed"] == ["unjudged"]
     assert chosen["the most gold memories, and none of them found"][0] == "script"
-    assert chosen["mended before they could be read"] == ["mended"]
+    assert chosen["repaired before they could be read"] == ["mended"]
     assert chosen["the best answers"][:1] == ["perfect"]
     every = [key for keys in chosen.values() for key in keys]
     assert len(every) == len(set(every)) <= LIMIT
@@ -322,7 +322,7 @@ def test_a_whisker_lies_where_its_score_is() -> None:
 def test_the_parts_of_a_bar_fill_it() -> None:
     parts = [
         charts.Part("a", "ok", 3),
-        charts.Part("b", "mended", 0),
+        charts.Part("b", "repaired", 0),
         charts.Part("<c>", "unscored", 1),
     ]
     drawn = charts.stacked(parts, name="bar")

@@ -202,7 +202,7 @@ def test_a_record_that_one_wording_leaves_unjudged_counts_under_none(here, serve
     ran = ask(server, "torn", "max_failures=0.5")
     assert ran.code == 0, ran.err
     assert "5 records from 3 sessions" in ran.out
-    assert "left out under every wording: 1 under harsh (1 unparsable)." in " ".join(
+    assert "left out under every variant: 1 under harsh (1 unparsable)." in " ".join(
         ran.out.split()
     )
     assert ask(server, "torn", "max_failures=0").code == 1
@@ -217,7 +217,7 @@ def test_a_budget_holds_for_all_wordings_together(here, server):
     assert ran.code == 3
     late = track_of(here / "steady--sensitivity" / "steady" / "late", "task4_ability1")
     assert late["failed_judgements"] == {"budget": 6}
-    assert "no record is scored under every wording" in ran.out
+    assert "no record is scored under every variant" in ran.out
     assert ask(server, "steady", "judge_max_tokens=50", f"max_total_tokens={10 * used}").code == 0
 
 

@@ -126,9 +126,9 @@ def test_a_failed_prediction_shows_its_error_and_what_came(hard_run: Path, kind:
 
 def test_an_unheard_prediction_is_unscored(hard_run: Path) -> None:
     text = shown(hard_run, "unheard")
-    assert "transport: no answer came" in text
+    assert "transport: no response (API error)" in text
     assert ": unscored" in text
-    assert "(no text came)" in text
+    assert "(no text)" in text
 
 
 def test_a_failed_judgement_shows_the_judges_error(hard_run: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_failed_judgement_shows_the_judges_error(hard_run: Path) -> None:
 
 def test_a_mended_prediction_tells_how(hard_run: Path) -> None:
     text = shown(hard_run, "mended")
-    assert "mended: answered, mended before it could be read" in text
+    assert "repaired: answered, repaired before it could be read" in text
     assert "a code fence" in text
 
 
@@ -426,7 +426,7 @@ def test_control_characters_become_visible() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", ["ok", "mended", "unfinished", "refused", "transport", "judge:empty", "judge:no_gold"]
+    "state", ["ok", "repaired", "unfinished", "refused", "transport", "judge:empty", "judge:no_gold"]
 )
 def test_every_state_is_put_in_words(state: str) -> None:
     assert "?" not in explain(state)

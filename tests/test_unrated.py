@@ -34,7 +34,7 @@ def test_a_judge_that_rates_nothing_leaves_everything_unscored_with_the_reason(
     assert scores_of(tmp_path / "out")["u1"]["scores"] == {}
     assert reason in ran.out
     assert "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL\n" in ran.out
-    assert "Floors" not in ran.out
+    assert "Trivial baselines" not in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80
 
 

@@ -368,7 +368,7 @@ def test_a_window_cuts_what_the_system_sees_is_counted_and_leaves_the_judge_the_
         track["counts"]["histories_cut"],
         track["counts"]["turns_left_out"],
     ) == (200, 1, 3)
-    assert "1 history cut to fit the window" in ran.out
+    assert "1 history was cut to fit the window" in ran.out
     assert "window 200" in ran.out
     ran = run(tmp_path, tmp_path / "data", "ability=pa", "model=rules", "window=5000", out="wide")
     assert "histories_cut" not in track_of(tmp_path / "wide", "task4_ability1")["counts"]

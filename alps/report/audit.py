@@ -23,7 +23,8 @@ def print_audit(report: AuditReport, console: Console) -> None:
     tracks = f"{len(report.tracks)} track{'s' if len(report.tracks) != 1 else ''}"
     parts: list[RenderableType] = [
         Text(
-            f"Audit of {visible(report.data)}, split {visible(report.split)}: {rows:,} rows in {tracks}.",
+            f"Audit of {visible(report.data)}, split {visible(report.split)}: "
+            f"{rows:,} rows in {tracks}.",
             "bold",
         )
     ]

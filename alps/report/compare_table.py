@@ -98,7 +98,7 @@ def _differences(
 
 
 def _seen(narrow: bool) -> tuple[str, ...]:
-    return () if narrow else ("seen from",)
+    return () if narrow else ("MDE",)
 
 
 def _difference(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
@@ -117,7 +117,8 @@ def _discordant(found: TrackComparison) -> Iterator[Text]:
         contrast = metric.contrasts[0]
         if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
             continue
-        counts = f"{test.first_only} only in {contrast.first}, {test.second_only} only in {contrast.second}"
+        counts = f"{test.first_only} only in {contrast.first}"
+        counts += f", {test.second_only} only in {contrast.second}"
         # Of records that belong together its p is none, and another than the table's would be a
         # test of its own.
         exact = f"; exact McNemar p {_p(contrast.corrected)}" if contrast.exact else ""
@@ -168,7 +169,7 @@ def _account(sides: Sequence[Side], found: TrackComparison) -> str:
     """Say of each run how many of its records are not among the shared ones."""
     said = []
     if not any(count.left_out or count.asked > count.scored for count in found.counts):
-        return "Every record of every run is among them."
+        return "All records are shared."
     for side, count in zip(sides, found.counts, strict=True):
         unscored = (
             f", {count.asked - count.scored:,} unscored" if count.asked > count.scored else ""
@@ -190,21 +191,22 @@ def _explanations(comparison: Comparison, *, narrow: bool) -> list[str]:
     lines = [f"No interval: {reason}." for reason in reasons]
     if not comparison.family:
         return lines
-    lines.append(
-        f"p: Holm-corrected for {counted(comparison.family, 'test')}, all that are shown; bold: at most .05."
-    )
+    tests = counted(comparison.family, "test")
+    lines.append(f"p: Holm-corrected for {tests}, all that are shown; bold: at most .05.")
     if any(contrast.exact for contrast in pairs):
         lines.append(
             "  McNemar's exact test where scores are 0 or 1 and every record stands alone."
         )
     if not narrow:
-        lines.append("seen from: the difference that 80 % of such samples would show in one test.")
+        lines.append("MDE: minimum detectable effect (80 % power) of one test.")
     if any(
         metric.metric.lower_is_better for track in comparison.tracks for metric in track.metrics
     ):
         lines.append(f"{_LOWER.strip()}: lower is better.")
     if len(comparison.sides) > 2:
-        lines.append("ties: runs that share a letter are not told apart by these p.")
+        lines.append(
+            "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
+        )
     return lines
 
 
@@ -212,7 +214,7 @@ def _table(title: str, first: str, *columns: str) -> Table:
     table = close_table(title)
     table.add_column(first)
     for name in columns:
-        table.add_column(Text(name), justify="right", no_wrap=name not in ("", "seen from"))
+        table.add_column(Text(name), justify="right", no_wrap=name not in ("",))
     return table
 
 

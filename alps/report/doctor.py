@@ -1,4 +1,4 @@
-"""What is wrong with an installation, and how to mend it.
+"""Check of an installation: versions, keys, cache folder, links and samples, and how to fix each.
 
 Nothing here touches the network or imports litellm.
 """
@@ -6,15 +6,13 @@ Nothing here touches the network or imports litellm.
 import importlib.util
 import os
 import platform
-import shutil
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,27 +21,10 @@ import alps
 from alps.data.release import Split, open_split, read_samples
 from alps.errors import AlpsError
 from alps.llm.cache import default_path
-from alps.report.formatting import visible
+from alps.report.formatting import counted, visible
 from alps.tasks import TASKS, load_tracks
 
-LIBRARIES = (
-    "litellm",
-    "instructor",
-    "pydantic",
-    "rich",
-    "click",
-    "jinja2",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "rapidfuzz",
-    "regex",
-    "confusable-homoglyphs",
-    "json-repair",
-    "platformdirs",
-    "datasets",
-    "huggingface_hub",
-)
+PACKAGE = "alps-eval"
 LINKED = ("tasks", "judges", "data", "leaderboard")
 KEYS = (
     "OPENAI_API_KEY",
@@ -65,8 +46,12 @@ KEYS = (
 )
 """The environment variables in which litellm looks for the keys of the commonest providers."""
 
-_NO_HOME = "set HOME, or ALPS_CACHE to a folder, or to off"
-SCARCE, SPENT = 1 << 30, 50 << 20
+_REASONS = {
+    "litellm": "in 1.106 every tool call fails in a base install",
+    "instructor": "before 1.16 it retries by another contract, so calls are miscounted",
+    "rich": "instructor needs rich below 15",
+}
+"""What is known to go wrong with releases that do not fit."""
 _STYLES = {"ok": "green", "note": "yellow", "bad": "bold red"}
 
 State = Literal["ok", "note", "bad"]
@@ -74,196 +59,136 @@ State = Literal["ok", "note", "bad"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the examination; `mend` says what to do about it."""
+    """One line of the examination; `fix` says what to do about it."""
 
     state: State
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 def examine(console: Console) -> int:
-    """Print what was found, each with how to mend it; return 1 if anything is bad, else 0."""
-    found = [
+    """Print every finding with its fix; return 1 if anything is bad, else 0."""
+    findings = [
         *_versions(),
         *_keys(os.environ),
-        *_cache(),
+        *_folders(),
         *_links(Path(alps.__file__).parent),
         *_samples(),
-        *_disks(),
     ]
     grid = Table.grid(padding=(0, 2))
     grid.add_column(width=4)
     grid.add_column(overflow="fold")
-    for finding in found:
+    for finding in findings:
         text = Text(visible(finding.text))
-        if finding.mend:
-            text.append(f"\n→ {visible(finding.mend)}", style="bold")
+        if finding.fix:
+            text.append(f"\n→ {visible(finding.fix)}", style="bold")
         grid.add_row(Text(finding.state, style=_STYLES[finding.state]), text)
     console.print(grid, highlight=False)
-    bad, notes = (sum(finding.state == state for finding in found) for state in ("bad", "note"))
-    verdict = f"{bad} bad" if bad else "nothing bad"
-    console.print(
-        Text(
-            f"\n{verdict}, {notes} {'note' if notes == 1 else 'notes'}",
-            style="bold red" if bad else "bold",
-        )
-    )
+    states = [finding.state for finding in findings]
+    bad = states.count("bad")
+    verdict = f"\n{f'{bad} bad' if bad else 'nothing bad'}, {counted(states.count('note'), 'note')}"
+    console.print(Text(verdict, style="bold red" if bad else "bold"))
     return 1 if bad else 0
 
 
-def check_library(name: str, installed: str) -> Finding | None:
-    """Return what is wrong with a release of a library, None where nothing is known to be."""
-    numbers = _numbers(installed)
-    if name == "litellm" and numbers[:2] == (1, 106):
-        text = f"litellm {installed}: every tool call fails in a base install of 1.106"
-        return Finding("bad", text, 'pip install "litellm>=1.90,!=1.106.*"')
-    if name == "litellm" and numbers < (1, 90):
-        return Finding(
-            "bad", f"litellm {installed}: older than 1.90", 'pip install "litellm>=1.90,!=1.106.*"'
-        )
-    if name == "instructor" and numbers < (1, 16):
-        text = f"instructor {installed}: before 1.16 it retries by another contract, so calls are miscounted"
-        return Finding("bad", text, 'pip install "instructor>=1.16"')
-    if name == "rich" and numbers >= (15,):
-        return Finding(
-            "bad",
-            f"rich {installed}: instructor needs rich below 15",
-            'pip install "rich>=13.7,<15"',
-        )
-    return None
-
-
 def _versions() -> Iterator[Finding]:
+    """Check the installed libraries against the requirements of the package."""
     yield Finding("ok", f"alps {alps.__version__} on Python {platform.python_version()}")
+    try:
+        requirements = [Requirement(text) for text in requires(PACKAGE) or ()]
+    except PackageNotFoundError:
+        text = f"{PACKAGE} is not installed, so versions of libraries can't be checked"
+        yield Finding("note", text, "pip install -e . where pyproject.toml is")
+        return
     good = []
-    for name in LIBRARIES:
-        try:
-            installed = version(name)
-        except PackageNotFoundError:
-            yield Finding(
-                "bad", f"{name} is not installed", f"pip install {name}, or install alps again"
-            )
+    for requirement in requirements:
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        finding = check_library(name, installed)
-        if finding is not None:
+        try:
+            installed = version(requirement.name)
+        except PackageNotFoundError:
+            fix = f"pip install {requirement.name}, or install alps again"
+            yield Finding("bad", f"{requirement.name} is not installed", fix)
+            continue
+        if (finding := check_library(requirement, installed)) is not None:
             yield finding
         else:
-            good.append(f"{name} {installed}")
+            good.append(f"{requirement.name} {installed}")
     if good:
         yield Finding("ok", ", ".join(good))
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version."""
-    numbers = []
-    for part in text.split("."):
-        if not part.isdecimal():
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
+def check_library(requirement: Requirement, installed: str) -> Finding | None:
+    """Return what is wrong with a release of a library, None where it fits."""
+    if requirement.specifier.contains(installed, prereleases=True):
+        return None
+    reason = _REASONS.get(requirement.name, f"alps needs {requirement.specifier}")
+    fix = f'pip install "{requirement.name}{requirement.specifier}"'
+    return Finding("bad", f"{requirement.name} {installed}: {reason}", fix)
 
 
 def _keys(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Tell which keys are there; only their names are ever shown."""
-    there = [name for name in KEYS if environment.get(name, "").strip()]
-    missing = [name for name in KEYS if name not in there]
-    for name in there:
+    """Tell which keys are set; only their names are ever shown."""
+    present = [name for name in KEYS if environment.get(name, "").strip()]
+    missing = ", ".join(name for name in KEYS if name not in present)
+    for name in present:
         value = environment[name]
         if value != value.strip() or value.strip("\"'") != value:
-            yield Finding(
-                "note",
-                f"{name} has white space or quotes around it",
-                f"export {name} again without them",
-            )
-    if there:
-        yield Finding("ok", f"keys in the environment: {', '.join(there)}")
-        if missing:
-            yield Finding(
-                "ok", f"not set, and needed for these providers alone: {', '.join(missing)}"
-            )
+            text = f"{name} has white space or quotes around it"
+            yield Finding("note", text, f"export {name} again without them")
+    if not present:
+        text = f"no provider's key is in the environment (looked for {missing})"
+        fix = "export the key of your provider, or use model=rules, api_base= or another system"
+        yield Finding("note", text, f"{fix} without a key")
         return
-    mend = "export the key of your provider, or use model=rules, api_base= or another system without a key"
-    yield Finding(
-        "note", f"no provider's key is in the environment (looked for {', '.join(missing)})", mend
-    )
+    yield Finding("ok", f"keys in the environment: {', '.join(present)}")
+    if missing:
+        yield Finding("ok", f"not set, and needed for these providers alone: {missing}")
 
 
-def _cache() -> Iterator[Finding]:
-    path = default_path()
-    if path is None and os.environ.get("ALPS_CACHE") != "off":
-        yield Finding("note", "your home folder is not known, so there is no reply cache", _NO_HOME)
-        return
-    if path is None:
-        yield Finding(
-            "note",
-            "the reply cache is off (ALPS_CACHE=off): every call is paid for again",
-            "unset ALPS_CACHE",
-        )
-        return
-    if (aside := path.with_suffix(".broken")).exists():
-        yield Finding(
-            "note",
-            f"a broken reply cache was put aside: {aside}",
-            "remove it when nobody misses it",
-        )
-    if path.exists():
-        yield _replies(path)
+def _folders() -> Iterator[Finding]:
+    """Check the folder of the reply cache, and the one where run folders go."""
+    cache = default_path()
+    if cache is None and os.environ.get("ALPS_CACHE") == "off":
+        text = "the reply cache is off (ALPS_CACHE=off): every call is paid for again"
+        yield Finding("note", text, "unset ALPS_CACHE")
+    elif cache is None:
+        text = "your home folder is not known, so there is no reply cache"
+        yield Finding("note", text, "set HOME, or ALPS_CACHE to a folder, or to off")
     else:
-        yield Finding("ok", f"reply cache: none yet; it will be {path}")
-    folder = _nearest(path.parent)
-    if not _writable(folder):
-        yield Finding(
-            "bad",
-            f"{folder}: the reply cache can't be written there",
-            "set ALPS_CACHE to another folder, or to off",
-        )
+        yield _cache(cache)
+    if not os.access(Path.cwd(), os.W_OK):
+        fix = "go elsewhere, or give run folders with out="
+        yield Finding("note", f"{Path.cwd()} can't be written", fix)
 
 
-def _replies(path: Path) -> Finding:
-    try:
-        count = _count_replies(path)
-    except sqlite3.DatabaseError as error:
-        mend = (
-            f"remove {path}, or let the next run put it aside as {path.with_suffix('.broken').name}"
-        )
-        if isinstance(error, sqlite3.OperationalError):
-            mend = "wait for the run that uses it, or set ALPS_CACHE to another folder"
-        return Finding("bad", f"reply cache {path} can't be read ({error})", mend)
-    size = _size(path.stat().st_size)
-    return Finding(
-        "ok", f"reply cache: {count:,} {'reply' if count == 1 else 'replies'}, {size}, {path}"
-    )
-
-
-def _count_replies(path: Path) -> int:
-    """Count the cached replies without leaving a trace.
-
-    Only a cache that a run has open is read through its log.
-    """
-    in_use = path.with_name(f"{path.name}-wal").exists()
-    address = f"{path.absolute().as_uri()}?{'mode=ro' if in_use else 'immutable=1'}"
-    with closing(sqlite3.connect(address, uri=True, timeout=5)) as database:
-        begun = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'replies'").fetchone()
-        return int(database.execute("SELECT count(*) FROM replies").fetchone()[0]) if begun else 0
+def _cache(path: Path) -> Finding:
+    # A folder that does not exist yet is created by the first run, if the one above it allows.
+    nearest = next((folder for folder in path.parents if folder.exists()), Path("/"))
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        text = f"{nearest}: the reply cache can't be written there"
+        return Finding("bad", text, "set ALPS_CACHE to another folder, or to off")
+    return Finding("ok", f"reply cache: {'' if path.exists() else 'none yet; it will be '}{path}")
 
 
 def _links(package: Path) -> Iterator[Finding]:
     """Tell how each of the linked folders is reached from inside the package."""
-    good: dict[str, list[str]] = {}
+    reached: dict[str, list[str]] = {}
     for name in LINKED:
-        place, above = package / name, package.parent / name
-        if place.is_dir():
-            good.setdefault("a link" if place.is_symlink() else "a folder", []).append(name)
+        inside, above = package / name, package.parent / name
+        if inside.is_dir():
+            way = "a link" if inside.is_symlink() else "a folder"
         elif above.is_dir() and str(package.parent) in alps.__path__:
-            good.setdefault("found through the repository root", []).append(name)
+            way = "found through the repository root"
         else:
-            mend = "git config core.symlinks true && git checkout -- alps, or install alps again"
-            yield Finding("bad", f"alps/{name} leads nowhere", mend)
+            fix = "git config core.symlinks true && git checkout -- alps, or install alps again"
+            yield Finding("bad", f"alps/{name} leads nowhere", fix)
             continue
+        reached.setdefault(way, []).append(f"alps/{name}")
         if importlib.util.find_spec(f"alps.{name}") is None:
             yield Finding("bad", f"alps.{name} can't be imported", "install alps again")
-    for how, names in good.items():
-        yield Finding("ok", f"{', '.join(f'alps/{name}' for name in names)}: {how}")
+    for way, names in reached.items():
+        yield Finding("ok", f"{', '.join(names)}: {way}")
 
 
 def _samples() -> Iterator[Finding]:
@@ -278,54 +203,15 @@ def _samples() -> Iterator[Finding]:
 
 
 def _count_samples(name: str) -> int:
-    """Count the samples of a task.
-
-    Of retrieval the queries, as their pools are built when they are needed.
-    """
+    """Count the samples of a task; of retrieval the queries, as pools are built when needed."""
     split = open_split("samples", None)
     tracks = load_tracks(name)
-    if (
-        tracks[0].pool_size is not None
-        and isinstance(split, Split)
-        and not split.has(tracks[0].place)
-    ):
+    pools = tracks[0].pool_size is not None
+    if pools and isinstance(split, Split) and not split.has(tracks[0].place):
         from alps.data.pools import PoolSource
 
         return len(PoolSource(split, seed=0).queries)
-    return sum(
-        1 for task in tracks for _ in read_samples(split.track(task.place), task.read_sample)
-    )
-
-
-def _disks() -> Iterator[Finding]:
-    places = {"here": Path.cwd()}
-    cache = default_path()
-    if cache is not None and _writable(_nearest(cache.parent)):
-        places["reply cache"] = cache.parent
-    if not os.access(Path.cwd(), os.W_OK):
-        yield Finding(
-            "note", f"{Path.cwd()} can't be written", "go elsewhere, or give run folders with out="
-        )
-    for what, place in places.items():
-        free = shutil.disk_usage(_nearest(place)).free
-        state: State = "bad" if free < SPENT else "note" if free < SCARCE else "ok"
-        mend = "free some, or use another disk" if state != "ok" else ""
-        yield Finding(state, f"{what}: {_size(free)} free", mend)
-
-
-def _writable(folder: Path) -> bool:
-    return folder.is_dir() and os.access(folder, os.W_OK)
-
-
-def _nearest(folder: Path) -> Path:
-    """Return the folder, or the nearest one above it that exists."""
-    return next((place for place in (folder, *folder.parents) if place.exists()), Path("/"))
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TB"
+    count = 0
+    for task in tracks:
+        count += sum(1 for _ in read_samples(split.track(task.place), task.read_sample))
+    return count

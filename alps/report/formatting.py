@@ -42,7 +42,8 @@ def spent(calls: Mapping[str, Any]) -> str:
         else ""
     )
     tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens{kept}"
-    return f"{counted(calls['http'], 'call')} ({calls['cached']:,} more from the cache), {tokens}, cost {cost}."
+    asked = f"{counted(calls['http'], 'call')} ({calls['cached']:,} more from the cache)"
+    return f"{asked}, {tokens}, cost {cost}."
 
 
 _BIDI_OVERRIDES = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -86,7 +87,8 @@ _MOST_NAMES = 4
 def price_lines(calls: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line on the models whose calls have no cost."""
     if names := calls.get("without_price"):
-        yield f"No cost is known of calls to {_listed(names)}: a price file can tell it (ALPS_PRICES)."
+        models = _listed(names)
+        yield f"No cost is known of calls to {models}: a price file can tell it (ALPS_PRICES)."
 
 
 def served_lines(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -98,7 +100,8 @@ def served_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         if len(models) > 1:
             yield f"Warning: {role} are of more than one model: {_listed(models)}."
         elif models:
-            yield f"Served for {role}: {models[0]}{f', build {builds[0]}' if len(builds) == 1 else ''}."
+            build = f", build {builds[0]}" if len(builds) == 1 else ""
+            yield f"Served for {role}: {models[0]}{build}."
         if len(builds) > 1:
             yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
     for change in summary.get("calibrated_otherwise", ()):

@@ -40,9 +40,9 @@ class Answer:
         return found
 
     @property
-    def heard(self) -> bool:
+    def judged(self) -> bool:
         """Whether it was answered and judged."""
-        return self.state in ("ok", "mended")
+        return self.state in ("ok", "repaired")
 
     @property
     def rating(self) -> float | None:
@@ -83,78 +83,78 @@ def _judgement_failed(answer: Answer) -> Rank:
 
 def _nothing_found(answer: Answer) -> Rank:
     gold, matched = answer.count("gold"), answer.count("matched")
-    return (gold,) if answer.heard and gold and not matched else None
+    return (gold,) if answer.judged and gold and not matched else None
 
 
 def _extras(answer: Answer) -> Rank:
     extras = answer.count("predicted") - answer.count("matched")
-    return (extras,) if answer.heard and extras > 0 else None
+    return (extras,) if answer.judged and extras > 0 else None
 
 
-def _mended(answer: Answer) -> Rank:
-    return () if answer.state == "mended" else None
+def _repaired(answer: Answer) -> Rank:
+    return () if answer.state == "repaired" else None
 
 
 def _best(answer: Answer) -> Rank:
     gold, predicted, matched = (answer.count(name) for name in ("gold", "predicted", "matched"))
-    if not matched or not answer.heard:
+    if not matched or not answer.judged:
         return None
     return 2 * matched / (gold + predicted), gold
 
 
 def _kept(answer: Answer) -> Rank:
     kept = answer.count("kept_gone")
-    return (kept,) if answer.heard and kept else None
+    return (kept,) if answer.judged and kept else None
 
 
 def _no_change_found(answer: Answer) -> Rank:
     changed = answer.count("gold_add") + answer.count("gold_modify")
-    return (changed,) if answer.heard and changed and not answer.figure("f1_changed") else None
+    return (changed,) if answer.judged and changed and not answer.figure("f1_changed") else None
 
 
 def _damaged(answer: Answer) -> Rank:
     damaged = answer.count("lost") + answer.count("rewritten")
-    return (damaged,) if answer.heard and damaged else None
+    return (damaged,) if answer.judged and damaged else None
 
 
 def _best_changed(answer: Answer) -> Rank:
     found = answer.figure("f1_changed")
-    return (found, answer.count("gold")) if answer.heard and found else None
+    return (found, answer.count("gold")) if answer.judged and found else None
 
 
 def _wrong_choice(answer: Answer) -> Rank:
-    wrong = answer.heard and answer.figure("recall_at_1") == 0
+    wrong = answer.judged and answer.figure("recall_at_1") == 0
     return (-(answer.figure("mrr") or 0.0), answer.count("candidates")) if wrong else None
 
 
 def _unused(answer: Answer) -> Rank:
-    right = answer.heard and answer.figure("recall_at_1") == 1
+    right = answer.judged and answer.figure("recall_at_1") == 1
     return () if right and answer.figure("memory_used") == 0 else None
 
 
 def _right_choice(answer: Answer) -> Rank:
-    right = answer.heard and answer.figure("recall_at_1") == 1
+    right = answer.judged and answer.figure("recall_at_1") == 1
     return (answer.figure("memory_used") or 0.0,) if right else None
 
 
 def _overruled(answer: Answer) -> Rank:
-    return () if answer.heard and answer.count("enforced") else None
+    return () if answer.judged and answer.count("enforced") else None
 
 
 def _grounded_and_low(answer: Answer) -> Rank:
-    low = answer.heard and answer.rating == 0
+    low = answer.judged and answer.rating == 0
     return (answer.named,) if low and answer.named else None
 
 
 def _low(answer: Answer) -> Rank:
     rating = answer.rating
-    if not answer.heard or rating is None or rating > _LOW:
+    if not answer.judged or rating is None or rating > _LOW:
         return None
     return -rating, -answer.named
 
 
 def _high(answer: Answer) -> Rank:
-    if not answer.heard or answer.rating is None or answer.rating <= _LOW:
+    if not answer.judged or answer.rating is None or answer.rating <= _LOW:
         return None
     return answer.rating, answer.named
 
@@ -163,7 +163,7 @@ def _unrated(answer: Answer) -> Rank:
     return () if answer.state == "unrated" else None
 
 
-_FAILED = Group("heard, and failed", 5, _failed)
+_FAILED = Group("invalid responses", 5, _failed)
 
 
 _UNJUDGED = Group("the judgement failed", 2, _judgement_failed)
@@ -175,7 +175,7 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
         _UNJUDGED,
         Group("the most gold memories, and none of them found", 5, _nothing_found),
         Group("the most predictions beyond the gold", 3, _extras),
-        Group("mended before they could be read", 3, _mended),
+        Group("repaired before they could be read", 3, _repaired),
         Group("the best answers", 2, _best),
     ),
     "update": (
@@ -209,9 +209,9 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
 
 
 _OF_ANY_TASK = (
-    Group("heard, and failed", 10, _failed),
+    Group("invalid responses", 10, _failed),
     Group("the judgement failed", 5, _judgement_failed),
-    Group("mended before they could be read", 5, _mended),
+    Group("repaired before they could be read", 5, _repaired),
 )
 
 
@@ -221,8 +221,8 @@ def rule(task: str) -> str:
         f"{group.title} (up to {group.quota})" for group in GROUPS.get(task, _OF_ANY_TASK)
     )
     return (
-        f"At most {LIMIT}, each under one heading, in this order: {quotas}. Places that stay empty are given out again "
-        "in the same order; ties go by the order of the data."
+        f"At most {LIMIT}, each under one heading, in this order: {quotas}. Places that stay empty "
+        "are given out again in the same order; ties go by the order of the data."
     )
 
 

@@ -22,7 +22,7 @@ from alps.report.formatting import counted, folded_away, interval, number, serve
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.runs import Run, letter_of, open_run
 from alps.report.sections import FloorRow, MetricRow, Section, build_section, draw_plane
-from alps.report.tables import conditions
+from alps.report.tables import conditions, empty_line
 
 
 @dataclass(frozen=True)
@@ -248,6 +248,7 @@ def render(runs: Sequence[Run]) -> str:
         folded_away=folded_away,
         conditions=conditions,
         counted=counted,
+        empty_line=empty_line,
         FOLDED_RAW=FOLDED_RAW,
         MOST_PAIRINGS=MOST_PAIRINGS,
     )

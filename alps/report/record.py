@@ -11,7 +11,7 @@ from alps.report.runs import MEANINGS, Key
 from alps.schema import FAILURES, UNHEARD
 
 _EFFECTS = {
-    **dict.fromkeys(FAILURES, "heard, and scored as the worst"),
+    **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
     **dict.fromkeys((*UNHEARD, "unrated"), "unscored"),
 }
 
@@ -54,7 +54,8 @@ class RecordView:
         Empty where the task has no lists of memories.
         """
         if self.count("unjudged"):
-            return f"{self.gold_count} gold, {len(self.pairings) - self.gold_count} predicted, not judged"
+            predicted = len(self.pairings) - self.gold_count
+            return f"{self.gold_count} gold, {predicted} predicted, not judged"
         if not self.pairings:
             return ""
         kept = f", {self.count('kept')} kept that should be gone" if self.count("kept") else ""
@@ -66,8 +67,8 @@ class RecordView:
 def state_of(score: Row | None, prediction: Row | None) -> str:
     """Return what became of a record in one word.
 
-    `ok`, `mended`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated` for
-    an answer that its judge could not rate by its rubric, or `unfinished`.
+    `ok`, `repaired`, a kind of failed prediction, `judge:KIND` for a failed judgement, `unrated`
+    for an answer that its judge could not rate by its rubric, or `unfinished`.
     """
     if score is None:
         return "unfinished"
@@ -77,15 +78,15 @@ def state_of(score: Row | None, prediction: Row | None) -> str:
         return str(score["outcome"])
     if score.get("rubric") and not score.get("scores"):
         return "unrated"
-    return "mended" if prediction is not None and prediction.get("repaired") else "ok"
+    return "repaired" if prediction is not None and prediction.get("repaired") else "ok"
 
 
 def explain(state: str) -> str:
     """Say in a sentence what became of a record."""
     if state == "ok":
         return "answered and judged"
-    if state == "mended":
-        return "answered, mended before it could be read, and judged"
+    if state == "repaired":
+        return "answered, repaired before it could be read, and judged"
     if state == "unfinished":
         return "not finished: the same alps run again goes on with it"
     if state == "judge:no_gold":
@@ -118,8 +119,11 @@ def build_view(
             key, task=task, sample=sample, prediction=prediction, verdict=verdict, score=score
         )
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        where = f"{key.track}/{key.id}: its row in predictions.jsonl, verdicts.jsonl or scores.jsonl can't be read"
-        raise RunFolderError(f"{where}; carry out the run again, with another out=") from error
+        journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
+        raise RunFolderError(
+            f"{key.track}/{key.id}: its row in {journals} can't be read; "
+            "carry out the run again, with another out="
+        ) from error
 
 
 def _view(

@@ -436,7 +436,7 @@ def _retrieval(
     return [
         Said("Query", getattr(sample, "query", "")),
         Listed("Gold and choice", tuple(sides)),
-        Facts("Figures", tuple(rows)),
+        Facts("Metrics", tuple(rows)),
         Listed(f"The first {len(first)} of the ranking", tuple(first) if len(ranking) > 1 else ()),
         Said("Answer", str(given.get("answer") or "")),
         Said("Reason given", str(given.get("reason") or "")),
@@ -460,7 +460,7 @@ def _utilization(
     )
     if (named := (score or {}).get("grounding")) is not None:
         rows.append(
-            ("grounding (proxy)", f"{number(named)} of the memory's words stand in the response")
+            ("grounding (proxy)", f"{number(named)} of the memory's words are in the response")
         )
     shown = getattr(sample, "memories", ())
     turns = getattr(sample, "dialogue", ())

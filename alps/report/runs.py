@@ -21,12 +21,12 @@ MANIFEST, SUMMARY = "manifest.json", "summary.json"
 RUNS = Path("runs")
 
 MEANINGS = {
-    "transport": "no answer came: network, server or rate limit",
+    "transport": "no response (API error): network, server or rate limit",
     "budget": "not asked: what the run may spend was spent",
     "refused": "the model, or its provider, declined to answer",
     "too_long": "longer than the model, or its server, takes",
     "truncated": "cut off before anything complete could be read",
-    "unparsable": "no JSON that can be read, even after mending",
+    "unparsable": "no JSON that can be read, even after repairs",
     "invalid": "JSON, but not in the form that was asked for",
     "empty": "no text at all, which is not the same as an empty list",
     "no_gold": "the reference is withheld",
@@ -257,7 +257,7 @@ def _read_object(path: Path, needed: Sequence[str]) -> Row:
         value = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RunFolderError(
-            f"{path}: not JSON; the same alps run again can't mend this, remove the folder"
+            f"{path}: not JSON; the same alps run again can't repair this, remove the folder"
         ) from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror or error}") from error

@@ -282,13 +282,13 @@ def _floor_row(position: int, name: str, floor: Row, task: Task, lead: Metric) -
 def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
     """Count what became of the records, by kind; every record is in exactly one row."""
     states = [state_of(row, predictions.get(key)) for key, row in scores.items()]
-    rows = [AccountRow("as it came", "ok", states.count("ok"), "answered, judged and scored")]
+    rows = [AccountRow("OK", "ok", states.count("ok"), "answered, judged and scored")]
     rows.append(
         AccountRow(
-            "mended",
-            "mended",
-            states.count("mended"),
-            "mended before it could be read, then scored",
+            "repaired",
+            "repaired",
+            states.count("repaired"),
+            "repaired before it could be read, then scored",
         )
     )
     for kind in FAILURES:

@@ -15,19 +15,22 @@ from typing import Any
 import numpy as np
 
 from alps.judges.rubric import rubric
-from alps.report.compare import record_values, sessions_of
 from alps.report.runs import Run, letter_of, open_run
+from alps.report.shared_records import (
+    SharedRecords,
+    Values,
+    metric_values,
+    record_values,
+    sessions_of,
+)
 from alps.run.sensitivity import OURS, Reworded, Wording
-from alps.stats.bootstrap import Estimate, Floats, clustered_mean
-from alps.stats.paired import paired_difference
+from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
 
 LEVEL_WIDTH = 1.96
 """Half a 95 % interval in standard errors."""
 
 _ROUNDING = 1e-9
-_Values = Mapping[str, float]
-"""The value of one metric by the ids of the records that have it."""
 
 
 @dataclass(frozen=True)
@@ -142,75 +145,69 @@ class Sensitivity:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
+        runs = {}
+        for letter, (folder, model) in self.runs.items():
+            runs[letter] = {"folder": str(folder), "model": model}
+        wordings: dict[str, dict[str, dict[str, str]]] = {}
+        for wording in self.wordings:
+            rubrics = wordings.setdefault(wording.name, {})
+            for name, prompt in wording.rubrics.items():
+                rubrics[name] = {"id": prompt.id, "sha256": prompt.sha256}
         return {
             "judge": self.judge,
             "seed": self.seed,
             "level": 0.95,
-            "runs": {
-                letter: {"folder": str(folder), "model": model}
-                for letter, (folder, model) in self.runs.items()
-            },
-            "wordings": {
-                wording.name: {
-                    name: {"id": p.id, "sha256": p.sha256} for name, p in wording.rubrics.items()
-                }
-                for wording in self.wordings
-            },
-            "tracks": {found.track: _track_json(found) for found in self.tracks},
+            "runs": runs,
+            "wordings": wordings,
+            "tracks": {track.track: _track_json(track) for track in self.tracks},
             "notes": list(self.notes),
             "calls": dict(self.calls),
         }
 
 
 def find_sensitivity(done: Reworded) -> Sensitivity:
-    """Hold the scores of every wording against each other.
+    """Compare the scores of the runs under every wording.
 
     Raises:
         RunFolderError: If a file of a run can't be read.
     """
-    runs = {
-        letter_of(place): {name: open_run(one.folder) for name, one in row.items()}
-        for place, row in enumerate(done.finished)
-    }
+    plan = done.plan
+    runs: dict[str, dict[str, Run]] = {}
+    folders: dict[str, tuple[Path, str]] = {}
+    for position, (row, source) in enumerate(zip(done.finished, plan.sources, strict=True)):
+        letter = letter_of(position)
+        runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
+        folders[letter] = (source, runs[letter][OURS].model)
     first = next(iter(runs.values()))[OURS]
     seed = int(first.manifest["settings"].get("seed") or 0)
-    tracks, notes = [], list(done.plan.notes)
+    tracks, notes = [], list(plan.notes)
     left_out: dict[str, list[str]] = {}
     for track in dict.fromkeys(track for row in runs.values() for track in row[OURS].tracks):
         having = {letter: row for letter, row in runs.items() if track in row[OURS].tracks}
         one = next(iter(having.values()))[OURS]
-        metric = _figure(one, track)
-        names = [wording.name for wording in done.plan.wordings if _rewords(wording, one, track)]
-        if metric is None or not names:
-            why = (
-                "no judge decides their scores"
-                if metric is None
-                else "no wording says their rubrics otherwise"
-            )
-            left_out.setdefault(why, []).append(track)
-            continue
-        if same := [
-            wording.name for wording in done.plan.wordings[1:] if wording.name not in names
-        ]:
-            notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
-        tracks.append(_on_track(track, metric, having, [OURS, *names]))
-    notes += [f"Left out ({why}): {', '.join(names)}" for why, names in left_out.items()]
-    folders = {letter_of(place): source for place, source in enumerate(done.plan.sources)}
-    named = {letter: (folder, runs[letter][OURS].model) for letter, folder in folders.items()}
+        metric = _judged_metric(one, track)
+        names = [wording.name for wording in plan.wordings if _rewords(wording, one, track)]
+        if metric is None:
+            left_out.setdefault("no judge decides their scores", []).append(track)
+        elif not names:
+            left_out.setdefault("no wording says their rubrics otherwise", []).append(track)
+        else:
+            if same := [other.name for other in plan.wordings[1:] if other.name not in names]:
+                notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
+            tracks.append(_on_track(track, metric, having, [OURS, *names]))
+    notes += [f"Left out ({reason}): {', '.join(names)}" for reason, names in left_out.items()]
     return Sensitivity(
-        done.plan.judge, named, done.plan.wordings, tuple(tracks), tuple(notes), _calls(done), seed
+        plan.judge, folders, plan.wordings, tuple(tracks), tuple(notes), _calls(done), seed
     )
 
 
-def _figure(run: Run, track: str) -> Metric | None:
+def _judged_metric(run: Run, track: str) -> Metric | None:
     """Return the headline of a track, or of retrieval what its judge decides."""
     if run.tasks[track].name != "retrieval":
         return run.lead(track)
     scores = run.summary_of(track)["scores"]
-    return next(
-        (metric for metric in run.tasks[track].metrics if metric.rates and metric.name in scores),
-        None,
-    )
+    rated = (metric for metric in run.tasks[track].metrics if metric.rates)
+    return next((metric for metric in rated if metric.name in scores), None)
 
 
 def _rewords(wording: Wording, run: Run, track: str) -> bool:
@@ -221,83 +218,61 @@ def _rewords(wording: Wording, run: Run, track: str) -> bool:
 def _on_track(
     track: str, metric: Metric, runs: Mapping[str, Mapping[str, Run]], names: Sequence[str]
 ) -> TrackSensitivity:
-    values = {
-        letter: {name: _values(row[name], track, metric.name) for name in names}
-        for letter, row in runs.items()
-    }
-    ids = dict.fromkeys(i for own in values.values() for value in own.values() for i in value)
-    sessions = sessions_of([next(iter(runs.values()))[OURS]], track, ids)
-    clusters = sessions or {name: name for name in ids}
+    values: dict[str, dict[str, Values]] = {}
+    ids: dict[str, None] = {}
+    for letter, row in runs.items():
+        values[letter] = {}
+        for name in names:
+            values[letter][name] = metric_values(record_values(row[name]).get(track, {}), metric)
+            ids |= dict.fromkeys(values[letter][name])
+    known = sessions_of([next(iter(runs.values()))[OURS]], track, ids)
+    sessions = known or {name: name for name in ids}
     spreads = []
-    for letter, own in values.items():
-        rows = {name: runs[letter][name] for name in names}
-        found = _under(track, own, rows, clusters, bounds=(metric.lowest, metric.highest))
-        spreads.append(
-            _spread(letter, list(own.values()), found, None if sessions is None else clusters)
-        )
-    ranking = _rank(metric, values, names, clusters) if len(runs) > 1 else None
+    for letter, columns in values.items():
+        records = SharedRecords.of(metric, columns[OURS], columns.values(), sessions)
+        under = []
+        for name in columns:
+            run = runs[letter][name]
+            under.append(_under(name, run, track, records, columns))
+        clusters = None if known is None else len(set(records.sessions))
+        spreads.append(_spread(letter, clusters, under, [*map(records.column, columns.values())]))
+    ranking = _rank(metric, values, sessions) if len(runs) > 1 else None
     return TrackSensitivity(track, metric, tuple(spreads), ranking)
 
 
-def _values(run: Run, track: str, metric: str) -> dict[str, float]:
-    """Return the metric of each record that has one, the mean of its repeats."""
-    records = record_values(run).get(track, {})
-    return {name: scores[metric] for name, scores in records.items() if metric in scores}
-
-
 def _under(
-    track: str,
-    values: Mapping[str, _Values],
-    runs: Mapping[str, Run],
-    clusters: Mapping[str, str],
-    *,
-    bounds: tuple[float, float],
-) -> list[UnderWording]:
-    ids = _shared(list(values.values()))
-    groups = [clusters[name] for name in ids]
-    ours = _column(values[OURS], ids)
-    under = []
-    for name, run in runs.items():
-        column, other = _column(values[name], ids), name != OURS
-        said = run.summary_of(track)
-        under.append(
-            UnderWording(
-                name,
-                run.folder,
-                score=clustered_mean(column, groups, bounds=bounds),
-                difference=paired_difference(column, ours, groups, bounds=bounds).estimate
-                if other
-                else None,
-                changed=float(np.mean(_apart(column, ours))) if other and ids else None,
-                unscored=int(said["unscored"]),
-                failures=dict(said["failed_judgements"]),
-                error=next(
-                    (
-                        str(text)
-                        for kind, text in said["errors"].items()
-                        if kind.startswith("judge ")
-                    ),
-                    None,
-                ),
-            )
-        )
-    return under
+    name: str, run: Run, track: str, records: SharedRecords, columns: Mapping[str, Values]
+) -> UnderWording:
+    column, ours = columns[name], columns[OURS]
+    summary = run.summary_of(track)
+    errors = [text for kind, text in summary["errors"].items() if kind.startswith("judge ")]
+    difference = changed = None
+    if name != OURS:
+        difference = records.difference(column, ours).estimate
+    if name != OURS and records.ids:
+        changed = float(np.mean(_apart(records.column(column), records.column(ours))))
+    return UnderWording(
+        name,
+        run.folder,
+        score=records.mean(column),
+        difference=difference,
+        changed=changed,
+        unscored=int(summary["unscored"]),
+        failures=dict(summary["failed_judgements"]),
+        error=str(errors[0]) if errors else None,
+    )
 
 
 def _spread(
-    letter: str,
-    values: Sequence[_Values],
-    under: Sequence[UnderWording],
-    clusters: Mapping[str, str] | None,
+    letter: str, clusters: int | None, under: Sequence[UnderWording], columns: Sequence[Floats]
 ) -> Spread:
-    ids = _shared(values)
     scores = [one.score.value for one in under if one.score.value is not None]
     halves = [half for one in under if (half := _half(one.score)) is not None]
-    table = np.array([_column(own, ids) for own in values])
+    table = np.array(columns)
     return Spread(
         letter,
-        n=len(ids),
-        clusters=None if clusters is None else len({clusters[name] for name in ids}),
+        n=table.shape[1],
+        clusters=clusters,
         under=tuple(under),
         spread=max(scores) - min(scores) if scores else None,
         deviation=stdev(scores) if len(scores) > 1 else None,
@@ -307,71 +282,54 @@ def _spread(
 
 
 def _rank(
-    metric: Metric,
-    values: Mapping[str, Mapping[str, _Values]],
-    names: Sequence[str],
-    clusters: Mapping[str, str],
+    metric: Metric, values: Mapping[str, Mapping[str, Values]], sessions: Mapping[str, str]
 ) -> Ranking | None:
     """Rank runs under each wording; None where they have no record in common."""
-    ids = _shared([own for row in values.values() for own in row.values()])
-    if not ids:
+    columns = [column for row in values.values() for column in row.values()]
+    records = SharedRecords.of(metric, columns[0], columns, sessions)
+    if not records.ids:
         return None
-    groups = [clusters[name] for name in ids]
     sign = -1 if metric.lower_is_better else 1
-    columns = {
-        name: {letter: _column(row[name], ids) for letter, row in values.items()} for name in names
-    }
-    scores = {
-        name: {letter: float(c.mean()) for letter, c in row.items()}
-        for name, row in columns.items()
-    }
-    goodness = {
-        name: {letter: sign * round(x, 9) for letter, x in row.items()}
-        for name, row in scores.items()
-    }
+    scores: dict[str, dict[str, float]] = {}
+    goodness: dict[str, dict[str, float]] = {}
+    for letter, row in values.items():
+        for name, column in row.items():
+            score = float(records.column(column).mean())
+            scores.setdefault(name, {})[letter] = score
+            # Rounded, so that noise of the floating point does not break ties.
+            goodness.setdefault(name, {})[letter] = sign * round(score, 9)
     flips = []
     for one, other in combinations(values, 2):
         ahead = [row[one] - row[other] for row in goodness.values()]
         if min(ahead) < 0 < max(ahead):
-            differences = {
-                name: paired_difference(
-                    row[one], row[other], groups, bounds=(metric.lowest, metric.highest)
-                ).estimate
-                for name, row in columns.items()
-            }
+            differences = {}
+            for name, column in values[one].items():
+                differences[name] = records.difference(column, values[other][name]).estimate
             flips.append(Flip(one, other, differences))
+    ours = goodness[OURS]
     return Ranking(
-        n=len(ids),
+        n=len(records.ids),
         orders={name: _order(row) for name, row in goodness.items()},
         scores=scores,
-        tau={name: _tau(goodness[OURS], goodness[name]) for name in names if name != OURS},
+        tau={name: _tau(ours, row) for name, row in goodness.items() if name != OURS},
         flips=tuple(flips),
     )
 
 
 def _order(goodness: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
-    places = sorted(set(goodness.values()), reverse=True)
-    return tuple(
-        tuple(letter for letter, own in goodness.items() if own == place) for place in places
-    )
+    """Return the letters from the best score to the worst; those with one score together."""
+    sharing: dict[float, tuple[str, ...]] = {}
+    for letter, score in goodness.items():
+        sharing[score] = (*sharing.get(score, ()), letter)
+    return tuple(sharing[score] for score in sorted(sharing, reverse=True))
 
 
 def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
+    # Imported here: scipy is slow to load, and one run alone needs no rank correlation.
     from scipy.stats import kendalltau
 
-    tau = float(
-        kendalltau([ours[letter] for letter in ours], [other[letter] for letter in ours]).statistic
-    )
+    tau = float(kendalltau(list(ours.values()), [other[letter] for letter in ours]).statistic)
     return None if isnan(tau) else tau
-
-
-def _shared(columns: Sequence[_Values]) -> list[str]:
-    first, *others = columns
-    return [name for name in first if all(name in other for other in others)]
-
-
-def _column(values: _Values, ids: Sequence[str]) -> Floats:
-    return np.array([values[name] for name in ids], dtype=np.float64)
 
 
 def _apart(one: Floats, other: Floats) -> Any:
@@ -393,49 +351,38 @@ def _calls(done: Reworded) -> dict[str, Any]:
     }
 
 
-def _track_json(found: TrackSensitivity) -> dict[str, Any]:
-    ranking = {} if found.ranking is None else {"ranking": _ranking_json(found.ranking)}
-    return {
-        "metric": found.metric.name,
-        "lower_is_better": found.metric.lower_is_better,
-        "runs": {spread.letter: _spread_json(spread) for spread in found.spreads},
-        **ranking,
+def _track_json(track: TrackSensitivity) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "metric": track.metric.name,
+        "lower_is_better": track.metric.lower_is_better,
+        "runs": {spread.letter: _spread_json(spread) for spread in track.spreads},
     }
+    if track.ranking is not None:
+        row["ranking"] = _ranking_json(track.ranking)
+    return row
 
 
 def _spread_json(spread: Spread) -> dict[str, Any]:
-    figures = {
-        name: value for name, value in asdict(spread).items() if name not in ("letter", "under")
-    }
-    return {
-        **figures,
-        "sampling_error": spread.sampling_error,
-        "changed_share": spread.changed / spread.n if spread.n else None,
-        "wordings": {
-            one.wording: {**asdict(one), "folder": str(one.folder)} for one in spread.under
-        },
-    }
+    row = asdict(spread)
+    del row["letter"], row["under"]
+    row["sampling_error"] = spread.sampling_error
+    row["changed_share"] = spread.changed / spread.n if spread.n else None
+    row["wordings"] = {}
+    for one in spread.under:
+        row["wordings"][one.wording] = {**asdict(one), "folder": str(one.folder)}
+    return row
 
 
 def _ranking_json(ranking: Ranking) -> dict[str, Any]:
+    wordings = {}
+    for name, order in ranking.orders.items():
+        wordings[name] = {
+            "order": [list(letters) for letters in order],
+            "scores": dict(ranking.scores[name]),
+            "tau": ranking.tau.get(name),
+        }
     return {
         "n": ranking.n,
-        "wordings": {
-            name: {
-                "order": [list(place) for place in order],
-                "scores": dict(ranking.scores[name]),
-                "tau": ranking.tau.get(name),
-            }
-            for name, order in ranking.orders.items()
-        },
-        "flips": [
-            {
-                "first": flip.first,
-                "second": flip.second,
-                "differences": {
-                    name: asdict(estimate) for name, estimate in flip.differences.items()
-                },
-            }
-            for flip in ranking.flips
-        ],
+        "wordings": wordings,
+        "flips": [asdict(flip) for flip in ranking.flips],
     }

@@ -32,7 +32,7 @@ def print_sensitivity(found: Sensitivity, console: Console) -> None:
             parts += [
                 Text(),
                 Text(
-                    visible(f"{track.track}: no record is scored in all runs under every wording.")
+                    visible(f"{track.track}: no record is scored in all runs under every variant.")
                 ),
             ]
     parts.append(Text())
@@ -51,7 +51,9 @@ def _legend(found: Sensitivity) -> Iterator[RenderableType]:
         grid.add_row(Text(letter, style="bold"), name)
     yield grid
     yield Text(
-        visible(f"Judged by {found.judge} in {len(found.wordings)} wordings of its rubrics.")
+        visible(
+            f"Judged by {found.judge} with {len(found.wordings)} prompt variants of its rubrics."
+        )
     )
 
 
@@ -59,10 +61,10 @@ def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]
     title = f"{spread.letter} on {track.track}, {track.metric.title.strip()}"
     table = _table(
         f"{title}: {_records(spread)}",
-        "wording",
+        "variant",
         "score",
         "95 % interval",
-        "– ours",
+        "Δ ours",
         "95 % interval",
         "changed",
         "n",
@@ -87,12 +89,12 @@ def _spread(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]
     if spread.n:
         yield table
     else:
-        yield Text(visible(f"{title}: no record is scored under every wording."), style="bold")
+        yield Text(visible(f"{title}: no record is scored under every variant."), style="bold")
     for line in _noise(spread):
         yield Text(line)
     if lost := [_unscored(one) for one in spread.under if one.unscored]:
         yield Text(
-            visible(f"Unscored, and so left out under every wording: {', '.join(lost)}."),
+            visible(f"Unscored, and so left out under every variant: {', '.join(lost)}."),
             style="dim",
         )
     for one in spread.under:
@@ -109,21 +111,27 @@ def _noise(spread: Spread) -> Iterator[str]:
     """Say how far the scores lie apart, and whether that is more than sampling does."""
     if spread.deviation is None:
         return
-    share = f"{spread.changed:,} of {counted(spread.n, 'record')} ({_percent(spread.changed / spread.n)})"
-    yield f"Spread {number(spread.spread)}; {share} scored otherwise by some two wordings."
+    records = counted(spread.n, "record")
+    share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
+    yield f"Spread {number(spread.spread)}; {share} scored differently by some two variants."
     sampling = spread.sampling_error
     if sampling is None:
-        yield f"Standard deviation between wordings {number(spread.deviation)}; sampling noise is not known."
+        deviation = f"Standard deviation between variants {number(spread.deviation)}"
+        yield f"{deviation}; sampling noise is not known."
         return
-    yield f"Noise of the wording: standard deviation {number(spread.deviation)} between wordings."
-    yield f"Noise of sampling: standard error {number(sampling)} (mean half-width {number(spread.half_width)})."
+    deviation = f"standard deviation {number(spread.deviation)} between variants"
+    yield f"Noise of the prompt variant: {deviation}."
+    half = f"mean half-width {number(spread.half_width)}"
+    yield f"Noise of sampling: standard error {number(sampling)} ({half})."
     if spread.deviation != sampling:
-        yield f"The larger noise is that of {'the wording' if spread.deviation > sampling else 'sampling'}."
+        larger = "the prompt variant" if spread.deviation > sampling else "sampling"
+        yield f"The larger noise is that of {larger}."
 
 
 def _ranking(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableType]:
-    title = f"Ranking on {track.track}, {counted(ranking.n, 'record')} scored in all runs under every wording"
-    table = _table(title, "wording", "order", "tau")
+    records = counted(ranking.n, "record")
+    title = f"Ranking on {track.track}, {records} scored in all runs under every variant"
+    table = _table(title, "variant", "order", "tau")
     table.columns[1].justify, table.columns[1].no_wrap = "left", False
     for name, order in ranking.orders.items():
         tau = number(ranking.tau[name]) if name in ranking.tau else ""
@@ -139,7 +147,7 @@ def _ranking(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableTy
 def _flips(flips: Sequence[Flip]) -> Table:
     """Lay out the pairs of runs that change places, wording by wording."""
     table = _table(
-        "Runs that change places", "wording", "pair", "difference", "95 % interval", "ahead"
+        "Runs that change places", "variant", "pair", "difference", "95 % interval", "ahead"
     )
     for flip in flips:
         for name, estimate in flip.differences.items():
@@ -158,7 +166,7 @@ def _flips(flips: Sequence[Flip]) -> Table:
 
 def _explanations(found: Sensitivity) -> Iterator[str]:
     if found.tracks:
-        yield "changed: records that the wording scores otherwise than ours; bold: the interval"
+        yield "changed: records that the variant scores differently from ours; bold: the interval"
         yield f"leaves out 0. Standard error: the half-width over {LEVEL_WIDTH}."
     if any(spread.clusters is None for track in found.tracks for spread in track.spreads):
         yield "The data was not found again: each record stands alone in intervals."
@@ -169,7 +177,7 @@ def _explanations(found: Sensitivity) -> Iterator[str]:
         one.folder for track in found.tracks for spread in track.spreads for one in spread.under
     ]
     if folders:
-        yield visible(f"Run folders: {folders[0].parent.parent}/RUN/WORDING")
+        yield visible(f"Run folders: {folders[0].parent.parent}/RUN/VARIANT")
 
 
 def _table(title: str, first: str, *columns: str) -> Table:

@@ -109,7 +109,8 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
         return _pick_one(rest, [key for key in keys if key.track == track], f"{track} of {where}")
     if len(tracks) > 1 and word.isdecimal() and not any(key.id == word for key in keys):
         raise UsageError(
-            f"'{word}': {where} has {len(tracks)} tracks; write {tracks[0]}/{word}, or another track"
+            f"'{word}': {where} has {len(tracks)} tracks; "
+            f"write {tracks[0]}/{word}, or another track"
         )
     return _pick_one(word, keys, where)
 
@@ -149,14 +150,12 @@ def _head(run: Run, view: RecordView, keys: Sequence[Key]) -> Iterator[Renderabl
     answer = f", answer {view.key.repeat + 1} of {run.repeats}" if run.repeats > 1 else ""
     names = [key.id for key in keys if key.track == view.key.track]
     on = f"{view.key.track}, " if len(run.tracks) > 1 else ""
-    yield Text(
-        f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer} · {visible(run.model)} · "
-        f"judged by {visible(run.judge)}",
-        style="dim",
-    )
+    position = f"{on}record {names.index(view.key.id) + 1} of {len(names)}{answer}"
+    judge = f"judged by {visible(run.judge)}"
+    yield Text(f"{position} · {visible(run.model)} · {judge}", style="dim")
     yield Text(
         f"{view.state}: {view.explanation}",
-        style="" if view.state in ("ok", "mended") else "bold red",
+        style="" if view.state in ("ok", "repaired") else "bold red",
     )
     if view.scores:
         titles = {metric.name: metric.title.strip() for metric in run.tasks[view.key.track].metrics}
@@ -333,10 +332,10 @@ def _end(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
             yield _indented(Text(visible(note)))
     if view.error or view.state in (*FAILURES, *UNHEARD):
         yield from _heading(f"The prediction failed: {visible(view.error or view.state)}")
-        yield Text(_folded(view.raw, full=full) if view.raw else "(no text came)")
+        yield Text(_folded(view.raw, full=full) if view.raw else "(no text)")
     if view.judge_error:
         yield from _heading(f"The judgement failed: {visible(view.judge_error)}")
-        yield Text("\n".join(_folded(raw, full=full) for raw in view.judge_raw) or "(no text came)")
+        yield Text("\n".join(_folded(raw, full=full) for raw in view.judge_raw) or "(no text)")
 
 
 def _folded(text: str, *, full: bool) -> str:

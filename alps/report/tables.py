@@ -1,7 +1,7 @@
 """Tables at the end of a run, in 80 columns."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
+from alps.report.charts import GOLD_ACTIONS
 from alps.report.formatting import counted, interval, number, price_lines, served_lines, spent
 from alps.report.terminal import WIDTH, terminal
 from alps.run.estimate import Stage
@@ -19,29 +20,39 @@ from alps.tasks import Metric
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
-"""Below so many columns a table of floors has to be narrower, too."""
+"""Below so many columns the table of trivial baselines has to be narrower, too."""
+_METHODS = {
+    "ppi": "PPI++: the labelled answers are a random sample of these.",
+    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled "
+    "items.",
+}
+_NOT_MATCHING = {
+    "bundles": "state several facts (bundle)",
+    "unsupported_detail": "add detail that the dialogue does not support",
+    "invalid_items": "are too long to be a memory, or too many",
+    "repeated_items": "nearly repeat another, counted once",
+}
+"""Why predictions match nothing, by the count of a track that says how many."""
+Json = Mapping[str, Any]
+"""A part of `summary.json`: that of a run, a track, a trivial baseline or a score."""
 
 
-def show_run(
-    summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str
-) -> None:
+def show_run(summary: Json, metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> None:
     """Print the summary of a run; `metrics` are the columns of each track."""
     console = terminal()
+    narrow = console.width < NARROW
     parts: list[RenderableType] = []
-    for track, found in summary["tracks"].items():
-        parts.append(_scores(summary, track, found, metrics[track]))
-        parts += corrected_part(found, metrics[track])
-        parts += (
-            [_actions(found)]
-            if any(name.startswith("cell_") for name in found.get("counts", ()))
-            else []
-        )
-        if has_floors(found):
-            parts.append(_floors(found, metrics[track], narrow=console.width < NARROW))
-        parts += [Text(line) for line in _account(found)]
+    for name, track in summary["tracks"].items():
+        parts.append(_scores(summary, name, track, metrics[name]))
+        parts += corrected_part(track, metrics[name])
+        if any(count.startswith("cell_") for count in track.get("counts", ())):
+            parts.append(_actions(track))
+        if has_floors(track):
+            parts.append(_floors(track, metrics[name], narrow=narrow))
+        parts += map(Text, _outcomes(track))
     if len(summary["tracks"]) > 1:
-        parts.append(_overview(summary, metrics, narrow=console.width < NARROW))
-    parts += [Text(line) for line in _footer(summary, metrics, folder=folder)]
+        parts.append(_overview(summary, metrics, narrow=narrow))
+    parts += map(Text, _footer(summary, metrics, folder=folder))
     console.print(Group(*parts), markup=False)
 
 
@@ -89,7 +100,8 @@ def _estimate_notes(
 def _covers(covered: bool) -> str:
     if covered:
         return "covers the upper bound."
-    return "does not cover the upper bound; a run ends when it is spent, passing it by at most what is in flight."
+    passing = "passing it by at most what is in flight"
+    return f"does not cover the upper bound; a run ends when it is spent, {passing}."
 
 
 def _kept(stage: Stage) -> str:
@@ -112,322 +124,288 @@ def _table(title: str) -> Table:
     return Table(title=Text(title, style="bold"), title_justify="left", **shape)
 
 
-def _scores(
-    summary: Mapping[str, Any], track: str, found: Mapping[str, Any], metrics: Sequence[Metric]
-) -> RenderableType:
-    judged = "" if found.get("task") == "retrieval" else f", judged by {summary['judge']}"
-    table = _table(f"{summary['model']} on {track}{conditions(found)}{judged}")
+def _scores(summary: Json, name: str, track: Json, metrics: Sequence[Metric]) -> RenderableType:
+    judged = "" if track.get("task") == "retrieval" else f", judged by {summary['judge']}"
+    table = _table(f"{summary['model']} on {name}{conditions(track)}{judged}")
     table.add_column("")
-    for name in ("score", "95 % interval", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
-    bounded = any("worst_case" in score for score in found["scores"].values())
-    if bounded:
-        table.add_column("worst–best", justify="right", no_wrap=True)
+    bounded = any("worst_case" in score for score in track["scores"].values())
+    for heading in ("score", "95 % interval", "n", *(("worst–best",) if bounded else ())):
+        table.add_column(heading, justify="right", no_wrap=True)
     for metric in metrics:
-        score = found["scores"].get(metric.name)
+        score = track["scores"].get(metric.name)
         if score is None:
             continue
-        row = [metric.title, number(score["value"]), interval(score), str(score["n"])]
-        if bounded:
-            has = "worst_case" in score
-            row.append(f"{number(score['worst_case'])}–{number(score['best_case'])}" if has else "")
+        row = [metric.title, *_cells(score)]
+        if "worst_case" in score:
+            row.append(f"{number(score['worst_case'])}–{number(score['best_case'])}")
         table.add_row(*row, style="bold" if metric.headline else "")
-        for floor_row in _floors_on(metric, found, judge=summary["judge"]):
+        for floor_row in _floors_on(metric, track, judge=summary["judge"]):
             table.add_row(*floor_row, style="dim")
     return table
 
 
-def _floors_on(
-    metric: Metric, found: Mapping[str, Any], *, judge: str
-) -> list[tuple[str, str, str, str]]:
-    """Return what each trivial baseline scores on a metric, to stand right below the run's score.
+def _cells(score: Json) -> tuple[str, str, str]:
+    return number(score["value"]), interval(score), str(score["n"])
 
-    Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
-    without the .8 of returning the old list unchanged.
-    """
+
+def _floors_on(metric: Metric, track: Json, *, judge: str) -> Iterator[tuple[str, ...]]:
+    """Yield what each trivial baseline scores on a metric, to be shown below the run's score."""
+    # Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
+    # without the .8 of returning the old list unchanged.
     if not metric.with_floors:
-        return []
-    rows = []
-    for name, floor in found["floors"].items():
+        return
+    for name, floor in track["floors"].items():
         score = floor["scores"].get(metric.name)
         if score is not None:
             title = name if floor["judge"] == judge else f"{name}, {floor['judge']}"
-            rows.append((f"  {title}", number(score["value"]), interval(score), str(score["n"])))
-    return rows
+            yield (f"  {title}", *_cells(score))
 
 
-def conditions(found: Mapping[str, Any]) -> str:
+def conditions(track: Json) -> str:
     """Return the conditions of a track as titles show them: ` (gold_memory)`, or nothing."""
-    said = [str(found["condition"])] if "condition" in found else []
-    said += [str(found["scoring"])] if "scoring" in found else []
-    said += [f"window {found['window']:,}"] if "window" in found else []
-    said += [f"prompt {found['prompt']}"] if "prompt" in found else []
-    return f" ({', '.join(said)})" if said else ""
+    parts = [str(track[name]) for name in ("condition", "scoring") if name in track]
+    if "window" in track:
+        parts.append(f"window {track['window']:,}")
+    if "prompt" in track:
+        parts.append(f"prompt {track['prompt']}")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
-def _actions(found: Mapping[str, Any]) -> RenderableType:
+def _actions(track: Json) -> RenderableType:
     """Lay out gold actions against predicted ones."""
-    cells = {
-        name.removeprefix("cell_"): n
-        for name, n in found["counts"].items()
-        if name.startswith("cell_")
-    }
-    rows = ("retain", "add", "modify", "delete", "none")
-    columns = [c for c in (*rows, "failed") if any(name.endswith(f"_{c}") for name in cells)]
+    cells: dict[tuple[str, str], int] = {}
+    for name, count in track["counts"].items():
+        if name.startswith("cell_"):
+            gold, _, predicted = name.removeprefix("cell_").partition("_")
+            cells[gold, predicted] = count
+    columns = []
+    for name in (*GOLD_ACTIONS, "failed"):
+        if any(predicted == name for _, predicted in cells):
+            columns.append(name)
     table = _table("Actions: gold ↓, predicted →")
     for name in ("", *columns):
         table.add_column(name, justify="right" if name else "left")
-    for row in rows:
-        if any(name.startswith(f"{row}_") for name in cells):
-            table.add_row(row, *(str(cells.get(f"{row}_{column}", "")) for column in columns))
+    for row in GOLD_ACTIONS:
+        if any(gold == row for gold, _ in cells):
+            table.add_row(row, *(str(cells.get((row, column), "")) for column in columns))
     return table
 
 
 def _overview(
-    summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
+    summary: Json, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
 ) -> RenderableType:
     """Put the headline of every track into one table: the whole run at a glance, never averaged."""
     table = _table(
         f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged"
     )
-    for name in (
-        "track",
-        "figure",
-        "score",
-        "95 % interval",
-        "n",
-        *(() if narrow else ("unscored",)),
-    ):
-        justify: Any = "left" if name in ("track", "figure") else "right"
-        table.add_column(name, justify=justify, no_wrap=name != "figure", overflow="fold")
-    for track, found in summary["tracks"].items():
-        shown = [metric for metric in metrics[track] if metric.name in found["scores"]]
-        lead = lead_of(found, shown)
-        score = found["scores"][lead.name]
-        title = f"{lead.title}{conditions(found)}".strip()
-        row = (number(score["value"]), interval(score), str(score["n"]), str(found["unscored"]))
-        table.add_row(track, title, *row[: len(table.columns) - 2])
+    table.add_column("track", no_wrap=True)
+    table.add_column("metric", overflow="fold")
+    for name in ("score", "95 % interval", "n", *(() if narrow else ("unscored",))):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, track in summary["tracks"].items():
+        shown = [metric for metric in metrics[name] if metric.name in track["scores"]]
+        lead = lead_of(track, shown)
+        title = f"{lead.title}{conditions(track)}".strip()
+        row = (*_cells(track["scores"][lead.name]), str(track["unscored"]))
+        table.add_row(name, title, *row[: len(table.columns) - 2])
     return table
 
 
-def lead_of(found: Mapping[str, Any], metrics: Sequence[Metric]) -> Metric:
+def lead_of(track: Json, metrics: Sequence[Metric]) -> Metric:
     """Return the headline metric of a track, or what could be scored instead."""
-    scored = [
-        metric
-        for metric in metrics
-        if "unscored" not in found["scores"].get(metric.name, {"unscored": ""})
-    ]
     headline = next((metric for metric in metrics if metric.headline), metrics[0])
+    scored = []
+    for metric in metrics:
+        if metric.name in track["scores"] and not is_untold(track["scores"][metric.name]):
+            scored.append(metric)
     return headline if headline in scored or not scored else scored[0]
 
 
-def has_floors(found: Mapping[str, Any]) -> bool:
+def has_floors(track: Json) -> bool:
     """Tell whether any trivial baseline has a score that its judge can tell."""
-    return any(
-        not is_untold(floor["scores"][floor.get("lead", "f1")])
-        for floor in found["floors"].values()
-    )
+    for floor in track["floors"].values():
+        if not is_untold(floor["scores"][floor.get("lead", "f1")]):
+            return True
+    return False
 
 
-def is_untold(score: Mapping[str, Any]) -> bool:
+def is_untold(score: Json) -> bool:
     """Tell whether a score is one that its judge can't tell."""
     return "unscored" in score
 
 
-def _floors(found: Mapping[str, Any], metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
-    floors = found["floors"]
-    judged = (
-        ""
-        if found.get("task") == "retrieval"
-        else f", judged by {next(iter(floors.values()))['judge']}"
-    )
-    lead = next(iter(floors.values())).get("lead", "f1")
+def _floors(track: Json, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
+    first = next(iter(track["floors"].values()))
+    judged = "" if track.get("task") == "retrieval" else f", judged by {first['judge']}"
+    lead = first.get("lead", "f1")
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
-    table = _table(f"Floors: answers that deserve nothing{judged}")
+    apart = "\n" if narrow else " "
+    table = _table(f"Trivial baselines (expected to score about 0){judged}")
     table.add_column("", no_wrap=not narrow, overflow="fold")
     table.add_column(title.replace(" (macro)", ""), justify="right")
     table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column(
-        "this run is\nabove by" if narrow else "this run is above by", justify="right", no_wrap=True
-    )
-    for name, floor in floors.items():
+    table.add_column(f"Δ vs.{apart}baseline", justify="right", no_wrap=True)
+    for name, floor in track["floors"].items():
         score = floor["scores"].get(lead, {"value": None, "low": None, "high": None})
         above = floor.get("above")
-        apart = "\n" if narrow else " "
-        ahead = (
-            f"{number(above['value'])}{apart}{interval(above)}"
-            if above
-            else f"(another{apart}judge)"
-        )
-        ahead = "–" if score["value"] is None else ahead
-        table.add_row(
-            name.removeprefix("floor/") if narrow else name,
-            number(score["value"]),
-            interval(score),
-            ahead,
-        )
+        gain = f"{number(above['value'])}{apart}{interval(above)}" if above else ""
+        if score["value"] is None:
+            gain = "–"
+        shown = name.removeprefix("floor/") if narrow else name
+        gain = gain or f"(another{apart}judge)"
+        table.add_row(shown, number(score["value"]), interval(score), gain)
     return table
 
 
-def _account(found: Mapping[str, Any]) -> list[str]:
-    """Say what became of every record."""
-    repeats = found.get("repeats", 1)
-    each = (
-        f" ({found['n'] // repeats} records, each answered {repeats} times)" if repeats > 1 else ""
-    )
-    answers = counted(found["n"], "answer" if repeats > 1 else "record")
-    lines = [f"{answers}{each}: {found['scored']} scored, {found['unscored']} unscored."]
-    lines += [
-        f"{name} of each repeat: {', '.join(number(value) for value in values)}."
-        for name, values in found.get("by_repeat", {}).items()
-    ]
-    for stage, what in (("failed_predictions", "predictions"), ("failed_judgements", "judgements")):
-        if found[stage]:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in found[stage].items())
-            lines.append(f"Failed {what}: {kinds}.")
-    lines += [f"  {kind}: {_CONTROLS.sub('?', error)}" for kind, error in found["errors"].items()]
-    lines += [
-        f"{counted(cut, 'answer')} {'was' if cut == 1 else 'were'} cut off (max_tokens)."
-        for cut in _cut(found)
-    ]
-    said = [f"{found['repaired']} mended"] if found["repaired"] else []
-    counts = found.get("counts", {})
-    lines += relation_lines(counts)
+def _outcomes(track: Json) -> Iterator[str]:
+    """Say how many records were scored, and why others were not."""
+    repeats = track.get("repeats", 1)
+    answers = counted(track["n"], "answer" if repeats > 1 else "record")
+    if repeats > 1:
+        answers += f" ({track['n'] // repeats} records, each answered {repeats} times)"
+    yield f"{answers}: {track['scored']} scored, {track['unscored']} unscored."
+    for name, values in track.get("by_repeat", {}).items():
+        yield f"{name} of each repeat: {', '.join(map(number, values))}."
+    for stage in ("predictions", "judgements"):
+        if failed := track[f"failed_{stage}"]:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items())
+            yield f"Failed {stage}: {kinds}."
+    for kind, error in track["errors"].items():
+        yield f"  {kind}: {_CONTROLS.sub('?', error)}"
+    if cut := track.get("truncated"):
+        yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
+    yield from relation_lines(track.get("counts", {}))
+    if rejected := track["rejected_gold"]:
+        items = counted(rejected, "gold item")
+        yield f"Marked as rejected by their annotators: {items} of the scored records."
+    if track.get("unchecked"):
+        used = track.get("task") == "retrieval"
+        what = "whether the memory was used" if used else "against the dialogue"
+        yield f"Not checked {what}, as the judge failed: {track['unchecked']}."
+    if "seconds_per_query" in track:
+        yield f"{track['seconds_per_query'] * 1000:.1f} ms a query."
+    if share := track.get("pools", {}).get("generated"):
+        yield f"{share:.0%} of the distractors are generated, not written by hand."
+    yield from _special_cases(track)
+
+
+def _special_cases(track: Json) -> Iterator[str]:
+    counts = track.get("counts", {})
+    if repaired := track["repaired"]:
+        yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
     if cut := counts.get("histories_cut"):
-        said.append(f"{counted(cut, 'history', 'histories')} cut to fit the window")
+        yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit the window."
     if enforced := counts.get("enforced"):
-        said.append(f"{counted(enforced, 'verdict')} overruled by a hard rule")
-    said += [f"{found['empty_vs_empty']} rightly empty"] if found["empty_vs_empty"] else []
-    if rejected := found["rejected_gold"]:
-        lines.append(
-            f"Marked as rejected by their annotators: {counted(rejected, 'gold item')} of the scored records."
-        )
-    if found.get("unchecked"):
-        what = (
-            "whether the memory was used"
-            if found.get("task") == "retrieval"
-            else "against the dialogue"
-        )
-        lines.append(f"Not checked {what}, as the judge failed: {found['unchecked']}.")
-    if "seconds_per_query" in found:
-        lines.append(f"{found['seconds_per_query'] * 1000:.1f} ms a query.")
-    if found.get("pools", {}).get("generated"):
-        share = found["pools"]["generated"]
-        lines.append(f"{share:.0%} of the distractors are generated, not written by hand.")
-    return [*lines, f"Among them {', '.join(said)}."] if said else lines
+        yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
+    if empty := track["empty_vs_empty"]:
+        yield empty_line(empty)
 
 
-def relation_lines(counts: Mapping[str, int]) -> list[str]:
-    """Return the shares of matches by relation, and why predictions matched nothing."""
-    lines = []
+def empty_line(count: int) -> str:
+    """Say how many records have nothing to find, and nothing predicted."""
+    records = f"{counted(count, 'record')} {'has' if count == 1 else 'have'} no gold memories"
+    return f"{records} and {_were(count)} predicted empty (score 1)."
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield the shares of matches by relation, and why predictions matched nothing."""
     same, narrower = counts.get("matched_same", 0), counts.get("matched_narrower", 0)
     if matched := same + narrower:
-        shares = (
-            f"{same / matched:.0%} same, {narrower / matched:.0%} narrower (adds supported detail)"
-        )
-        lines.append(f"{counted(matched, 'match', 'matches')}: {shares}.")
-    reasons = {
-        "bundles": "state several facts (bundle)",
-        "unsupported_detail": "add detail that the dialogue does not support",
-        "invalid_items": "are too long to be a memory, or too many",
-        "repeated_items": "nearly repeat another, counted once",
-    }
-    aside = [f"{counts[name]} {reason}" for name, reason in reasons.items() if counts.get(name)]
-    return [*lines, f"Predictions that match nothing: {'; '.join(aside)}."] if aside else lines
+        added = f"{narrower / matched:.0%} narrower (adds supported detail)"
+        yield f"{counted(matched, 'match', 'matches')}: {same / matched:.0%} same, {added}."
+    reasons = [f"{counts[name]} {why}" for name, why in _NOT_MATCHING.items() if counts.get(name)]
+    if reasons:
+        yield f"Predictions that match nothing: {'; '.join(reasons)}."
 
 
-def _cut(found: Mapping[str, Any]) -> list[int]:
-    """Return how many answers ended before they were complete, if any did."""
-    return [found["truncated"]] if found.get("truncated") else []
-
-
-def needs_rating_judge(found: Mapping[str, Any]) -> bool:
+def needs_rating_judge(track: Json) -> bool:
     """Tell whether a track has no score, since its judge rates no answers."""
-    return found.get("task") == "utilization" and all(map(is_untold, found["scores"].values()))
+    return track.get("task") == "utilization" and all(map(is_untold, track["scores"].values()))
 
 
-def undefined(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[str]:
+def undefined(track: Json, metrics: Sequence[Metric]) -> list[str]:
     """Return the titles of the metrics that no scored record of a track defines."""
-    shown = ((metric, found["scores"].get(metric.name)) for metric in metrics)
-    return [
-        m.title.strip()
-        for m, score in shown
-        if score and score["value"] is None and "unscored" not in score
-    ]
+    titles = []
+    for metric in metrics:
+        score = track["scores"].get(metric.name)
+        if score and score["value"] is None and not is_untold(score):
+            titles.append(metric.title.strip())
+    return titles
 
 
-def reasons_of(summary: Mapping[str, Any]) -> list[str]:
+def _all_scores(track: Json) -> Iterator[Json]:
+    """Yield the scores of a track and of its trivial baselines."""
+    yield from track["scores"].values()
+    for floor in track["floors"].values():
+        yield from floor["scores"].values()
+
+
+def reasons_of(summary: Json) -> list[str]:
     """Return why scores of a run have no interval, each reason once, with its tracks."""
-    of_tracks: dict[str, list[str]] = {}
-    for track, found in summary["tracks"].items():
-        floors = found["floors"].values()
-        rows = [
-            *found["scores"].values(),
-            *(row for floor in floors for row in floor["scores"].values()),
-        ]
-        for reason in dict.fromkeys(row["reason"] for row in rows if "reason" in row):
-            of_tracks.setdefault(reason, []).append(track)
-    several = len(summary["tracks"]) > 1
-    return [
-        f"{reason} ({', '.join(tracks)})" if several else reason
-        for reason, tracks in of_tracks.items()
-    ]
+    tracks_of: dict[str, list[str]] = {}
+    for name, track in summary["tracks"].items():
+        for reason in dict.fromkeys(row["reason"] for row in _all_scores(track) if "reason" in row):
+            tracks_of.setdefault(reason, []).append(name)
+    if len(summary["tracks"]) == 1:
+        return list(tracks_of)
+    return [f"{reason} ({', '.join(tracks)})" for reason, tracks in tracks_of.items()]
 
 
 def _footer(
-    summary: Mapping[str, Any], metrics: Mapping[str, Sequence[Metric]], *, folder: str
-) -> list[str]:
-    rows = [
-        row for found in summary["tracks"].values() for row in (found, *found["floors"].values())
-    ]
-    scores = [score for row in rows for score in row["scores"].values()]
-    lines = [
-        f"– {reason}."
-        for reason in sorted({score["unscored"] for score in scores if "unscored" in score})
-    ]
-    lines += [f"No interval: {reason}." for reason in reasons_of(summary)]
-    bare = dict.fromkeys(
-        title
-        for track, found in summary["tracks"].items()
-        for title in undefined(found, metrics[track])
-    )
-    lines += [f"– {', '.join(bare)}: no scored record has any."] if bare else []
-    reasons: dict[str, list[str]] = {}
-    for track, why in summary.get("left_out", {}).items():
-        reasons.setdefault(why, []).append(track)
-    lines += [f"Left out: {', '.join(tracks)} ({why})." for why, tracks in reasons.items()]
-    lines += [f"Calibration not used: {why}." for why in summary.get("not_calibrated", ())]
+    summary: Json, metrics: Mapping[str, Sequence[Metric]], *, folder: str
+) -> Iterator[str]:
+    tracks = summary["tracks"].values()
+    untold: set[str] = set()
+    bare: dict[str, None] = {}
+    for name, track in summary["tracks"].items():
+        untold.update(score["unscored"] for score in _all_scores(track) if is_untold(score))
+        bare |= dict.fromkeys(undefined(track, metrics[name]))
+    yield from (f"– {reason}." for reason in sorted(untold))
+    yield from (f"No interval: {reason}." for reason in reasons_of(summary))
+    if bare:
+        yield f"– {', '.join(bare)}: no scored record has any."
+    left_out: dict[str, list[str]] = {}
+    for name, reason in summary.get("left_out", {}).items():
+        left_out.setdefault(reason, []).append(name)
+    yield from (f"Left out: {', '.join(names)} ({reason})." for reason, names in left_out.items())
+    yield from (f"Calibration not used: {reason}." for reason in summary.get("not_calibrated", ()))
     if summary["calls"]["http"] or summary["calls"]["cached"]:
-        lines += [spent(summary["calls"]), *price_lines(summary["calls"]), *served_lines(summary)]
-    if any(needs_rating_judge(found) for found in summary["tracks"].values()):
-        lines.append("Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL")
-    if any("scoring" in found for found in summary["tracks"].values()):
-        lines.append("authors-v1: for comparison with published first-version scores only.")
-    elif not summary["comparable"] and any(
-        found.get("task") != "retrieval" for found in summary["tracks"].values()
-    ):
-        lines.append(f"Judge {summary['judge']}: not comparable with LLM-judged scores.")
+        yield spent(summary["calls"])
+        yield from price_lines(summary["calls"])
+        yield from served_lines(summary)
+    yield from _judge_lines(summary)
+    if any(track["errors"] for track in tracks):
+        for path in (Path(folder) / TRACEBACKS, Path(folder) / STDERR):
+            if path.is_file():
+                yield f"More on the errors: {path}"
+    yield f"Run folder: {folder}"
+
+
+def _judge_lines(summary: Json) -> Iterator[str]:
+    """Say with what the scores of the judge are not comparable."""
+    tracks = summary["tracks"].values()
+    judged = any(track.get("task") != "retrieval" for track in tracks)
+    if any(map(needs_rating_judge, tracks)):
+        yield "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
+    if any("scoring" in track for track in tracks):
+        yield "authors-v1: for comparison with published first-version scores only."
+    elif not summary["comparable"] and judged:
+        yield f"Judge {summary['judge']}: not comparable with LLM-judged scores."
         if summary["judge"] == "lexical":
-            lines.append(f"  Its agreement: {AGREEMENT}.")
-    failed = any(found["errors"] for found in summary["tracks"].values())
-    logs = (Path(folder) / name for name in (TRACEBACKS, STDERR))
-    lines += [f"More on the errors: {path}" for path in logs if failed and path.is_file()]
-    return [*lines, f"Run folder: {folder}"]
+            yield f"  Its agreement: {AGREEMENT}."
 
 
-_METHODS = {
-    "ppi": "PPI++: the labelled answers are a random sample of these.",
-    "rogan_gladen": "Rogan–Gladen: assumes that the judge errs here as often as on the labelled items.",
-}
-
-
-def corrected_part(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[RenderableType]:
+def corrected_part(track: Json, metrics: Sequence[Metric]) -> list[RenderableType]:
     """Return the table of what was corrected on a track, and how; nothing where nothing was."""
-    rows = {
-        metric.title: score
-        for metric in metrics
-        if "corrected" in (score := found["scores"].get(metric.name) or {})
-    }
+    rows: dict[str, Json] = {}
+    for metric in metrics:
+        score = track["scores"].get(metric.name) or {}
+        if "corrected" in score:
+            rows[metric.title] = score
     if not rows:
         return []
     title = "Corrected for the judge's errors, as people's labels show them"
@@ -438,21 +416,18 @@ def corrected_part(found: Mapping[str, Any], metrics: Sequence[Metric]) -> list[
         table.add_column(name, justify="right" if name else "left")
     for metric_title, score in rows.items():
         row = score["corrected"]
-        said = (
-            "not correctable"
-            if row["value"] is None
-            else _figure(row) + ("!" if row["outside"] else "")
-        )
-        table.add_row(metric_title, _figure(score), said, str(row["labelled"]), str(row["n"]))
+        shown = f"{_figure(row)}{'!' if row['outside'] else ''}"
+        shown = "not correctable" if row["value"] is None else shown
+        table.add_row(metric_title, _figure(score), shown, str(row["labelled"]), str(row["n"]))
     lines = correction_lines({name: score["corrected"] for name, score in rows.items()})
-    return [table, *(Text(line) for line in lines)]
+    return [table, *map(Text, lines)]
 
 
-def _figure(row: Mapping[str, Any]) -> str:
+def _figure(row: Json) -> str:
     return f"{number(row['value'])} {interval(row)}"
 
 
-def correction_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def correction_lines(rows: Mapping[str, Json]) -> list[str]:
     """Return how scores were corrected, by their titles, and what could not be."""
     corrected = [row for row in rows.values() if row["value"] is not None]
     lines = [_METHODS[method] for method in dict.fromkeys(row["method"] for row in corrected)]
@@ -460,12 +435,12 @@ def correction_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines.append("! off the scale: a sign that the calibration does not fit this run.")
     elif any(row["outside"] for row in corrected):
         lines.append("! reaches beyond the scale, and is shown as it is.")
-    lines += [
-        f"Not correctable ({name.strip()}): {row['reason']}."
-        for name, row in rows.items()
-        if row.get("reason")
-    ]
-    notes = dict.fromkeys(note for row in rows.values() for note in row.get("notes", ()))
+    notes: dict[str, None] = {}
+    calibrations: dict[str, None] = {}
+    for name, row in rows.items():
+        if row.get("reason"):
+            lines.append(f"Not correctable ({name.strip()}): {row['reason']}.")
+        notes |= dict.fromkeys(row.get("notes", ()))
+        calibrations |= dict.fromkeys(row["calibration"])
     lines += [f"Doubtful: {note}." for note in notes]
-    names = dict.fromkeys(name for row in rows.values() for name in row["calibration"])
-    return [*lines, f"Calibration: {', '.join(names)}."]
+    return [*lines, f"Calibration: {', '.join(calibrations)}."]

@@ -311,9 +311,7 @@ def _counts(codes: Codes, values: int) -> Floats:
 
 
 def _gwet_features(counts: Floats, near: Floats) -> Floats:
-    """Return per item the shares of the values, whether it has a label, has two, and how far its
-    pairs agree.
-    """
+    """Return per item the shares of the values, its numbers of labels, and how far pairs agree."""
     labels = counts.sum(axis=1)
     pairs = labels * (labels - 1)
     agreed = ratio((counts * (counts @ near - 1)).sum(axis=1), pairs)

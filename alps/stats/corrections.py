@@ -164,12 +164,14 @@ def _why_not(
     if better.value is None or better.low is None:
         missing = "positive" if counts.tp + counts.fn == 0 else "negative"
         return f"no labelled item is {missing}: the judge's error rate there is unknown"
+    index = "sensitivity + specificity - 1"
+    value = f"{index} is {better.value:.2f}"
     if better.value < 0:
-        return f"sensitivity + specificity - 1 is {better.value:.2f}: the judge contradicts people; which label is met?"
+        return f"{value}: the judge contradicts people; which label is met?"
     if better.value <= minimum:
-        return f"sensitivity + specificity - 1 is {better.value:.2f}, at most {minimum:g}: the judge nearly guesses"
+        return f"{value}, at most {minimum:g}: the judge nearly guesses"
     if better.low <= 0:
-        return f"sensitivity + specificity - 1 may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
+        return f"{index} may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
     return None
 
 

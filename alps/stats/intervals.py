@@ -84,8 +84,7 @@ def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
 
 
 def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
-    """Estimate a proportion with the exact interval, which covers at least `level` whatever the
-    proportion.
+    """Estimate a proportion with the exact interval, which covers at least `level`.
 
     Source: Clopper and Pearson, Biometrika 26 (1934) 404.
 
@@ -170,21 +169,6 @@ def effective_trials(successes: Floats, clusters: Sequence[Hashable]) -> float:
     # s² rather than p(1-p): with every record its own cluster the effect is then exactly 1.
     alone = mean * (1 - mean) / (count - 1)
     return count / max(1.0, variance / alone)
-
-
-def clustered_wilson(
-    successes: Floats, clusters: Sequence[Hashable], *, level: float = 0.95
-) -> Estimate:
-    """Estimate a proportion of clustered zeros and ones.
-
-    By Wilson's interval at the effective number of trials.
-
-    Unlike the bootstrap's, this interval has a width where all records agree. `n` counts records.
-    """
-    trials = effective_trials(successes, clusters)
-    share = float(successes.mean()) if len(successes) else 0.0
-    inner = wilson(share * trials, trials, level=level)
-    return Estimate(inner.value, inner.low, inner.high, len(successes))
 
 
 @dataclass(frozen=True)
