@@ -1,4 +1,4 @@
-"""The commands submit, verify, rescore and leaderboard: from words to what is printed and an exit code."""
+"""The commands submit, verify, rescore and leaderboard: from words to output and exit code."""
 
 import json
 import os

@@ -41,7 +41,8 @@ from alps.run.source import open_data
 from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
-# Settings of a run that say which records it is about, how often each is answered, how it is scored.
+# Settings of a run that say which records it is about, how often each is answered, how it is
+# scored.
 _RECORDS = ("task", "distractors", "ability", "condition", "window", "prompt", "seed")
 _CHOICES = (*_RECORDS, "repeats", "scoring", "extras")
 

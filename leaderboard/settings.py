@@ -92,7 +92,8 @@ class SiteSettings(BaseModel):
 
     submissions: HomePath | None = Field(
         None,
-        description="the folder that holds a folder for each submission; else that of the checkout, or ours",
+        description="the folder that holds a folder for each submission; else that of the "
+        "checkout, or ours",
     )
     out: HomePath = Field("site", description="the folder that is written")
 

@@ -125,7 +125,7 @@ class Part(BaseModel):
 
 
 class System(Part):
-    """What was evaluated; `model` is the name, `settings` everything that can change its answers."""
+    """The system: `model` is its name, `settings` everything that can change its answers."""
 
     kind: Kind
     model: Line
@@ -225,7 +225,7 @@ class Score(Part):
 
 
 class Floor(Part):
-    """A trivial baseline on the same records, under an embedded judge; `lead` is its first metric."""
+    """A trivial baseline on the same records, under an embedded judge; `lead`: its first metric."""
 
     lead: Name
     judge: Line

@@ -1,4 +1,4 @@
-"""Verification of a submission without trusting it: no network, none of its code, none of its paths."""
+"""Verification of a submission without trusting it: no network, none of its code or paths."""
 
 import json
 from collections.abc import Mapping, MutableMapping
@@ -141,7 +141,8 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     numbers = sum(len(track.scores) for track in card.tracks.values())
     wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
     how = "with differences" if wrong else "consistent"
-    return f"{recomputed} of {total} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"
+    what = f"{recomputed} of {total} tracks recomputed from predictions and verdicts"
+    return f"{what} ({numbers} scores): {how}"
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,8 @@ class _TrackCheck:
 
     def _is_overdue(self, again: Recomputed) -> bool:
         if again.overdue:
-            what = f"scoring it again took longer than {self.options.seconds:,g} s, and was given up"
+            what = f"scoring it again took longer than {self.options.seconds:,g} s, and was "
+            what += "given up"
             self.findings.serious("time", f"tracks.{self.name}", what, "shorten the answers")
         return again.overdue
 
@@ -305,7 +307,8 @@ class _TrackCheck:
             where = f"runs.{self.track.run}.data.split"
             self.findings.serious("data", where, what, "pack the runs again")
         if gold.sha256 != self.track.data_sha256:
-            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has {gold.sha256[:12]}…: other records"
+            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has "
+            what += f"{gold.sha256[:12]}…: other records"
             mend = "run it again on the present data"
             self.findings.serious("data", f"tracks.{name}.data_sha256", what, mend)
             return None

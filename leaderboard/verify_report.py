@@ -36,9 +36,7 @@ def print_verification(found: Verification, console: Console) -> None:
 
 
 def print_packed(packed: Packed, console: Console) -> None:
-    """Print what will be published: the files, the card, the scores, and what a maintainer will be
-    shown.
-    """
+    """Print what will be published: the files, the card, the scores, and the findings."""
     size = sum(size for _, size in packed.files)
     parts: list[RenderableType] = [
         Text(f"What will be published, in {visible(str(packed.folder))}: {size:,} bytes.", "bold"),

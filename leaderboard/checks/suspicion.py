@@ -1,4 +1,4 @@
-"""What a person should look at before a submission is believed, and answers that baselines don't give."""
+"""What a person should look at before a submission is believed, and answers of false baselines."""
 
 import re
 from collections import Counter
@@ -21,9 +21,9 @@ from alps.text import fold
 # A larger share of one and the same answer; fewer answers say nothing about shares.
 CONSTANT, FEWEST = 0.5, 10
 # Characters of an answer, with evidence and reasons, that are too many whatever the others have.
-# The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization),
-# of 4,578 and 289 answers. A bound that followed the usual length let everything pass where all
-# answers were endless.
+# The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343
+# (utilization), of 4,578 and 289 answers. A bound that followed the usual length let everything
+# pass where all answers were endless.
 LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
 # How answers talk to their judge.
 _INJECTIONS = (
@@ -100,7 +100,8 @@ def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
         if row["stage"] == "score":
             ranked.append(bool((row.get("counts") or {}).get("ranked")))
     if any(ranked) and not all(ranked):
-        what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, recall@10 and MRR are of those"
+        what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, "
+        what += "recall@10 and MRR are of those"
         findings.warn("ranked", where, what, "rank all answers or none")
 
 
@@ -112,7 +113,8 @@ def _check_constant(
     counts = Counter(_gist(task, answer) for answer in answers)
     gist, count = counts.most_common(1)[0]
     if count > CONSTANT * len(answers):
-        what = f"{count:,} of {len(answers):,} answers are the same, digits aside: {shown(gist) or 'nothing'}"
+        what = f"{count:,} of {len(answers):,} answers are the same, digits aside: "
+        what += f"{shown(gist) or 'nothing'}"
         findings.warn("constant", where, what)
 
 
@@ -129,18 +131,18 @@ def _without_digits(text: str) -> str:
 
 
 def _check_texts(where: str, task: str, texts: Mapping[str, str], findings: Findings) -> None:
-    """Flag what is too long, what is addressed to a judge or a browser, and what hides in a text."""
+    """Flag texts that are too long, addressed to a judge or a browser, or hidden."""
     if long := [name for name, text in texts.items() if len(text) > LONGEST[task]]:
         most = f"up to {max(map(len, texts.values())):,} characters, more than {LONGEST[task]:,}"
         findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
-    for code, what, pattern in (
+    for code, fault, pattern in (
         ("injection", "speak to the judge", _INJECTION),
         ("hidden", "hold invisible characters", _HIDDEN),
     ):
         hits = {name: hit[0] for name, text in texts.items() if (hit := pattern.search(text))}
         if hits:
             words = shown(next(iter(hits.values())))
-            what = f"{len(hits):,} answers {what}: {some_of(hits)}; the first says «{words}»"
+            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first says «{words}»"
             findings.warn(code, where, what)
     if markup := [name for name, text in texts.items() if _MARKUP.search(text)]:
         what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
@@ -179,7 +181,8 @@ def check_baseline(
         return
     if other := [named(key) for key in _differing(system, gold, rows)]:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = f"{len(other):,} answers are not those of {shown(model)} in this version: {some_of(other)}"
+        what = f"{len(other):,} answers are not those of {shown(model)} in this version: "
+        what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 
 

@@ -1,4 +1,4 @@
-"""Shared parts of the pages: templates, names of tracks and pages, and boards as pages show them."""
+"""Shared parts of the pages: templates, names of tracks and pages, views of boards."""
 
 import json
 from collections.abc import Sequence

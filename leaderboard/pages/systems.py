@@ -247,6 +247,7 @@ def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
         root = Place(name, "", from_json(path.read_bytes()))
         bound = root["judge_fingerprint"].value
-        if isinstance(bound, dict) and bound:
-            if all(parts.get(key) == part for key, part in bound.items()):
-                yield root
+        if not isinstance(bound, dict) or not bound:
+            continue
+        if all(parts.get(key) == part for key, part in bound.items()):
+            yield root
