@@ -58,7 +58,7 @@ class VerifySettings(BaseModel):
     changed: str | None = Field(None, description="a file with the paths that changed, one a line")
     reviewed: bool = Field(False, description="yes: a maintainer's review.json may be there")
     record: bool = Field(
-        False, description="yes: a maintainer notes in review.json that it is schema-valid"
+        False, description="yes: a maintainer notes in review.json that it is format-checked"
     )
     continues: Slug | None = Field(
         None, description="a maintainer knows: it comes from the submitter of that submission"

@@ -31,10 +31,18 @@ from alps.leaderboard.recompute import (
     recompute_from_scores,
     undecided,
 )
-from alps.leaderboard.submission import NO_JUDGE, SAMPLES, STATUSES, RunCard, Submission, Track
+from alps.leaderboard.submission import (
+    FORMAT_CHECKED,
+    NO_JUDGE,
+    SAMPLES,
+    STATUSES,
+    RunCard,
+    Submission,
+    Track,
+)
 from alps.leaderboard.unsafe_text import shown
 
-SELF_REPORTED, SCHEMA_VALID = STATUSES[:2]
+SELF_REPORTED = STATUSES[0]
 
 
 @dataclass
@@ -112,7 +120,7 @@ def verify(
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
     refused = findings.refused
     complete = card is not None and len(recomputed) == len(card.tracks)
-    confirmed = review.status if review is not None else SCHEMA_VALID
+    confirmed = review.status if review is not None else FORMAT_CHECKED
     return Verification(
         folder=shown(folder.resolve().name),
         status=SELF_REPORTED if refused else confirmed,

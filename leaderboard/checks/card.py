@@ -245,7 +245,7 @@ def check_review(
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
-    what = f"a maintainer's word, not heeded here: {review.status} on {review.date}"
+    what = f"a maintainer's word, not applied here: {review.status} on {review.date}"
     findings.note("review", REVIEW, what)
     return None
 

@@ -230,7 +230,7 @@ def noted(board: Board, row: Standing, cell: Markup) -> Markup:
     metric = board.metric.name
     counted = row.counted(metric)
     if counted.pointer != row.lead(metric)["value"].pointer:
-        note = '{} <small class="of">counted as {}: unheard are wrong</small>'
+        note = '{} <small class="of">counted as {}: no response counts as wrong</small>'
         cell = Markup(note).format(cell, figure(counted))
     if row.again is not None:
         note = '{} <small class="of">judged again; submitted {}</small>'
@@ -292,7 +292,9 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        yield Section("floors", "Floors", "answers that deserve nothing, never ranked", rows)
+        yield Section(
+            "floors", "Floors", "trivial baselines (expected to score about 0), never ranked", rows
+        )
 
 
 def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) -> Iterator[Section]:

@@ -26,7 +26,7 @@ CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 # What a calibration's page shows of each rubric.
 FIGURES = {
     "kappa": "kappa with people",
-    "people_kappa": "kappa of people with each other",
+    "people_kappa": "inter-annotator agreement (kappa)",
     "agreement": "agreement",
     "sensitivity": "sensitivity",
     "specificity": "specificity",
