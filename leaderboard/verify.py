@@ -290,8 +290,8 @@ class _TrackCheck:
     def _gold(self) -> GoldTrack | None:
         """Return the records of the track, None where they are not here, or are other ones."""
         run, name = self.run, self.name
-        given = self.options.data
-        data = data_for(run, given[self.track.run] if isinstance(given, tuple) else given)
+        data = self.options.data
+        data = data_for(run, data[self.track.run] if isinstance(data, tuple) else data)
         if run.data.name != SAMPLES and (own := self._own_gold()) is not None:
             what = f"{shown(run.data.name)}, but these are the records of the samples"
             where, mend = f"runs.{self.track.run}.data.name", "run it again with data=samples"

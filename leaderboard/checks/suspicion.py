@@ -79,14 +79,18 @@ def check_suspicion(
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
     _check_texts(where, task, texts, findings)
-    for stage, of_stage in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
-        leaks = []
-        for key, row in of_stage.items():
-            if leak := leak_in_answer(_text(row)):
-                leaks.append((named(key), leak))
-        if leaks:
-            what = f"{len(leaks):,} rows hold {leaks[0][1]}, the first is {leaks[0][0]}"
-            findings.warn("leak", f"{name}/{stage}.jsonl", what, "remove it and pack again")
+    _check_leaks(f"{name}/predictions.jsonl", rows.predictions, findings)
+    _check_leaks(f"{name}/verdicts.jsonl", rows.verdicts or {}, findings)
+
+
+def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
+    leaks = []
+    for key, row in rows.items():
+        if leak := leak_in_answer(_text(row)):
+            leaks.append((named(key), leak))
+    if leaks:
+        what = f"{len(leaks):,} rows hold {leaks[0][1]}, the first is {leaks[0][0]}"
+        findings.warn("leak", where, what, "remove it and pack again")
 
 
 def _text(row: Mapping[str, Any]) -> str:
