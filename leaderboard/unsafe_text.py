@@ -20,7 +20,8 @@ INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{C}\u2800\U0001D1
 _UNDISPLAYABLE = regex.compile(rf"{INVISIBLE.pattern}|[\p{{Zl}}\p{{Zp}}]|(?! )\p{{Zs}}")
 _STACKED_MARKS = regex.compile(r"[\p{Mn}\p{Me}]{4}")
 _MARKUP = re.compile(
-    r"<\s*[A-Za-z/!?]|&#|&[A-Za-z][A-Za-z0-9]{1,30};|\{\{|\{%|\b(?:javascript|vbscript|livescript)\s*:|\bdata\s*:\s*text/"
+    r"<\s*[A-Za-z/!?]|&#|&[A-Za-z][A-Za-z0-9]{1,30};|\{\{|\{%"
+    r"|\b(?:javascript|vbscript|livescript)\s*:|\bdata\s*:\s*text/"
     r"|\bon[a-z]{3,20}\s*=",
     re.IGNORECASE,
 )

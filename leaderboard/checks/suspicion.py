@@ -27,14 +27,16 @@ CONSTANT, FEWEST = 0.5, 10
 LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
 # How answers talk to their judge.
 _INJECTIONS = (
-    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
+    r"\b(?:ignore|disregard|forget|override)\b.{0,30}"
+    r"\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
     r"\b(?:instructions?|rules?|rubrics?|prompts?)\b",
     r"\b(?:as|dear|attention|note to|to) (?:the |an? )?(?:judge|grader|evaluator|annotator)\b",
     r"\b(?:you are|act as) (?:the |an? |now )?(?:judge|grader|evaluator)\b",
     r"\b(?:mark|rate|grade|score|judge) (?:this|it|everything|all|every \w+) (?:\w+ ){0,3}(?:as )?"
     r"(?:correct|met|same|supported|5|full marks|perfect)\b",
     r"\bsystem\s*(?:prompt|message|override)\b|<\|?(?:im_start|system|assistant)\|?>|\[/?INST\]",
-    r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
+    r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\""
+    r"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
     r"\b(?:ignoriere?|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|regeln)\b",
     r"\b(?:ignore[zr]?|oubliez?)\b.{0,40}\b(?:instructions?|consignes?)\b",
     r"(?:忽略|无视|無視|不要理会).{0,12}(?:指令|指示|说明|規則|规则|提示)",

@@ -293,7 +293,7 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
         yield Section(
-            "floors", "Floors", "trivial baselines (expected to score about 0), never ranked", rows
+            "floors", "Floors", "trivial baselines (expected to score about zero), never ranked", rows
         )
 
 
