@@ -77,7 +77,7 @@ def rescore(
     """Judge the predictions of the submission in `folder` again, and write `review.json` into it.
 
     A score that is not found again under the submission's own judge makes the review a refutation.
-    Before an LLM is asked, what that takes is told, and one of the caps `max_cost` and
+    Before an LLM is asked, its cost is reported, and one of the caps `max_cost` and
     `max_total_tokens` has to be given.
 
     Args:
@@ -85,7 +85,7 @@ def rescore(
         settings: The judge, the data with their gold, and what to note.
         typed: The names of the settings that were typed; the others stay as the submitter's run had
             them.
-        tell: Is told what is going to be asked, by run, before anything is.
+        tell: Called with what is going to be asked, by run, before anything is.
 
     Returns:
         What came of it; None with `dry_run`, which asks and writes nothing.

@@ -9,7 +9,7 @@ from alps.settings import HomePath, JudgeSettings
 
 
 class SubmitSettings(BaseModel):
-    """What `alps submit` can be told."""
+    """Settings of `alps submit`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class SubmitSettings(BaseModel):
 
 
 class VerifySettings(BaseModel):
-    """What `alps verify` can be told."""
+    """Settings of `alps verify`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,7 +67,7 @@ class VerifySettings(BaseModel):
 
 
 class RescoreSettings(JudgeSettings):
-    """What `alps rescore` can be told; `out` is the folder that the new verdicts are kept in."""
+    """Settings of `alps rescore`; `out` is the folder that the new verdicts are kept in."""
 
     data: str | None = Field(
         None, description="the data with their gold, maybe private; samples where it is them"
@@ -86,7 +86,7 @@ class RescoreSettings(JudgeSettings):
 
 
 class SiteSettings(BaseModel):
-    """What `alps leaderboard build` can be told."""
+    """Settings of `alps leaderboard build`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,7 +99,7 @@ class SiteSettings(BaseModel):
 
 
 class ServeSettings(SiteSettings):
-    """What `alps leaderboard serve` can be told."""
+    """Settings of `alps leaderboard serve`."""
 
     port: int = Field(8000, ge=0, le=65_535, description="on loopback; 0 for any that is free")
     build: bool = Field(True, description="no: serve the site that lies in out= already")

@@ -126,7 +126,7 @@ class BoardView:
 
     @property
     def tested(self) -> bool:
-        """Whether any ranks were told."""
+        """Whether any system has a rank."""
         return any(row.rank is not None for row in self.board.standings)
 
     @property
