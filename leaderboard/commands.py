@@ -1,4 +1,4 @@
-"""The commands submit, verify, rescore and leaderboard: from words to what is printed and an exit code."""
+"""The commands submit, verify, rescore and leaderboard: from words to output and exit code."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def submit_command(words: Sequence[str]) -> int:
         show=lambda about_to_write: print_packed(about_to_write, console),
         write=not settings.dry_run,
     )
-    line = f"wrote {packed.folder / CARD}; alps verify {packed.folder} is what will be run on it"
+    line = f"wrote {packed.folder / CARD}; check it with: alps verify {packed.folder}"
     console.print("Nothing was written (dry_run)." if settings.dry_run else line, markup=False)
     return 0
 
@@ -110,7 +110,7 @@ def _record(folder: Path, settings: VerifySettings, recomputed: Sequence[str]) -
         if joined:
             write_card(path, read_model(path, Review).model_copy(update=joined))
         return
-    review = Review(status="schema-valid", date=today(), tracks={}, note=None)
+    review = Review(status="format-checked", date=today(), tracks={}, note=None)
     if settings.data is not None:
         joined["recomputed"] = list(recomputed)
     write_card(path, review.model_copy(update=joined))

@@ -1,4 +1,4 @@
-"""Submissions that give the answers of another: forty copies of a system are one, in ranks and tests.
+"""Submissions that copy the answers of another: in ranks and tests all copies are one system.
 
 Answers are compared by the words in them, record by record, with MinHash: words are hashed into a
 few bins, and the share of bins with the same least hash estimates the Jaccard index of two sets
@@ -28,7 +28,7 @@ from alps.text import fold
 ALIKE = 0.6
 # Fewer records with words than these are copies only where every answer is the same.
 FEWEST = 3
-# Of a longer track so many records are compared, the same of all: a site has hundreds of submissions.
+# Of a longer track so many records are compared: a site has hundreds of submissions.
 MOST_RECORDS, _MOST_BESIDE = 24, 1_000
 _BINS, _EMPTY = 8, 0xFFFFFFFF
 _WORD, _ASCII_WORD = re.compile(r"[^\W\d_]+"), re.compile("[a-z]+")
@@ -47,7 +47,7 @@ class Answers:
 
 
 def check_copies(folder: Path, card: Submission, findings: Findings) -> None:
-    """Flag every track whose answers are those of another submission in the same folder, or nearly."""
+    """Flag every track whose answers are, nearly, those of another submission beside it."""
     others = list(_beside(folder))
     for name, track in card.tracks.items():
         rivals = []

@@ -71,7 +71,7 @@ class Findings:
         return any(finding.severity == "serious" for finding in self.kept)
 
     def ordered(self) -> tuple[Finding, ...]:
-        """Return what was found, the serious first, with a line for those that were only counted."""
+        """Return the findings, the serious first, with a line for those that were only counted."""
         findings = list(self.kept)
         for (severity, code), count in self._counts.items():
             if count > MOST_OF_A_KIND:

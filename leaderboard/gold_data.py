@@ -77,7 +77,7 @@ def own_track(name: str, seed: int = 0) -> SampleTrack | None:
 
 
 def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
-    """Return the package's own track if its data are those of `sha256`, with pools drawn by `seed`."""
+    """Return the package's own track if its data have this hash, with pools drawn by `seed`."""
     track = own_track(name, seed) if seed and name.startswith("task3") else own_track(name)
     return track if track is not None and track.sha256 == sha256 else None
 

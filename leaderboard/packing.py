@@ -115,7 +115,7 @@ def pack(
         verdicts: Whether the verdicts go with it; without them nobody can recompute what a judge
             decided.
         data: Where the data of all runs lie now; None for where they were, unless that is the hub.
-        show: Is told what will be published, before it is.
+        show: Called with what will be published, before it is written.
         write: Whether it is written at all.
 
     Raises:

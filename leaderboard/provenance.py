@@ -1,4 +1,4 @@
-"""Numbers that say where they come from: every figure on a page points into the file it was read from.
+"""Numbers that say where they come from: every figure on a page points into its file.
 
 `<data value="…" data-from="FILE#POINTER">` is a number as it stands in a file, by a JSON pointer
 (RFC 6901); `<data value="…" data-computed="NAME" data-args="…">` is one that a function here made

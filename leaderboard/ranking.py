@@ -1,7 +1,7 @@
 """Boards of systems that may be compared, and their rank classes.
 
-Systems share a board where data, conditions and judge are the same. Every pair of them is tested as
-in `alps.stats.paired.paired_difference`, with Holm's correction over the pairs. The variances of all
+Systems share a board where data, conditions and judge are the same. Every pair is tested as in
+`alps.stats.paired.paired_difference`, with Holm's correction over the pairs. The variances of all
 differences come from two matrix products where all systems have all records; where some lack some,
 cluster by cluster, each pair on the records that both have.
 """
@@ -93,7 +93,7 @@ class Standing:
         return self.track["scores"][metric]
 
     def lead(self, metric: str) -> Place:
-        """Return the place of the score that a board is about: a maintainer's where there is one."""
+        """Return the score that a board is about: a maintainer's where there is one."""
         return self.again if self.again is not None else self.score(metric)
 
     def counted(self, metric: str) -> Place:
@@ -147,9 +147,9 @@ class Board:
         others = []
         for metric in self.task.metrics:
             fits = (metric.name in NO_JUDGE) == (self.key.judge is None)
-            if fits and metric.name != self.metric.name:
-                if any(row.score(metric.name)["value"] for row in rows):
-                    others.append(metric)
+            scored = any(row.score(metric.name)["value"] for row in rows)
+            if fits and scored and metric.name != self.metric.name:
+                others.append(metric)
         return tuple(others)
 
 
@@ -274,7 +274,7 @@ def _seniority(row: Standing) -> tuple[Any, ...]:
 
 
 def _records(row: Standing, metric: Metric, scores: Scores) -> dict[str, float]:
-    """Return the scores by record that are tested, moved by a maintainer's mean where there is one."""
+    """Return the scores by record that are tested, moved to a maintainer's mean if any."""
     own, submitted = scores.get(metric.name, {}), row.score(metric.name)["value"].value
     if row.again is None or submitted is None:
         return own

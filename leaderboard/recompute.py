@@ -1,4 +1,4 @@
-"""Scores recomputed from predictions and verdicts, by the code that scored them first; no judge is asked.
+"""Scores recomputed from predictions and verdicts, by the code that scored them first.
 
 The embedded lexical judge costs nothing, so the verdicts of anything called lexical are made anew,
 whatever else its fingerprint claims. Those of any other judge are taken as they stand in the
@@ -70,7 +70,7 @@ class Recomputed:
 
 
 class ReplayedJudge(Embedded):
-    """Stands for the judge of a submission: its name, fingerprint and capabilities, without verdicts.
+    """Stand-in for the judge of a submission: its name, fingerprint and capabilities.
 
     Args:
         name: What it is called in the submission.
@@ -104,7 +104,7 @@ class ReplayedJudge(Embedded):
 
 
 def judge_of(track: Track, run: RunCard) -> Judge:
-    """Return the judge to score a track with: the lexical one wherever it is named, else a replay."""
+    """Return the judge to score a track with: the lexical one if it is named, else a replay."""
     # The name alone decides. A fingerprint that adds or changes a part is another one than its own,
     # and `check_identity` refuses it; its verdicts were once believed for an extra `rubrics: {}`.
     names = (track.judge, run.judge.get("judge"), run.settings.get("judge"))
@@ -287,7 +287,7 @@ def _guarded(task: Task, broken: list[tuple[str, str]], clock: _Clock) -> Task:
 
 
 class _JournalInMemory(Journal):
-    """A journal in memory: nothing here has to survive a crash, and the disk takes most of the time."""
+    """A journal in memory: nothing has to survive a crash, and the disk would take most time."""
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, Any]] = {}

@@ -41,7 +41,8 @@ from alps.run.source import open_data
 from alps.run.start import Finished, dry_score, score_again
 from alps.settings import JudgeSettings, RunSettings, parse_settings
 
-# Settings of a run that say which records it is about, how often each is answered, how it is scored.
+# Settings of a run that say which records it is about, how often each is answered, how it is
+# scored.
 _RECORDS = ("task", "distractors", "ability", "condition", "window", "prompt", "seed")
 _CHOICES = (*_RECORDS, "repeats", "scoring", "extras")
 
@@ -69,22 +70,22 @@ class Rescored:
 def rescore(
     folder: Path,
     settings: RescoreSettings,
-    given: Sequence[str],
+    typed: Sequence[str],
     *,
     tell: Callable[[Sequence[Stage]], None] = lambda stages: None,
 ) -> Rescored | None:
     """Judge the predictions of the submission in `folder` again, and write `review.json` into it.
 
     A score that is not found again under the submission's own judge makes the review a refutation.
-    Before an LLM is asked, what that takes is told, and one of the caps `max_cost` and
+    Before an LLM is asked, its cost is reported, and one of the caps `max_cost` and
     `max_total_tokens` has to be given.
 
     Args:
         folder: The submission.
         settings: The judge, the data with their gold, and what to note.
-        given: The names of the settings that were typed; the others stay as the submitter's run had
+        typed: The names of the settings that were typed; the others stay as the submitter's run had
             them.
-        tell: Is told what is going to be asked, by run, before anything is.
+        tell: Called with what is going to be asked, by run, before anything is.
 
     Returns:
         What came of it; None with `dry_run`, which asks and writes nothing.
@@ -98,7 +99,7 @@ def rescore(
     with TemporaryDirectory(prefix="alps-rescore-") as scratch:
         if _asks(settings):
             calls: list[Stage] = []
-            for source, judging, out in _runs(entry, settings, given, Path(scratch) / "work"):
+            for source, judging, out in _runs(entry, settings, typed, Path(scratch) / "work"):
                 stages = dry_score(source, {**judging, "out": str(work / out.name)})
                 calls += [stage for stage in stages if stage.name == "judge"]
             tell(calls)
@@ -106,7 +107,7 @@ def rescore(
     if settings.dry_run:
         return None
     finished: list[Finished] = []
-    for source, judging, out in _runs(entry, settings, given, work):
+    for source, judging, out in _runs(entry, settings, typed, work):
         caps = _left(settings, finished)
         finished.append(score_again(source, {**judging, **caps, "out": str(out)}))
     review = _review(entry.card, settings, finished, _recomputed(folder, settings))
@@ -129,10 +130,10 @@ def _check_in_order(folder: Path) -> None:
 
 
 def _runs(
-    entry: Entry, settings: RescoreSettings, given: Sequence[str], work: Path
+    entry: Entry, settings: RescoreSettings, typed: Sequence[str], work: Path
 ) -> list[tuple[Path, dict[str, Any], Path]]:
     """Write the runs below `work`; return each with its judge's settings and where it is judged."""
-    asked = [name for name in given if name in JudgeSettings.model_fields and name != "out"]
+    asked = [name for name in typed if name in JudgeSettings.model_fields and name != "out"]
     # What is judged again are a stranger's answers; of baselines the boards have figures of their
     # own.
     judging = {"baseline_records": 0, **{name: getattr(settings, name) for name in asked}}

@@ -21,11 +21,12 @@ class Contradiction:
     again: float
 
     def __str__(self) -> str:
-        return f"{self.track} {self.metric}: submitted {self.submitted:.3f}, judged again {self.again:.3f}"
+        scores = f"submitted {self.submitted:.3f}, judged again {self.again:.3f}"
+        return f"{self.track} {self.metric}: {scores}"
 
 
 def same_judge(card: Submission, review: Review | None, track: str, metric: str) -> bool:
-    """Tell whether a review holds a score under the submission's own judge, or one without judge."""
+    """Tell whether a review has the track under the same judge, or the metric needs none."""
     if review is None or review.status not in ("re-scored", "reproduced", REFUTED):
         return False
     if track not in review.tracks or track not in card.tracks:

@@ -9,7 +9,7 @@ from alps.settings import HomePath, JudgeSettings
 
 
 class SubmitSettings(BaseModel):
-    """What `alps submit` can be told."""
+    """Settings of `alps submit`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class SubmitSettings(BaseModel):
 
 
 class VerifySettings(BaseModel):
-    """What `alps verify` can be told."""
+    """Settings of `alps verify`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,7 +58,7 @@ class VerifySettings(BaseModel):
     changed: str | None = Field(None, description="a file with the paths that changed, one a line")
     reviewed: bool = Field(False, description="yes: a maintainer's review.json may be there")
     record: bool = Field(
-        False, description="yes: a maintainer notes in review.json that it is schema-valid"
+        False, description="yes: a maintainer notes in review.json that it is format-checked"
     )
     continues: Slug | None = Field(
         None, description="a maintainer knows: it comes from the submitter of that submission"
@@ -67,7 +67,7 @@ class VerifySettings(BaseModel):
 
 
 class RescoreSettings(JudgeSettings):
-    """What `alps rescore` can be told; `out` is the folder that the new verdicts are kept in."""
+    """Settings of `alps rescore`; `out` is the folder that the new verdicts are kept in."""
 
     data: str | None = Field(
         None, description="the data with their gold, maybe private; samples where it is them"
@@ -86,19 +86,20 @@ class RescoreSettings(JudgeSettings):
 
 
 class SiteSettings(BaseModel):
-    """What `alps leaderboard build` can be told."""
+    """Settings of `alps leaderboard build`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     submissions: HomePath | None = Field(
         None,
-        description="the folder that holds a folder for each submission; else that of the checkout, or ours",
+        description="the folder that holds a folder for each submission; else that of the "
+        "checkout, or ours",
     )
     out: HomePath = Field("site", description="the folder that is written")
 
 
 class ServeSettings(SiteSettings):
-    """What `alps leaderboard serve` can be told."""
+    """Settings of `alps leaderboard serve`."""
 
     port: int = Field(8000, ge=0, le=65_535, description="on loopback; 0 for any that is free")
     build: bool = Field(True, description="no: serve the site that lies in out= already")

@@ -1,4 +1,4 @@
-"""Strict reading of untrusted files: plain files only, bounded in size, JSON without ambiguities."""
+"""Strict reading of untrusted files: plain, bounded in size, JSON without ambiguities."""
 
 import json
 import math

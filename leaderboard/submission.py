@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 from alps.leaderboard.strict_reader import read_model, read_rows
 from alps.leaderboard.unsafe_text import fault_of
@@ -25,7 +32,8 @@ SAMPLES = "samples"
 STAGES = ("predictions", "verdicts", "scores", "calls")
 REFUTED = "refuted"
 # From what the submitter says to what a maintainer reproduced; the last is what was not.
-STATUSES = ("self-reported", "schema-valid", "re-scored", "reproduced", REFUTED)
+FORMAT_CHECKED = "format-checked"
+STATUSES = ("self-reported", FORMAT_CHECKED, "re-scored", "reproduced", REFUTED)
 TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
 # Metrics that no judge has a part in.
 NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr"})
@@ -125,7 +133,7 @@ class Part(BaseModel):
 
 
 class System(Part):
-    """What was evaluated; `model` is the name, `settings` everything that can change its answers."""
+    """The system: `model` is its name, `settings` everything that can change its answers."""
 
     kind: Kind
     model: Line
@@ -225,7 +233,7 @@ class Score(Part):
 
 
 class Floor(Part):
-    """A trivial baseline on the same records, under an embedded judge; `lead` is its first metric."""
+    """A trivial baseline on the same records, under an embedded judge; `lead`: its first metric."""
 
     lead: Name
     judge: Line
@@ -296,6 +304,17 @@ class Submission(Part):
     checksum: Sha256 | None = None
 
 
+def _current_status(status: object) -> object:
+    # The name in reviews of earlier versions, read for one version more.
+    return FORMAT_CHECKED if status == "schema-valid" else status
+
+
+ReviewStatus = Annotated[
+    Literal["format-checked", "re-scored", "reproduced", "refuted"],
+    BeforeValidator(_current_status),
+]
+
+
 class ReviewedTrack(Part):
     """A maintainer's scores of a track; none where the predictions could not be judged."""
 
@@ -312,7 +331,7 @@ class Review(Part):
     organisation are free for all to take.
     """
 
-    status: Literal["schema-valid", "re-scored", "reproduced", "refuted"]
+    status: ReviewStatus
     judge_fingerprint: FingerprintId | None = None
     date: Day
     tracks: Annotated[dict[TrackName, ReviewedTrack], Field(max_length=20)]

@@ -1,4 +1,4 @@
-"""Untrusted text: what must not be displayed, what must not be published, and names that read alike."""
+"""Untrusted text: what must not be displayed or published, and names that read alike."""
 
 import os
 import re
@@ -20,7 +20,8 @@ INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{C}\u2800\U0001D1
 _UNDISPLAYABLE = regex.compile(rf"{INVISIBLE.pattern}|[\p{{Zl}}\p{{Zp}}]|(?! )\p{{Zs}}")
 _STACKED_MARKS = regex.compile(r"[\p{Mn}\p{Me}]{4}")
 _MARKUP = re.compile(
-    r"<\s*[A-Za-z/!?]|&#|&[A-Za-z][A-Za-z0-9]{1,30};|\{\{|\{%|\b(?:javascript|vbscript|livescript)\s*:|\bdata\s*:\s*text/"
+    r"<\s*[A-Za-z/!?]|&#|&[A-Za-z][A-Za-z0-9]{1,30};|\{\{|\{%"
+    r"|\b(?:javascript|vbscript|livescript)\s*:|\bdata\s*:\s*text/"
     r"|\bon[a-z]{3,20}\s*=",
     re.IGNORECASE,
 )
@@ -91,10 +92,11 @@ def skeleton(text: str) -> str:
 
 @cache
 def _name_keys(text: str) -> frozenset[str]:
-    # Both orders of folding case: `RuIes` with a capital I reads as `Rules`, which only its skeleton
-    # before folding tells; `RULEЅ` with a Cyrillic letter is `Rules` in capitals, which only the one
-    # after it tells. The capital of a letter outside ASCII may look like another one than the letter
-    # does (the palochka), and compatibility forms, as superscripts, are forms of letters.
+    # Both orders of folding case: `RuIes` with a capital I reads as `Rules`, which only its
+    # skeleton before folding tells; `RULEЅ` with a Cyrillic letter is `Rules` in capitals, which
+    # only the one after it tells. The capital of a letter outside ASCII may look like another one
+    # than the letter does (the palochka), and compatibility forms, as superscripts, are forms of
+    # letters.
     capitals = "".join(c if c.isascii() else c.upper() for c in text)
     forms = (text, capitals, unicodedata.normalize("NFKC", text))
     before = {skeleton(form).casefold() for form in forms}
@@ -125,7 +127,7 @@ def leak_in(text: str, *, hosts: bool = True) -> str | None:
 
 
 def leak_in_answer(text: str, *, secret: Collection[str] = ()) -> str | None:
-    """Say what an answer must not hold: less than a card, as dialogues may be about paths and hosts.
+    """Say what an answer must not hold: less than a card, as dialogues may name paths and hosts.
 
     Args:
         text: What is to be published.

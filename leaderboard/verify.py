@@ -1,4 +1,4 @@
-"""Verification of a submission without trusting it: no network, none of its code, none of its paths."""
+"""Verification of a submission without trusting it: no network, none of its code or paths."""
 
 import json
 from collections.abc import Mapping, MutableMapping
@@ -31,10 +31,18 @@ from alps.leaderboard.recompute import (
     recompute_from_scores,
     undecided,
 )
-from alps.leaderboard.submission import NO_JUDGE, SAMPLES, STATUSES, RunCard, Submission, Track
+from alps.leaderboard.submission import (
+    FORMAT_CHECKED,
+    NO_JUDGE,
+    SAMPLES,
+    STATUSES,
+    RunCard,
+    Submission,
+    Track,
+)
 from alps.leaderboard.unsafe_text import shown
 
-SELF_REPORTED, SCHEMA_VALID = STATUSES[:2]
+SELF_REPORTED = STATUSES[0]
 
 
 @dataclass
@@ -112,7 +120,7 @@ def verify(
         findings.checked["scores"] = _outcome(card, len(recomputed), findings)
     refused = findings.refused
     complete = card is not None and len(recomputed) == len(card.tracks)
-    confirmed = review.status if review is not None else SCHEMA_VALID
+    confirmed = review.status if review is not None else FORMAT_CHECKED
     return Verification(
         folder=shown(folder.resolve().name),
         status=SELF_REPORTED if refused else confirmed,
@@ -141,7 +149,8 @@ def _outcome(card: Submission, recomputed: int, findings: Findings) -> str:
     numbers = sum(len(track.scores) for track in card.tracks.values())
     wrong = any(finding.code in ("score", "row_score", "verdict") for finding in findings.kept)
     how = "with differences" if wrong else "consistent"
-    return f"{recomputed} of {total} tracks recomputed from predictions and verdicts ({numbers} scores): {how}"
+    what = f"{recomputed} of {total} tracks recomputed from predictions and verdicts"
+    return f"{what} ({numbers} scores): {how}"
 
 
 @dataclass(frozen=True)
@@ -282,8 +291,8 @@ class _TrackCheck:
     def _gold(self) -> GoldTrack | None:
         """Return the records of the track, None where they are not here, or are other ones."""
         run, name = self.run, self.name
-        given = self.options.data
-        data = data_for(run, given[self.track.run] if isinstance(given, tuple) else given)
+        data = self.options.data
+        data = data_for(run, data[self.track.run] if isinstance(data, tuple) else data)
         if run.data.name != SAMPLES and (own := self._own_gold()) is not None:
             what = f"{shown(run.data.name)}, but these are the records of the samples"
             where, mend = f"runs.{self.track.run}.data.name", "run it again with data=samples"
@@ -307,7 +316,8 @@ class _TrackCheck:
             where = f"runs.{self.track.run}.data.split"
             self.findings.serious("data", where, what, "pack the runs again")
         if gold.sha256 != self.track.data_sha256:
-            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has {gold.sha256[:12]}…: other records"
+            what = f"printed {self.track.data_sha256[:12]}…, but {shown(data)} has "
+            what += f"{gold.sha256[:12]}…: other records"
             mend = "run it again on the present data"
             self.findings.serious("data", f"tracks.{name}.data_sha256", what, mend)
             return None

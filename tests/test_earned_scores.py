@@ -238,7 +238,7 @@ def test_an_unheard_answer_costs_what_a_wrong_one_costs(honest: Path, tmp_path: 
     assert [row.system.slug for row in board.standings] == ["honest", "a-cheat"]
     assert [str(row.rank) for row in board.standings] == ["1", "2"]
     page = (build(subs, tmp_path / "site").out / "extraction.html").read_text("utf-8")
-    assert "unheard are wrong" in page
+    assert "no response counts as wrong" in page
 
 
 def _reword(row: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import ast
 import csv
 import json
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,11 +166,6 @@ def test_94_of_126_published_kappas_are_those_of_the_declared_scale(folder, empa
         for first, second, scale, expected, _ in published(folder, empathy)
     ]
     assert (len(cases), reproduced(cases)) == (126, 94)
-
-
-def with_averages(scale, labels):
-    """Return a scale with the averages among `labels` as further values."""
-    return replace(scale, values=tuple(sorted({*labels, *scale.values})))
 
 
 def test_with_the_crowd_s_means_left_as_they_are_one_fewer_is_reproduced(folder, empathy):

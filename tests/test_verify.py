@@ -38,7 +38,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 def test_what_was_packed_is_valid_and_every_score_follows_from_its_rows(shelf: Shelf) -> None:
     found = shelf.verify(shelf.folder)
-    assert (found.status, found.consistent, found.serious) == ("schema-valid", True, False), (
+    assert (found.status, found.consistent, found.serious) == ("format-checked", True, False), (
         found.findings
     )
     assert dict(found.checked)["scores"].startswith("3 of 3 tracks recomputed")
@@ -331,7 +331,7 @@ def test_a_review_is_for_maintainers_alone(
     alone = shelf.verify(folder)
     assert (said(alone, "review").severity, alone.status, alone.serious) == (
         "note",
-        "schema-valid",
+        "format-checked",
         False,
     )
     assert shelf.verify(folder, reviewed=True).status == "re-scored"
@@ -356,7 +356,7 @@ def test_a_maintainer_notes_that_a_submission_is_in_order(shelf: Shelf, tmp_path
     assert verify_command([*words, "record=yes"]) == 0
     review = read_entry(folder).review
     assert review is not None
-    assert (review.status, review.recomputed) == ("schema-valid", list(TRACKS))
+    assert (review.status, review.recomputed) == ("format-checked", list(TRACKS))
     assert verify_command(words) == 0
     assert verify_command([*words, "reviewed=yes"]) == 0
     assert (

@@ -118,7 +118,7 @@ def test_a_submission_passes_and_what_others_merged_since_is_not_held_against_it
     desk.git(desk.head, "fetch", "--quiet", "origin")
     done = desk.verify(GITHUB_ACTIONS="true")
     assert done.returncode == 0, (done.stdout, done.stderr)
-    assert "schema-valid; its scores follow from its predictions and verdicts" in done.stdout
+    assert "format-checked; its scores follow from its predictions and verdicts" in done.stdout
     assert "4 changed files, held against" in done.stdout
     lines = done.stdout.splitlines()
     word = lines[0].removeprefix("::stop-commands::")

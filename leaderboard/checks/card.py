@@ -1,4 +1,4 @@
-"""Checks of the card and the review: their form, what must not be in them, contradictions in them."""
+"""Checks of the card and the review: form, secrets, contradictions, names of others."""
 
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -61,7 +61,8 @@ def read_card(folder: Path, findings: Findings) -> Submission | None:
     findings.checked["schema"] = f"{CARD}: format {card.format}; {size}"
     # Seconds, costs and tokens are what nothing recomputes; only the checksum guards them.
     if row.get("checksum") != checksum_of(row):
-        what = f"does not fit the rest: {CARD} was changed after packing (maybe in seconds, costs, tokens: nothing recomputes them)"
+        what = f"does not fit the rest: {CARD} was changed after packing (maybe in seconds, "
+        what += "costs, tokens: nothing recomputes them)"
         findings.serious("checksum", "checksum", what, PACK_AGAIN)
     _check_about(folder, card, findings)
     for where, leak in leaks_of(row):
@@ -98,7 +99,7 @@ def _check_about(folder: Path, card: Submission, findings: Findings) -> None:
 
 
 def leaks_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a card, as plain JSON, that hold what must not be published, with what."""
+    """Yield the fields of a card (plain JSON) that must not be published, with the reason."""
     of_people, others = [], []
     for text, where in texts_of(row):
         if where in WORDS_OF_PEOPLE:
@@ -132,7 +133,7 @@ def _check_runs(card: Submission, findings: Findings) -> None:
 
 
 def check_tasks(card: Submission, findings: Findings) -> None:
-    """Refuse a run of a task that has no board, as one of the submitter's own: its code is not run."""
+    """Refuse a run of a task that has no board: code of a submitter's own task is not run."""
     for n, run in enumerate(card.runs):
         names = str(run.settings.get("task", ALL)).split(",")
         if unknown := [name for name in names if name not in (*TASKS, ALL)]:
@@ -156,7 +157,8 @@ def check_baseline_name(card: Submission, findings: Findings) -> None:
     """Refuse a name that calls a system a baseline which by its model is none."""
     words = fold_loosely(card.name).replace("/", " ").replace("-", " ").replace(":", " ").split()
     if words and words[0] in _BASELINES and not is_baseline(card):
-        what = f"{shown(card.name)} calls itself a baseline, and its model is {shown(card.system.model)}"
+        what = f"{shown(card.name)} calls itself a baseline, and its model is "
+        what += f"{shown(card.system.model)}"
         findings.serious("baseline", "name", what, RENAME)
 
 
@@ -182,7 +184,8 @@ def check_name(
     for other, name in others.items():
         if other not in joined and read_alike(card.name, name):
             what = f"{shown(card.name)} reads as {shown(name)}, which is {shown(other)}"
-            mend = f"choose another name; a later version of it: a maintainer says continues={shown(other)}"
+            mend = "choose another name; a later version of it: a maintainer says "
+            mend += f"continues={shown(other)}"
             findings.serious("name", "name", what, mend)
 
 
@@ -242,7 +245,7 @@ def check_review(
         findings.serious("review", REVIEW, what, _RESCORE)
     if reviewed:
         return review
-    what = f"a maintainer's word, not heeded here: {review.status} on {review.date}"
+    what = f"a maintainer's word, not applied here: {review.status} on {review.date}"
     findings.note("review", REVIEW, what)
     return None
 
@@ -274,7 +277,7 @@ def check_judges(card: Submission, findings: Findings) -> None:
 
 
 def check_identity(name: str, track: Track, run: RunCard, task: Task, findings: Findings) -> None:
-    """Hold what a track says of its task and judge against what follows from the rest of the card."""
+    """Compare a track's conditions and judge with what follows from the rest of the card."""
     judge = judge_of(track, run)
     parts = {part: value for part, value in run.judge.items() if part != "id"}
     if isinstance(judge, LexicalJudge) and parts != judge.fingerprint:
@@ -329,7 +332,8 @@ def check_served(card: Submission, findings: Findings) -> None:
             where = f"runs.{places[0]}." if len(places) == 1 else "runs."
             for kind, names in _served_by([card.runs[n] for n in places], purpose).items():
                 if len(names) > 1:
-                    what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: {_listed(names)}"
+                    what = f"{role} asked of {shown(asked, 60)} are of {len(names)} {kind}: "
+                    what += f"{_listed(names)}"
                     mend = "ask for a snapshot by its name, and run it again"
                     findings.warn("served", f"{where}served.{purpose}", what, mend)
 

@@ -1,4 +1,4 @@
-"""Checks of the files: what lies in the folder, the hashes on the card, and what else a change touches."""
+"""Checks of the files: the folder, the hashes on the card, and what else a change touches."""
 
 import hashlib
 import os
@@ -162,7 +162,8 @@ def _check_hash(path: Path, where: str, printed: File, findings: Findings) -> No
     for name in ("bytes", "rows", "sha256"):
         before, now = getattr(printed, name), getattr(actual, name)
         if before != now:
-            what = f"printed {_short(before)}, found {_short(now)}: the file or the card was changed after packing"
+            what = f"printed {_short(before)}, found {_short(now)}: the file or the card was "
+            what += "changed after packing"
             findings.serious("hash", f"{where}: {name}", what, PACK_AGAIN)
 
 
@@ -218,7 +219,8 @@ def check_changes(
     touched = [shown(path) for path in inside if not (reviewed and path == review)]
     if change.in_base and touched and continues != slug:
         what = f"{some_of(touched)}: of a submission that is in the base already"
-        mend = f"only who submitted it may change it: a maintainer who knows that says continues={shown(slug)}"
+        mend = "only who submitted it may change it: a maintainer who knows that says "
+        mend += f"continues={shown(slug)}"
         findings.serious("changes", "the change", what, mend)
     if review in inside and not reviewed and not os.path.lexists(folder / REVIEW):
         findings.serious("changes", REVIEW, "only maintainers take it away", "leave it as it was")

@@ -1,4 +1,4 @@
-"""Answers that know the gold: words that only the gold has stand in them more often than in real ones.
+"""Answers that know the gold: they hold words that only the gold has more often than real ones.
 
 A system that reads a dialogue writes down what is in it, in its own words or in those of the
 dialogue. Words that only the gold has can be met by chance, and the figures below say how often
@@ -24,18 +24,19 @@ from alps.text import fold
 # A larger share of answers that are the gold's very words is far beyond what models do.
 COPIED = 0.9
 # A similarity from which a text is the gold in nearly its words, and a share of such texts beyond
-# what models do. Of 301 values that a model really predicted, 13 were that near, and of those of the
-# embedded rules 3 of 26: REAL_NEAR is the model's share, rounded up.
+# what models do. Of 301 values that a model really predicted, 13 were that near, and of those of
+# the embedded rules 3 of 26: REAL_NEAR is the model's share, rounded up.
 NEAR, NEARLY_COPIED, REAL_NEAR = 0.8, 0.6, 0.05
 # A record is close to the gold where so much of the weight of its own words is in the answer. The
 # most of seven real models is .216, on 426 to 498 records of AlpsBench (the others .010 to .199).
-# MOST_CLOSE leaves room for better models. Gold itself is close in all records, and with 30 % of its
-# words left out in .71 to .86 of them.
+# MOST_CLOSE leaves room for better models. Gold itself is close in all records, and with 30 % of
+# its words left out in .71 to .86 of them.
 CLOSE, REAL_CLOSE, MOST_CLOSE = 0.6, 0.22, 0.35
-# The same for gold values that stand word for word in an answer, and not in the dialogue: at most 76
-# of 1,755.
+# The same for gold values that stand word for word in an answer, and not in the dialogue: at most
+# 76 of 1,755.
 REAL_VERBATIM, MOST_VERBATIM = 0.05, 0.2
-# Odds of as many by chance, at the rate of the real model with the most, below which a person is told.
+# Odds of as many by chance, at the rate of the real model with the most, below which a person is
+# told.
 ODDS = 1e-3
 # Fewer values say nothing about shares; up to so many choices may well all be right.
 FEWEST, MOST_GUESSED = 10, 50
@@ -126,7 +127,8 @@ def _too_often_right(track: str, right: Sequence[bool]) -> str:
     if total < MOST_GUESSED or sum(right) <= best * total:
         return ""
     odds = _odds(_chance(sum(right), total, best))
-    return f"{sum(right):,} of {total:,} choices are the gold; the best model that the paper reports has {best:.3f} {odds}"
+    reported = f"the best model that the paper reports has {best:.3f} {odds}"
+    return f"{sum(right):,} of {total:,} choices are the gold; {reported}"
 
 
 @cache
@@ -176,7 +178,8 @@ def _verbatim(compared: Sequence[Compared]) -> str:
     if odds > ODDS or count <= MOST_VERBATIM * total:
         return ""
     real = f"of seven real models' at most {REAL_VERBATIM:.0%} do"
-    return f"{count:,} of {total:,} gold values stand in the answers word for word; {real} {_odds(odds)}"
+    what = f"{count:,} of {total:,} gold values stand in the answers word for word"
+    return f"{what}; {real} {_odds(odds)}"
 
 
 def _close(compared: Sequence[Compared]) -> str:
@@ -186,7 +189,8 @@ def _close(compared: Sequence[Compared]) -> str:
     odds = _chance(close, len(shares), REAL_CLOSE)
     if odds > ODDS or close <= MOST_CLOSE * len(shares):
         return ""
-    what = f"{close:,} of {len(shares):,} answers have most of the words that the gold has and the dialogue has not"
+    what = f"{close:,} of {len(shares):,} answers have most of the words that the gold has and "
+    what += "the dialogue has not"
     return f"{what}; of seven real models' at most {REAL_CLOSE:.0%} do {_odds(odds)}"
 
 

@@ -29,8 +29,8 @@ LONGEST_ANSWER = 200_000
 MOST_ITEMS = 1_000
 MOST_PAIRS = 20_000
 # Characters of gold times characters of predicted values, where every one meets every other
-# (`authors-v1`). Real outputs need at most 2.1 million. A million takes up to 1 s (`abba` repeated),
-# and a row of one mebibyte could ask for hundreds of millions.
+# (`authors-v1`). Real outputs need at most 2.1 million. A million takes up to 1 s (`abba`
+# repeated), and a row of one mebibyte could ask for hundreds of millions.
 MOST_COMPARED = 10_000_000
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -60,7 +60,7 @@ class PredictionRow(_About):
     prediction: dict[str, Any] | None = None
     raw: str | None = None
     thought: str | None = None
-    notes: Texts = []
+    notes: Texts = Field(default_factory=list)
     error: Text | None = None
 
 
@@ -129,7 +129,7 @@ class ScoreRow(_About):
     outcome: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,30}$")]
     stage: Literal["generate", "judge", "score"]
     scores: Annotated[dict[ScoreName, Number], Field(max_length=60)]
-    counts: Annotated[dict[ScoreName, Number], Field(max_length=100)] = {}
+    counts: Annotated[dict[ScoreName, Number], Field(max_length=100)] = Field(default_factory=dict)
 
 
 class CallRow(Part):
@@ -211,7 +211,8 @@ def check_ids(name: str, rows: TrackRows, expected: Iterable[Key], findings: Fin
     for stage, of_stage in (("predictions", rows.predictions), ("scores", rows.scores)):
         where = f"{name}/{stage}.jsonl"
         if missing := [named(key) for key in wanted if key not in of_stage]:
-            what = f"{len(missing):,} of {len(wanted):,} ids of the split are missing: {some_of(missing)}"
+            what = f"{len(missing):,} of {len(wanted):,} ids of the split are missing: "
+            what += f"{some_of(missing)}"
             findings.serious("missing_ids", where, what, "submit a run of the whole split")
         if extra := [named(key) for key in of_stage if key not in wanted]:
             what = f"{len(extra):,} ids are not of the split: {some_of(extra)}"
@@ -346,7 +347,7 @@ def _fault_of_marks(rating: Mapping[str, Any]) -> str:
 
 
 def _too_much(gold: GoldTrack, sample: Any, answer: Mapping[str, Any]) -> str:
-    """Say that comparing an answer with its gold would take too long; nothing where it would not."""
+    """Say that comparing an answer with its gold would take too long, where it would."""
     if "scoring" not in gold.task.conditions or not sample.gold:
         return ""
     compared = sum(len(memory.value) for memory in sample.gold)
@@ -373,7 +374,8 @@ def _out_of_range(
     for pair in pairs or ():
         ids = int(pair["gold"][1:]), int(pair["predicted"][1:])
         if ids[0] > n_gold or ids[1] > n_predicted:
-            return f"a pair of {pair['gold']} and {pair['predicted']}, of {n_gold} gold and {n_predicted} predicted ones"
+            known = f"{n_gold} gold and {n_predicted} predicted ones"
+            return f"a pair of {pair['gold']} and {pair['predicted']}, of {known}"
         if ids in seen:
             return f"{pair['gold']} and {pair['predicted']} are paired twice"
         seen.add(ids)

@@ -100,7 +100,8 @@ def compare_rows(
             wrong.append((key, first))
     if wrong:
         key, (where, before, now) = min(wrong, key=lambda item: item[0])
-        what = f"{where} printed {_figure(before)}, recomputed {_figure(now)}; {len(wrong):,} rows differ in all"
+        what = f"{where} printed {_figure(before)}, recomputed {_figure(now)}; {len(wrong):,} "
+        what += "rows differ in all"
         findings.serious("row_score", f"{name}/scores.jsonl: {named(key)}", what, _MEND)
 
 

@@ -1,4 +1,4 @@
-"""What a person should look at before a submission is believed, and answers that baselines don't give."""
+"""What a person should look at before a submission is believed, and answers of false baselines."""
 
 import re
 from collections import Counter
@@ -21,20 +21,22 @@ from alps.text import fold
 # A larger share of one and the same answer; fewer answers say nothing about shares.
 CONSTANT, FEWEST = 0.5, 10
 # Characters of an answer, with evidence and reasons, that are too many whatever the others have.
-# The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343 (utilization),
-# of 4,578 and 289 answers. A bound that followed the usual length let everything pass where all
-# answers were endless.
+# The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343
+# (utilization), of 4,578 and 289 answers. A bound that followed the usual length let everything
+# pass where all answers were endless.
 LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
 # How answers talk to their judge.
 _INJECTIONS = (
-    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
+    r"\b(?:ignore|disregard|forget|override)\b.{0,30}"
+    r"\b(?:previous|prior|above|earlier|all|your)\b.{0,30}"
     r"\b(?:instructions?|rules?|rubrics?|prompts?)\b",
     r"\b(?:as|dear|attention|note to|to) (?:the |an? )?(?:judge|grader|evaluator|annotator)\b",
     r"\b(?:you are|act as) (?:the |an? |now )?(?:judge|grader|evaluator)\b",
     r"\b(?:mark|rate|grade|score|judge) (?:this|it|everything|all|every \w+) (?:\w+ ){0,3}(?:as )?"
     r"(?:correct|met|same|supported|5|full marks|perfect)\b",
     r"\bsystem\s*(?:prompt|message|override)\b|<\|?(?:im_start|system|assistant)\|?>|\[/?INST\]",
-    r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
+    r"\"(?:verdict|relation|support)\"\s*:\s*\"(?:met|same|supported)\""
+    r"|\"pairs\"\s*:\s*\[\s*\{|\"resonation\"\s*:\s*5",
     r"\b(?:ignoriere?|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|regeln)\b",
     r"\b(?:ignore[zr]?|oubliez?)\b.{0,40}\b(?:instructions?|consignes?)\b",
     r"(?:忽略|无视|無視|不要理会).{0,12}(?:指令|指示|说明|規則|规则|提示)",
@@ -79,14 +81,18 @@ def check_suspicion(
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
     _check_texts(where, task, texts, findings)
-    for stage, of_stage in (("predictions", rows.predictions), ("verdicts", rows.verdicts or {})):
-        leaks = []
-        for key, row in of_stage.items():
-            if leak := leak_in_answer(_text(row)):
-                leaks.append((named(key), leak))
-        if leaks:
-            what = f"{len(leaks):,} rows hold {leaks[0][1]}, the first is {leaks[0][0]}"
-            findings.warn("leak", f"{name}/{stage}.jsonl", what, "remove it and pack again")
+    _check_leaks(f"{name}/predictions.jsonl", rows.predictions, findings)
+    _check_leaks(f"{name}/verdicts.jsonl", rows.verdicts or {}, findings)
+
+
+def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
+    leaks = []
+    for key, row in rows.items():
+        if leak := leak_in_answer(_text(row)):
+            leaks.append((named(key), leak))
+    if leaks:
+        what = f"{len(leaks):,} rows hold {leaks[0][1]}, the first is {leaks[0][0]}"
+        findings.warn("leak", where, what, "remove it and pack again")
 
 
 def _text(row: Mapping[str, Any]) -> str:
@@ -100,7 +106,8 @@ def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
         if row["stage"] == "score":
             ranked.append(bool((row.get("counts") or {}).get("ranked")))
     if any(ranked) and not all(ranked):
-        what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, recall@10 and MRR are of those"
+        what = f"only {sum(ranked):,} of {len(ranked):,} answers are ranked: recall@5, "
+        what += "recall@10 and MRR are of those"
         findings.warn("ranked", where, what, "rank all answers or none")
 
 
@@ -112,7 +119,8 @@ def _check_constant(
     counts = Counter(_gist(task, answer) for answer in answers)
     gist, count = counts.most_common(1)[0]
     if count > CONSTANT * len(answers):
-        what = f"{count:,} of {len(answers):,} answers are the same, digits aside: {shown(gist) or 'nothing'}"
+        what = f"{count:,} of {len(answers):,} answers are the same, digits aside: "
+        what += f"{shown(gist) or 'nothing'}"
         findings.warn("constant", where, what)
 
 
@@ -129,18 +137,18 @@ def _without_digits(text: str) -> str:
 
 
 def _check_texts(where: str, task: str, texts: Mapping[str, str], findings: Findings) -> None:
-    """Flag what is too long, what is addressed to a judge or a browser, and what hides in a text."""
+    """Flag texts that are too long, addressed to a judge or a browser, or hidden."""
     if long := [name for name, text in texts.items() if len(text) > LONGEST[task]]:
         most = f"up to {max(map(len, texts.values())):,} characters, more than {LONGEST[task]:,}"
         findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
-    for code, what, pattern in (
+    for code, fault, pattern in (
         ("injection", "speak to the judge", _INJECTION),
         ("hidden", "hold invisible characters", _HIDDEN),
     ):
         hits = {name: hit[0] for name, text in texts.items() if (hit := pattern.search(text))}
         if hits:
             words = shown(next(iter(hits.values())))
-            what = f"{len(hits):,} answers {what}: {some_of(hits)}; the first says «{words}»"
+            what = f"{len(hits):,} answers {fault}: {some_of(hits)}; the first says «{words}»"
             findings.warn(code, where, what)
     if markup := [name for name, text in texts.items() if _MARKUP.search(text)]:
         what = f"{len(markup):,} answers hold markup, which is shown as text: {some_of(markup)}"
@@ -179,7 +187,8 @@ def check_baseline(
         return
     if other := [named(key) for key in _differing(system, gold, rows)]:
         add = findings.serious if is_baseline(card) else findings.warn
-        what = f"{len(other):,} answers are not those of {shown(model)} in this version: {some_of(other)}"
+        what = f"{len(other):,} answers are not those of {shown(model)} in this version: "
+        what += f"{some_of(other)}"
         add("baseline", f"{name}/predictions.jsonl", what, RENAME)
 
 

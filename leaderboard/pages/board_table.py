@@ -1,4 +1,4 @@
-"""The table of a board: columns in groups, rows in sections, and cells that are ready for a page."""
+"""The table of a board: columns in groups, rows in sections, cells ready for a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -138,7 +138,7 @@ def _lead_columns(board: Board) -> Iterator[Column]:
 
 
 def is_corrected(board: Board) -> bool:
-    """Tell whether raw and corrected scores stand side by side: where a judge's marks are averaged."""
+    """Tell whether corrected scores are shown too: where a judge's marks are averaged."""
     scores = [row.score(board.metric.name) for row in (*board.standings, *board.floor_systems)]
     return bool(board.metric.rubrics) or any(score["corrected"] for score in scores)
 
@@ -212,7 +212,7 @@ def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
 def _standing_cells(
     board: Board, row: Standing, shown: Sequence[Metric], style: str = ""
 ) -> list[Markup]:
-    """Return the cells of a system's scores: with n where that is not all, marked where not proven."""
+    """Return the cells of a system's scores, marked where not all records or not proven."""
     score = row.lead(board.metric.name)
     value, *others = _score_cells(board, score, style)
     cells = [proven(row, noted(board, row, with_count(value, score, row.track))), *others]
@@ -225,12 +225,12 @@ def _standing_cells(
 
 
 def noted(board: Board, row: Standing, cell: Markup) -> Markup:
-    """Return a score with what moved it: failed answers that count as the worst, a second judgement."""
+    """Return a score with what moved it: failures that count as wrong, a second judgement."""
     # What a board sorts by stands in the cell, so that the order of its rows explains itself.
     metric = board.metric.name
     counted = row.counted(metric)
     if counted.pointer != row.lead(metric)["value"].pointer:
-        note = '{} <small class="of">counted as {}: unheard are wrong</small>'
+        note = '{} <small class="of">counted as {}: no response counts as wrong</small>'
         cell = Markup(note).format(cell, figure(counted))
     if row.again is not None:
         note = '{} <small class="of">judged again; submitted {}</small>'
@@ -292,7 +292,12 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        yield Section("floors", "Floors", "answers that deserve nothing, never ranked", rows)
+        yield Section(
+            "floors",
+            "Floors",
+            "trivial baselines (expected to score about zero), never ranked",
+            rows,
+        )
 
 
 def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) -> Iterator[Section]:

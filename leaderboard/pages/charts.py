@@ -1,4 +1,4 @@
-"""Charts of the site: whiskers, recall over pool sizes, the precision–recall plane, action matrices.
+"""Charts of the site: whiskers, recall curves, the precision–recall plane, action matrices.
 
 No chart holds a number of its own beside its axis: what it shows stands in a table on the same
 page, with its origin.
@@ -81,8 +81,7 @@ def scale(lowest: float, highest: float) -> Markup:
 
 
 def recall_curve(lines: Sequence[Line], *, name: str) -> Markup:
-    """Draw recall over the size of the pool from 0 on, with intervals as bands around the systems
-    in colour.
+    """Draw recall over the size of the pool, with bands for the intervals of coloured systems.
 
     Args:
         lines: Systems, the best first; then floors and what is reported. Fewer than two sizes give
@@ -237,7 +236,7 @@ class Matrix:
 
 
 def matrix_of(counts: Place) -> Matrix:
-    """Return the action matrix of the counts of an update track; without cells, one without rows."""
+    """Return the action matrix of the counts of an update track; it may have no rows."""
     cells = {(g, p): counts[f"cell_{g}_{p}"] for g in GOLD for p in PREDICTED}
     golds = [g for g in GOLD if any(cells[g, p].value for p in PREDICTED)]
     columns = [p for p in PREDICTED if p in golds or any(cells[g, p].value for g in golds)]

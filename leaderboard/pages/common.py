@@ -1,4 +1,4 @@
-"""Shared parts of the pages: templates, names of tracks and pages, and boards as pages show them."""
+"""Shared parts of the pages: templates, names of tracks and pages, views of boards."""
 
 import json
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ class BoardView:
 
     @property
     def tested(self) -> bool:
-        """Whether any ranks were told."""
+        """Whether any system has a rank."""
         return any(row.rank is not None for row in self.board.standings)
 
     @property

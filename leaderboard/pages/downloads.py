@@ -1,4 +1,4 @@
-"""The boards as files: CSV for spreadsheets, JSON for programs, with nothing in them that could run."""
+"""The boards as files that hold nothing to run: CSV for spreadsheets, JSON for programs."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ def as_json(value: Any) -> str:
 
 
 def plain_cell(value: object) -> str:
-    """Return a cell of a CSV file; what a spreadsheet would take for a formula gets an apostrophe."""
+    """Return a cell of a CSV file; an apostrophe keeps spreadsheets from reading a formula."""
     # Spreadsheets look past white space, and take wide and small forms of the signs for the signs.
     # A sign after `;`, a tab or `|` begins a cell where a spreadsheet parts cells there, as many
     # countries' do: quotes around the whole cell help no more then.

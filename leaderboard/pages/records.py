@@ -113,7 +113,7 @@ def _file_of(name: str) -> str:
 
 
 def _systems(content: Content, task: Task) -> Sequence[System]:
-    """Return the systems that answered the package's own data of a track, as its boards order them."""
+    """Return the systems with answers to the package's own data, as the boards order them."""
     ordered: dict[str, System] = {}
     for board in content.by_track.get(task.track, ()):
         for row in (*board.standings, *board.floor_systems):

@@ -26,7 +26,7 @@ CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 # What a calibration's page shows of each rubric.
 FIGURES = {
     "kappa": "kappa with people",
-    "people_kappa": "kappa of people with each other",
+    "people_kappa": "inter-annotator agreement (kappa)",
     "agreement": "agreement",
     "sensitivity": "sensitivity",
     "specificity": "specificity",
@@ -247,6 +247,7 @@ def _calibrations(parts: Mapping[str, Any]) -> Iterator[Place]:
         name = f"judges/calibrations/{path.relative_to(CALIBRATIONS).as_posix()}"
         root = Place(name, "", from_json(path.read_bytes()))
         bound = root["judge_fingerprint"].value
-        if isinstance(bound, dict) and bound:
-            if all(parts.get(key) == part for key, part in bound.items()):
-                yield root
+        if not isinstance(bound, dict) or not bound:
+            continue
+        if all(parts.get(key) == part for key, part in bound.items()):
+            yield root

@@ -41,7 +41,7 @@ BySize = dict[int, Place]
 
 
 def write_overview(renderer: Renderer) -> None:
-    """Write the first page: every track's leading board in short; nothing is averaged over tasks."""
+    """Write the first page: the leading board of every track; no average over tasks."""
     content = renderer.content
     tabs = []
     for task in TASKS:
