@@ -1,5 +1,6 @@
-"""Run every benchmark, one after another: python bench/all.py [write=yes] [only=a,b] [quick=yes]
-[KEY=VALUE …].
+"""Run every benchmark, one after another.
+
+Python bench/all.py [write=yes] [only=a,b] [quick=yes] [KEY=VALUE …].
 
 Each is a process of its own, so that none weighs another's memory. A line tells how each went; what
 it printed is shown where it failed for another reason than a missed bound. In the end stand the
@@ -127,8 +128,9 @@ def summary(everything: Sequence[Ran]) -> str:
 
 
 def failed(done: Ran) -> bool:
-    """Tell whether a benchmark did not end as promised: a bound missed, an error, or no bounds at
-    all.
+    """Tell whether a benchmark did not end as promised.
+
+    A bound missed, an error, or no bounds at all.
     """
     return (
         bool(done.code) or not done.bounds or any(held != document.HELD for *_, held in done.bounds)

@@ -340,8 +340,9 @@ def everything(words: Mapping[str, str], runner: Runner) -> list[Score]:
 
 
 def models(runner: Runner, letters: Sequence[str], folder: Path) -> list[Score]:
-    """Judge the recorded outputs of real models: those of the sample, and of the sessions that it
-    has not.
+    """Judge the recorded outputs of real models.
+
+    Those of the sample, and of the sessions that it has not.
     """
     sample = sample_folder()
     if sample is None:
@@ -416,8 +417,9 @@ def _unseen_sessions(full: Path, sample: Path, folder: Path) -> Path:
 
 
 def losses(scores: Sequence[Score]) -> Iterator[Bound]:
-    """Yield what recorded models have lost against `BEFORE`: promised by the same letter, shown by
-    the new one.
+    """Yield what recorded models have lost against `BEFORE`.
+
+    Promised by the same letter, shown by the new one.
 
     What the new letter takes is the price of a definition: real models bundle, too, and words can't
     tell a paraphrase from an invention.

@@ -1,5 +1,6 @@
-"""Break files as careless hands, other programs and strangers do: by value where they are JSON,
-else by byte.
+"""Break files as careless hands, other programs and strangers do.
+
+By value where they are JSON, else by byte.
 """
 
 import copy
@@ -343,8 +344,9 @@ def public_sets() -> tuple[Files, ...]:
 
 
 def record(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what the authors' judge would leave of an answer: reviews of memories, or the mark of a
-    text.
+    """Give what the authors' judge would leave of an answer.
+
+    Reviews of memories, or the mark of a text.
     """
     if "answer" in answer:
         output = {"responses": [{"query_id": "q", "response": answer["answer"]}]}
@@ -434,7 +436,10 @@ def word_files() -> tuple[Files, ...]:
 
 def configs() -> tuple[Files, ...]:
     """Give config files."""
-    given = b'task = "extraction"\nmodel = "rules"\nlimit = 3\nmax_failures = 0.05\nextras = "none"\ndry_run = false\n'
+    given = (
+        b'task = "extraction"\nmodel = "rules"\nlimit = 3\nmax_failures = 0.05\nextras = '
+        b'"none"\ndry_run = false\n'
+    )
     return (
         {"alps.toml": given},
         {"alps.toml": b'task = "all"\nmodel = """a\nb"""\nseed = 0x10\ntimeout = 1e2\n'},

@@ -1,5 +1,6 @@
-"""Simulate how often printed intervals hold the truth, and how often equal runs differ: python
-bench/coverage.py.
+"""Simulate how often printed intervals hold the truth, and how often equal runs differ.
+
+Python bench/coverage.py.
 
     python bench/coverage.py [draws=N] [out=FILE] [write=yes]
 
@@ -79,7 +80,10 @@ class Setting:
     judged: int
 
     def __str__(self) -> str:
-        rates = f"true rate {self.theta}, sensitivity {self.sensitivity}, specificity {self.specificity}"
+        rates = (
+            f"true rate {self.theta}, sensitivity {self.sensitivity}, specificity "
+            f"{self.specificity}"
+        )
         return f"{rates}; {self.labelled} labels, {self.judged:,} judged"
 
 
@@ -162,8 +166,9 @@ def same_population(generator: np.random.Generator, setting: Setting) -> Interva
 
 
 def labels_alone(generator: np.random.Generator, rate: float, labelled: Confusion) -> Interval:
-    """Return the percentile interval over resampled labels, as if the judge's rate had no noise:
-    too narrow.
+    """Return the percentile interval over resampled labels, as if the judge's rate had no noise.
+
+    Too narrow.
 
     Resamples that lack a class, or in which the judge is no better than a guess, are left out.
     """
@@ -405,7 +410,8 @@ def main() -> None:
     print(f"How many of {words.draws:,} samples' 95 % intervals hold the true rate; x: not used\n")
     show("Independent items", alone)
     show(
-        f"Items in clusters of {CLUSTER}, correlated by {TOGETHER} in truth and in the judge's errors",
+        f"Items in clusters of {CLUSTER}, correlated by {TOGETHER} in truth and in the judge's "
+        "errors",
         together,
     )
     unkept = [bound.sentence for bound in printed.bounds() if not bound.held]
@@ -439,8 +445,9 @@ def main() -> None:
 
 
 def _alone(people: Floats, others: Floats) -> tuple[range, range]:
-    """Return clusters of one item each: the variance is then that of a sample, and quantiles are
-    Student's.
+    """Return clusters of one item each.
+
+    The variance is then that of a sample, and quantiles are Student's.
     """
     return range(len(people)), range(len(people), len(people) + len(others))
 

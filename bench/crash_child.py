@@ -118,8 +118,9 @@ def at_flock(spec: dict[str, Any]) -> None:
 
 
 def within(limit: int, statements: Callable[[], object]) -> NoReturn:
-    """Run statements in which a file would grow over `limit` bytes: the system writes up to there,
-    and no further.
+    """Run statements in which a file would grow over `limit` bytes.
+
+    The system writes up to there, and no further.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

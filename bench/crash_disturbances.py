@@ -1,5 +1,6 @@
-"""Disturbances other than a kill: a full disk, a folder that can't be written, two processes,
-clocks, broken caches.
+"""Disturbances other than a kill.
+
+A full disk, a folder that can't be written, two processes, clocks, broken caches.
 """
 
 import itertools
@@ -206,8 +207,9 @@ def directory_for_cache(run: Run, place: Place) -> list[str]:
 
 
 def locked_cache(run: Run, place: Place, *, wal: bool) -> list[str]:
-    """Hold the cache for as long as the run takes: in its WAL mode, or as a program that knows no
-    other.
+    """Hold the cache for as long as the run takes.
+
+    In its WAL mode, or as a program that knows no other.
     """
     (place.folder / "cache").mkdir()
     other = sqlite3.connect(

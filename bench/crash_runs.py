@@ -1,5 +1,6 @@
-"""What the benchmarks of crashes share: real runs that are started, killed, and compared with an
-undisturbed one.
+"""What the benchmarks of crashes share.
+
+Real runs that are started, killed, and compared with an undisturbed one.
 """
 
 import json
@@ -183,8 +184,9 @@ def undisturbed(setup: Setup, words: Sequence[str], place: Place) -> Calm:
 
 
 def figures(out: Path) -> Any:
-    """Return the summary of a run without what may differ: seconds, and how often was asked and
-    what it cost.
+    """Return the summary of a run without what may differ.
+
+    Seconds, and how often was asked and what it cost.
     """
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     summary.pop("calls")

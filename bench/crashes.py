@@ -174,8 +174,9 @@ def killed_chain(setup: Setup, calm: Calm, place: Place, draw: random.Random) ->
 
 
 def cost_of(sums: Sums | None) -> Found:
-    """Return what a kill cost: answers that had come and were not in the cache yet, where a server
-    is asked.
+    """Return what a kill cost.
+
+    Answers that had come and were not in the cache yet, where a server is asked.
     """
     if sums is None:
         return Found()
@@ -252,8 +253,9 @@ def ended_at(setup: Setup, calm: Calm, place: Place, spec: dict[str, Any]) -> Fo
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to do in a folder of its own: the row of the table it belongs to, and how a failure
-    is named.
+    """One thing to do in a folder of its own.
+
+    The row of the table it belongs to, and how a failure is named.
     """
 
     row: str

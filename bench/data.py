@@ -1,5 +1,6 @@
-"""Measure what large data take: python bench/data.py [samples=20000,100000] [pools=2381] [run=no]
-[write=yes].
+"""Measure what large data take.
+
+Python bench/data.py [samples=20000,100000] [pools=2381] [run=no] [write=yes].
 
 Short samples are written, read, audited, and run with an instant class, at two sizes; what memory
 grows by between them is what one more sample costs. Then as many pools as the release has, of 1,001
@@ -163,8 +164,10 @@ def note(figures: Iterable[Figure]) -> str:
         for what, each in sizes.items()
     ]
     return (
-        f"Memory is flat as the soak's is, within {FLAT_MEGABYTES} MB, and still grows linearly with the samples, from "
-        f"the fewest to the most {', '.join(told)}. What is kept of each is ids, places and scores, never its text; "
+        f"Memory is flat as the soak's is, within {FLAT_MEGABYTES} MB, and still grows linearly "
+        "with the samples, from "
+        f"the fewest to the most {', '.join(told)}. What is kept of each is ids, places and "
+        "scores, never its text; "
         "the bounds say how much"
     )
 
@@ -188,7 +191,8 @@ def main() -> None:
     sizes = sorted({whole({"samples": size}, "samples") for size in words["samples"].split(",")})
     if len(sizes) < 2:
         sys.exit(
-            f"samples={words['samples']}: expected two different sizes, to see the growth between them."
+            f"samples={words['samples']}: expected two different sizes, to see the growth between "
+            "them."
         )
     (run,) = some_of(words, "run", ("yes", "no"))
     with tempfile.TemporaryDirectory() as name:

@@ -1,5 +1,6 @@
-"""What bench/data.py lets processes of their own do: python bench/data_parts.py PART FOLDER
-[NUMBER] [shared].
+"""What bench/data.py lets processes of their own do.
+
+Python bench/data_parts.py PART FOLDER [NUMBER] [shared].
 
 `write` and `pools` write NUMBER short samples, or pools, into FOLDER; `read` and `rank` read them.
 Each prints how many it wrote or read, and how many seconds of the clock that took, without starting

@@ -115,10 +115,14 @@ def terminal(rows: Sequence[Sequence[str]]) -> str:
 
 def circumstances() -> list[str]:
     """Return the date, the machine and its load, as notes of a section."""
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    machine = (
+        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python "
+        f"{platform.python_version()}"
+    )
     return [
         f"{datetime.date.today()}; {machine}",
-        f"Load average over the last minute, this benchmark being part of it: {os.getloadavg()[0]:.1f}",
+        "Load average over the last minute, this benchmark being part of it: "
+        f"{os.getloadavg()[0]:.1f}",
     ]
 
 
@@ -143,8 +147,9 @@ def take_over(name: str, page: Path) -> bool:
 
 
 def every_bound(page: Path, name: str) -> list[tuple[str, str, str, str]]:
-    """Return what a section of `page` promises: what, the bound, what was measured, and `HELD` or
-    `MISSED`.
+    """Return what a section of `page` promises.
+
+    What, the bound, what was measured, and `HELD` or `MISSED`.
     """
     return _bounds(_read(page).get(name, ""))
 

@@ -183,8 +183,9 @@ def add(sent: Sent, requests: Sequence[Request[Any]], tokens: Tokens) -> None:
 def said(
     reviews: Row | None, gold: Sequence[Item], predicted: Sequence[Item], tokens: Tokens
 ) -> int:
-    """Return the tokens of our form of a reply: the recorded reviews between memories that were
-    asked about.
+    """Return the tokens of our form of a reply.
+
+    The recorded reviews between memories that were asked about.
     """
     if reviews is None:
         return 0
@@ -315,7 +316,8 @@ def notes(ways: Sequence[Sent], tokens: Tokens, source: str, counted_by: str) ->
     share = fmean(begins) / ((alps.static + alps.payload) / alps.calls)
     return [
         f"{source}; tokens by {counted_by}, and {PER_MESSAGE} a message",
-        f"What two consecutive requests of alps have in common at their beginning: {fmean(begins):,.0f} tokens, "
+        "What two consecutive requests of alps have in common at their beginning: "
+        f"{fmean(begins):,.0f} tokens, "
         f"{share:.0%} of what is sent",
     ]
 
@@ -348,7 +350,10 @@ def main() -> None:
     nobody: Any = None  # is asked: requests are built, and counted
     judge = LlmJudge("openai/any", client=nobody)
     ways = [ours(found, judge, tokens), per_pair(found, judge, tokens), authors(found, tokens)]
-    source = f"{len(found)} records of {'the AlpsBench sample' if sample else 'our own samples, no replies'}"
+    source = (
+        f"{len(found)} records of "
+        f"{'the AlpsBench sample' if sample else 'our own samples, no replies'}"
+    )
     cells, promised = list(table(ways, len(found), tokens)), list(bounds(ways, len(found), tokens))
     sentences, misses = notes(ways, tokens, source, counted_by), missed(promised)
     print(terminal(cells), *sentences, *(misses or ["Every bound is held."]), sep="\n")

@@ -1,5 +1,6 @@
-"""Feed every reader of foreign input with broken files: python bench/fuzz.py [inputs=100000]
-[seed=0] [write=yes].
+"""Feed every reader of foreign input with broken files.
+
+Python bench/fuzz.py [inputs=100000] [seed=0] [write=yes].
 
 Real files are mutated, byte by byte or value by value, and now and then replaced by something made
 up. A reader may return a proper result or raise an `AlpsError` (the command prints an `OSError` on
@@ -325,8 +326,9 @@ def _predictions(run_folder: Path, name: str, samples: list[Any]) -> Reader:
 
 
 def _recorded(run_folder: Path, names: tuple[str, ...], samples: Mapping[str, list[Any]]) -> Reader:
-    """Give records of the authors' judge: reviews of memories, marks of answers, and whether a
-    memory was used.
+    """Give records of the authors' judge.
+
+    Reviews of memories, marks of answers, and whether a memory was used.
     """
     from alps.schema import Prediction
 
@@ -432,7 +434,8 @@ def main(words: list[str]) -> int:
     for name, tally in tallies.items():
         for number, what in tally.failed:
             print(
-                f'seed={seed} reader="{name}" only={number}: {what.encode("ascii", "backslashreplace").decode()}'
+                f'seed={seed} reader="{name}" only={number}: '
+                f"{what.encode('ascii', 'backslashreplace').decode()}"
             )
     if given["write"] == "yes":
         write_section(

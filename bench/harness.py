@@ -303,7 +303,8 @@ def version(harness: Harness) -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         sys.exit(
-            f"{harness.name}: {harness.python} is no Python that has {harness.package}; name another."
+            f"{harness.name}: {harness.python} is no Python that has {harness.package}; name "
+            "another."
         )
     return found.stdout.strip()
 

@@ -163,7 +163,8 @@ def import_labels(format: str, file: Path, out: Path) -> Imported:
     """
     if format not in CONVERTERS:
         raise UsageError(
-            f"format={format}: unknown{closest(format, CONVERTERS)} (known: {', '.join(CONVERTERS)})"
+            f"format={format}: unknown{closest(format, CONVERTERS)} (known: "
+            f"{', '.join(CONVERTERS)})"
         )
     if not file.is_file():
         raise UsageError(f"file={file}: no such file")
@@ -252,8 +253,9 @@ def openqa_eval(path: Path) -> Collected:
 
 
 def empathy(path: Path) -> Collected:
-    """Read `long.csv` of the empathy ratings: a rubric a data set and dimension, on the scale that
-    was declared.
+    """Read `long.csv` of the empathy ratings.
+
+    A rubric a data set and dimension, on the scale that was declared.
 
     The experts' median is the derived annotator `experts`. The crowd's means are on no scale and go
     to `crowd.jsonl`. Items cluster by conversation; the set holds no texts in this file, so
@@ -293,8 +295,9 @@ def empathy(path: Path) -> Collected:
 
 
 def llmbar(path: Path) -> Collected:
-    """Read `llmbar_with_verdicts.jsonl`: which of two outputs follows the instruction better, a
-    rubric a subset.
+    """Read `llmbar_with_verdicts.jsonl`.
+
+    Which of two outputs follows the instruction better, a rubric a subset.
 
     A judge is asked twice: `JUDGE/PROMPTING` saw the outputs in their order,
     `JUDGE/PROMPTING#swapped` the other way round. Both verdicts name the output as it is numbered
@@ -302,7 +305,9 @@ def llmbar(path: Path) -> Collected:
     """
     people = {
         "source": "LLMBar (Zeng et al., arXiv:2310.07641), MIT",
-        "guidelines": "the better output is the one that follows the instruction, whatever its style",
+        "guidelines": (
+            "the better output is the one that follows the instruction, whatever its style"
+        ),
         "annotators": {
             "gold": {
                 "kind": "derived",

@@ -36,8 +36,9 @@ Row = dict[str, Any]
 def synthesise(
     out: Path, count: int, *, seed: int = 0, tracks: Sequence[str] | None = None
 ) -> None:
-    """Write `count` made-up submissions on `tracks`, or on all of them: systems of growing skill,
-    two judges.
+    """Write `count` made-up submissions on `tracks`, or on all of them.
+
+    Systems of growing skill, two judges.
     """
     known = [own_track(name) for name in tracks or all_tracks()]
     for n in range(count):
@@ -97,8 +98,9 @@ def _write(
 
 
 def _own_words(generator: np.random.Generator) -> str:
-    """Return what only one of the systems says in each of its answers: systems with the same
-    answers are one.
+    """Return what only one of the systems says in each of its answers.
+
+    Systems with the same answers are one.
     """
     letters = generator.spawn(1)[0].choice(list("abcdefghijklmnopqrstuvwxyz"), (24, 6))
     return " ".join("".join(word) for word in letters)

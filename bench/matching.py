@@ -256,8 +256,9 @@ def _size(text: str) -> tuple[int, int, int]:
 
 
 def ours(records: Sequence[Record]) -> list[float]:
-    """Return the F1 of each record by the lexical judge: identical values, similar pairs, best
-    one-to-one set.
+    """Return the F1 of each record by the lexical judge.
+
+    Identical values, similar pairs, best one-to-one set.
     """
     judge = LexicalJudge()
 
@@ -467,12 +468,14 @@ def main() -> None:
     f1 = ", ".join(f"{part} {figures['f1']:.3f}" for part, figures in found.items())
     notes = [
         f"{found['ours']['pairs']:,} pairs of memories; mean F1: {f1}",
-        f"Shared words of a gold value and the likest prediction, deciles: {overlap(min(records, 1000))}",
+        "Shared words of a gold value and the likest prediction, deciles: "
+        f"{overlap(min(records, 1000))}",
     ]
     for theirs, our in [(each["published"], each["ours"]) for each in list(real.values())[1:]]:
         notes.append(
             f"On the {our['n']} records of the sample itself, which the bound is not about, it is "
-            f"{theirs['cpu'] / our['cpu']:.1f} ×: more of their pairs are near enough to be compared in full"
+            f"{theirs['cpu'] / our['cpu']:.1f} ×: more of their pairs are near enough to be "
+            "compared in full"
         )
     misses = missed(promised)
     print(terminal(cells), *notes, *(misses or [f"Every bound is held: {measured}."]), sep="\n")

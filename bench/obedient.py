@@ -1,5 +1,6 @@
-"""A judge that obeys our rubrics to the letter, as a server on loopback: python bench/obedient.py
-[port=0].
+"""A judge that obeys our rubrics to the letter, as a server on loopback.
+
+Python bench/obedient.py [port=0].
 
 Prints its OpenAI-compatible address as its first line. It knows nothing but the payload (the last
 JSON object of the user message) and answers by the reply schema, always the same to the same

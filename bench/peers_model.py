@@ -11,7 +11,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-TEMPLATE = "{% for m in messages %}<|start|>{{ m.role }}: {{ m.content }}<|end|>{% endfor %}<|start|>assistant: "
+TEMPLATE = (
+    "{% for m in messages %}<|start|>{{ m.role }}: {{ m.content }}<|end|>{% endfor "
+    "%}<|start|>assistant: "
+)
 
 
 def main(folder: str) -> None:

@@ -1,5 +1,6 @@
-"""Hold our prices against litellm's own calculator: python bench/prices.py
-[providers=openai,anthropic,…].
+"""Hold our prices against litellm's own calculator.
+
+Python bench/prices.py [providers=openai,anthropic,…].
 
 Prints how long the first and the next price take, without litellm in the process. Then bills every
 chat model of the table of these providers four times (short and long prompts, cached, written and
@@ -65,7 +66,10 @@ def timed() -> str:
         price_of(name)
     each = (time.perf_counter() - first) / len(names)
     loaded = "litellm is loaded" if "litellm" in sys.modules else "without litellm"
-    return f"The first price takes {(first - started) * 1e3:.0f} ms, the next {each * 1e6:.0f} µs each, {loaded}."
+    return (
+        f"The first price takes {(first - started) * 1e3:.0f} ms, the next {each * 1e6:.0f} µs "
+        f"each, {loaded}."
+    )
 
 
 def bills(providers: set[str]) -> Iterator[Bill]:

@@ -1,5 +1,6 @@
-"""Simulated samples of what runs print: rates, scores, ratios and paired differences, in clusters
-or not.
+"""Simulated samples of what runs print.
+
+Rates, scores, ratios and paired differences, in clusters or not.
 
 Each sample is reduced to its moments, many samples at once, and goes through the code that runs
 use.
@@ -96,8 +97,9 @@ class Population:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a method did on samples of one population in one layout: the share covered, and the mean
-    width.
+    """How a method did on samples of one population in one layout.
+
+    The share covered, and the mean width.
 
     `exact` is the mean width of Clopper and Pearson's interval at the effective number of records;
     of rates alone.
@@ -122,8 +124,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of one population in one layout: their moments, and the sums and weights of clusters,
-    one row a sample.
+    """Samples of one population in one layout.
+
+    Their moments, and the sums and weights of clusters, one row a sample.
 
     `exact` is as in `Outcome`.
     """
@@ -149,8 +152,9 @@ class Samples:
 
 
 def populations(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Population]:
-    """Return what is drawn from beside rates: masses at an end, marks, differences, and what real
-    models scored.
+    """Return what is drawn from beside rates.
+
+    Masses at an end, marks, differences, and what real models scored.
     """
     generator = np.random.default_rng(7)
     found = []
@@ -289,8 +293,9 @@ def reason_of(layout: Layout) -> str | None:
 def _of_rate(
     generator: np.random.Generator, rate: float, layout: Layout, within: float, draws: int
 ) -> Iterator[Outcome]:
-    """Simulate a rate whose clusters have rates of their own: drawn from a beta law, and from a
-    latent normal one.
+    """Simulate a rate whose clusters have rates of their own.
+
+    Drawn from a beta law, and from a latent normal one.
     """
     exact = exact_width(rate, layout.records / (1 + (layout.crowding - 1) * within))
     laws = (
@@ -484,8 +489,9 @@ def _exact(rate: float, trials: int) -> float:
 
 @dataclass(frozen=True)
 class Alarm:
-    """In which share of tables of equal runs any p was bold: as printed, and as other families
-    would have it.
+    """In which share of tables of equal runs any p was bold.
+
+    As printed, and as other families would have it.
     """
 
     layout: Layout
@@ -538,8 +544,9 @@ def _alarms(generator: np.random.Generator, layout: Layout, draws: int) -> Alarm
 
 
 def _ps(apart: Floats, starts: NDArray[np.int64], layout: Layout) -> Floats:
-    """Return the p of each metric as `alps compare` takes it: McNemar's where it is exact, else
-    between clusters.
+    """Return the p of each metric as `alps compare` takes it.
+
+    McNemar's where it is exact, else between clusters.
     """
     means = apart.mean(axis=1)
     sums = np.add.reduceat(apart - means[:, None], starts, axis=1)

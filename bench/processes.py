@@ -1,5 +1,6 @@
-"""Processes that are weighed one by one: seconds of the clock and of the processor, and their own
-peak memory.
+"""Processes that are weighed one by one.
+
+Seconds of the clock and of the processor, and their own peak memory.
 
 Import nothing heavy before `taken`: what a process has loaded when it starts another is counted as
 memory of that one.

@@ -145,8 +145,10 @@ def speed(label: str, *, shared: bool) -> list[Bound]:
             halfway = peak_megabytes()
     grown = peak_megabytes() - halfway
     print(
-        f"bm25, {QUERIES:,} x {CANDIDATES:,}, {label}: tokenising {tokenising:.2f} s, scoring {scoring:.2f} s "
-        f"(bound {SCORING_SECONDS}), peak {halfway + grown:.0f} MB, {grown:.1f} MB of it in the second half "
+        f"bm25, {QUERIES:,} x {CANDIDATES:,}, {label}: tokenising {tokenising:.2f} s, scoring "
+        f"{scoring:.2f} s "
+        f"(bound {SCORING_SECONDS}), peak {halfway + grown:.0f} MB, {grown:.1f} MB of it in the "
+        "second half "
         f"(bound {GROWN_MEGABYTES:.0f})"
     )
     fast, small, times = (

@@ -62,7 +62,8 @@ def print_figures(title: str, records: Sequence[tuple[Row, Row]], models: dict[s
                 f"{count} {kind}" for kind, count in track["failed_predictions"].items()
             )
             print(
-                f"  {name:26s}{shown}  scored {track['scored']}, unscored {track['unscored']}, failed: {failed or 0}"
+                f"  {name:26s}{shown}  scored {track['scored']}, unscored {track['unscored']}, "
+                f"failed: {failed or 0}"
             )
 
 

@@ -123,8 +123,9 @@ def _depth(node: Mapping[str, Any], root: Mapping[str, Any], seen: tuple[str, ..
 
 
 def engines() -> dict[str, Callable[[str], str | None]]:
-    """Return the grammar engines that are installed: each returns what keeps it from compiling a
-    schema.
+    """Return the grammar engines that are installed.
+
+    Each returns what keeps it from compiling a schema.
     """
     found: dict[str, Callable[[str], str | None]] = {}
     if find_spec("xgrammar") is not None:
@@ -168,7 +169,8 @@ def main() -> int:
             f"{name} {'compiles' if not problem else 'FAILS'}" for name, problem in compiled.items()
         )
         print(
-            f"{model.__name__:<18} {len(text):>5} bytes  subset {'held' if not problems else 'LEFT'}  {engine}"
+            f"{model.__name__:<18} {len(text):>5} bytes  subset "
+            f"{'held' if not problems else 'LEFT'}  {engine}"
         )
     missing = [name for name in ("xgrammar", "llguidance") if name not in installed]
     print(*[f"{name}: not installed, skipped" for name in missing], *wrong, sep="\n")

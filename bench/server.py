@@ -102,7 +102,8 @@ def settings_of(words: dict[str, Any]) -> Settings:
                     between(given[name])
         except (KeyError, ValueError):
             sys.exit(
-                f"{name}={value}: expected one of {', '.join([*kinds, *FAULTS])}, and a fitting value."
+                f"{name}={value}: expected one of {', '.join([*kinds, *FAULTS])}, and a fitting "
+                "value."
             )
     return Settings(**given)
 
@@ -383,7 +384,10 @@ class Connection(asyncio.Protocol):
 
 
 def _http(status: int, body: bytes, kind: str = "application/json", more: str = "") -> bytes:
-    head = f"HTTP/1.1 {status} Scripted\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{more}\r\n"
+    head = (
+        f"HTTP/1.1 {status} Scripted\r\nContent-Type: {kind}\r\nContent-Length: "
+        f"{len(body)}\r\n{more}\r\n"
+    )
     return head.encode() + body
 
 

@@ -1,5 +1,6 @@
-"""Short dialogues with two gold memories each, for the benchmarks that need many: python
-bench/short_samples.py.
+"""Short dialogues with two gold memories each, for the benchmarks that need many.
+
+Python bench/short_samples.py.
 
     python bench/short_samples.py FOLDER COUNT [TURNS]
 
@@ -20,7 +21,10 @@ def rows(number: int, turns: int = TURNS) -> tuple[dict[str, Any], dict[str, Any
     """Return the input row of a dialogue of so many turns, and its gold row."""
     town, pet = TOWNS[number % len(TOWNS)], PETS[number % len(PETS)]
     ids = {"benchmark_id": f"short_{number}", "session_id": f"s_{number}", "task": "task1"}
-    said = f"I live in {town}. I have a {pet}, it is {number} weeks old, and I wonder what we could do this weekend."
+    said = (
+        f"I live in {town}. I have a {pet}, it is {number} weeks old, and I wonder what we could "
+        "do this weekend."
+    )
     heard = (
         "How nice! There is a park along the river, and the path through it is flat and shady. " * 3
     )

@@ -196,7 +196,8 @@ def honoured(name: str, log: list[Row], found: Found) -> None:
     found.none(f"{name}: started before Retry-After ({asked:,} asked)", early)
     if latest:
         found.notes.append(
-            f"{name}: the latest request on its way when a 429 was sent came {latest:.2f} s after it."
+            f"{name}: the latest request on its way when a 429 was sent came {latest:.2f} s after "
+            "it."
         )
 
 

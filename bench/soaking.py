@@ -1,5 +1,6 @@
-"""What the soak is made of: the samples, the command as a watched process, and what a server's log
-says of it.
+"""What the soak is made of.
+
+The samples, the command as a watched process, and what a server's log says of it.
 """
 
 import json

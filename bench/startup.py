@@ -1,5 +1,6 @@
-"""Measure what a user waits for before anything is evaluated: python bench/startup.py [demo=yes]
-[write=yes].
+"""Measure what a user waits for before anything is evaluated.
+
+Python bench/startup.py [demo=yes] [write=yes].
 
 Takes seconds and peak memory of `alps --help` (best of five, and the median), of an extraction run
 over 1,000 short samples with an instant embedded system, and of every command that looks at what is

@@ -112,8 +112,9 @@ def client_words(client: str) -> Callable[[str, Path], list[str]]:
 
 
 def inspect_words(url: str, home: Path) -> list[str]:
-    """Return the command of Inspect AI: its OpenAI-compatible provider, the cheapest of its
-    scorers, its log on.
+    """Return the command of Inspect AI.
+
+    Its OpenAI-compatible provider, the cheapest of its scorers, its log on.
     """
     return ["inspect_asks.py", str(home / "asked.jsonl"), url]
 
@@ -230,15 +231,19 @@ def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
         ideal = slow.calls * LATENCY / AT_ONCE
         said.append(
             f"The bound at {1000 * LATENCY:.0f} ms is on the traffic, from the first request to the last answer. The"
-            f" process took {slow.wall:.2f} s, {slow.wall / ideal:.3f} × the ideal: {slow.wall - slow.span:.1f} s go to"
-            f" its start, most of it the import of litellm, and to the summary; {_from_how_many(slow)}."
+            f" process took {slow.wall:.2f} s, {slow.wall / ideal:.3f} × the ideal: "
+            f"{slow.wall - slow.span:.1f} s go to"
+            " its start, most of it the import of litellm, and to the summary; "
+            f"{_from_how_many(slow)}."
         )
     if fast:
         server = max(one.server for one in fast)
         said.append(f"The server itself took at most {server:.1f} s of a processor in a run.")
         said.append(
-            "The figures of instructor and litellm are of these questions and schemas on this machine, to be held"
-            " against the other rows and not against other measurements: with a schema of one field instructor takes"
+            "The figures of instructor and litellm are of these questions and schemas on this "
+            "machine, to be held"
+            " against the other rows and not against other measurements: with a schema of one "
+            "field instructor takes"
             " clearly less of the processor a call; litellm alone is given no schema."
         )
     return said
@@ -249,7 +254,10 @@ def _from_how_many(slow: Found) -> str:
     left = SLACK * LATENCY / AT_ONCE - slow.span / slow.calls
     if left <= 0:
         return "at this rate no number of calls makes up for them"
-    return f"at this rate the process too would keep within {SLACK} × from {(slow.wall - slow.span) / left:,.0f} calls on"
+    return (
+        f"at this rate the process too would keep within {SLACK} × from "
+        f"{(slow.wall - slow.span) / left:,.0f} calls on"
+    )
 
 
 def section(rows: list[list[str]], promised: list[Bound], said: list[str], calls: int) -> Section:
@@ -266,7 +274,10 @@ the process among them; peak memory. Of several turns the best counts."""
 
 def inspect_version(python: str) -> str:
     """Return the version of Inspect AI; end with a sentence where its interpreter does not have it."""
-    asking = "import inspect_ai, openai; print(inspect_ai.__version__, 'with openai', openai.__version__)"
+    asking = (
+        "import inspect_ai, openai; print(inspect_ai.__version__, 'with openai', "
+        "openai.__version__)"
+    )
     try:
         found = subprocess.run(
             [python, "-c", asking], capture_output=True, text=True, check=True

@@ -13,7 +13,8 @@ def read_words(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[st
     words = {"write": "", **defaults, **dict(word.partition("=")[::2] for word in arguments)}
     if unknown := [word for word in words if word not in defaults and word != "write"]:
         sys.exit(
-            f"{unknown[0]}: not a word of this benchmark ({', '.join(dict.fromkeys((*defaults, 'write')))})."
+            f"{unknown[0]}: not a word of this benchmark "
+            f"({', '.join(dict.fromkeys((*defaults, 'write')))})."
         )
     if words["write"] not in ("", "yes"):
         sys.exit(f"write={words['write']}: expected yes, or nothing.")

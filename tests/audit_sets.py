@@ -6,7 +6,10 @@ from alps.data.audit import audit
 from alps.data.release import write_track
 from tests.builders import memory
 
-WORDS = "amber brook cedar delta ember fjord grove heron islet jolly koala lemon maple north olive pearl quilt river"
+WORDS = (
+    "amber brook cedar delta ember fjord grove heron islet jolly koala lemon maple north olive "
+    "pearl quilt river"
+)
 POOLS, SIZE = 40, 12
 
 

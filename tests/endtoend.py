@@ -60,9 +60,9 @@ def begin(
 def install(place: Path, *, cold: bool = False) -> Path:
     """Write `alps` and `python` into `place` as they stand in an installed environment.
 
-    Unless `cold`, `alps` asks the parent of warm processes for what is slow to start. No reader may run before
-    this is done: what any process holds open for writing can't be started, and a shell takes
-    another command of that name.
+    Unless `cold`, `alps` asks the parent of warm processes for what is slow to start. No reader may
+    run before this is done: what any process holds open for writing can't be started, and a shell
+    takes another command of that name.
     """
     python = shlex.quote(sys.executable)
     warmly = ""

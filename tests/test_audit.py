@@ -148,7 +148,10 @@ def test_a_distractor_that_says_nearly_what_the_gold_says_is_found(tmp_path):
 
 
 VALUES = (
-    "Keeps two beehives on the roof", "keeps TWO beehives on a roof", "Keeps no beehives", "Paid 1,000 euros for bees",
+    "Keeps two beehives on the roof", "keeps TWO beehives on a roof", "Keeps no beehives", (
+        "Paid 1,000 euros for "
+        "bees"
+    ),
     "has paid 1000 euros for the bees", "喜欢在屋顶上养蜜蜂", "用户喜欢在屋顶养蜜蜂",
     "Aime les abeilles d'été", "aime l'été et les abeilles",
     "מגדל דבורים על הגג", "המשתמש מגדל דבורים על גג", "likes things", "x", "",

@@ -21,7 +21,8 @@ pytestmark = QUIET_LITELLM
 
 KEYS = {"OPENAI_API_KEY": "ordinary-openai", "ANTHROPIC_API_KEY": "ordinary-anthropic"}
 BODY = (
-    '{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [{"index": 0, "finish_reason":'
+    '{"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [{"index": '
+    '0, "finish_reason":'
     ' "stop", "message": {"role": "assistant", "content": "Yes."}}]}'
 )
 

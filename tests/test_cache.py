@@ -266,7 +266,8 @@ def test_two_runs_share_the_cache_at_the_same_time(path: Path):
 
 def test_two_processes_share_the_cache_at_the_same_time(path: Path):
     program = (
-        "import sys; from pathlib import Path; from alps.llm.cache import Cache; from alps.llm.types import Reply\n"
+        "import sys; from pathlib import Path; from alps.llm.cache import Cache; from "
+        "alps.llm.types import Reply\n"
         "cache = Cache(Path(sys.argv[1]))\n"
         "for n in range(200): cache.put(f'{sys.argv[2]} {n}', Reply(f'{sys.argv[2]} {n}'))\n"
     )

@@ -349,8 +349,10 @@ def test_a_verdict_that_contradicts_the_scale_is_one_line(alps, tmp_path):
 def test_no_provider_and_no_learning_library_is_loaded_for_recorded_verdicts(tmp_path):
     write(tmp_path, {"pa": BINARY}, [binary(n % 2, n % 2, system=f"s{n % 3}") for n in range(60)])
     code = (
-        "import sys; from tests.label_folders import reports; from pathlib import Path; reports(Path(sys.argv[1])); "
-        "print([name for name in ('litellm', 'sklearn', 'datasets', 'torch') if name in sys.modules])"
+        "import sys; from tests.label_folders import reports; from pathlib import Path; "
+        "reports(Path(sys.argv[1])); "
+        "print([name for name in ('litellm', 'sklearn', 'datasets', 'torch') if name in "
+        "sys.modules])"
     )
     finished = subprocess.run(
         [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True

@@ -193,7 +193,10 @@ def test_bash_takes_the_replies(tmp_path, runs, line, replies):
     command = tmp_path / "bin" / "alps"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m alps "$@"\n')
     command.chmod(0o755)
-    press = 'source /dev/stdin; COMP_LINE=$0 COMP_POINT=${#0}; _alps_completion "$1"; printf "%s\\n" "${COMPREPLY[@]}"'
+    press = (
+        'source /dev/stdin; COMP_LINE=$0 COMP_POINT=${#0}; _alps_completion "$1"; printf "%s\\n" '
+        '"${COMPREPLY[@]}"'
+    )
     done = subprocess.run(
         ["bash", "-c", press, line, str(command)],
         cwd=tmp_path,

@@ -115,8 +115,10 @@ def test_so_it_is_in_other_scripts(dialogue, response):
 @pytest.mark.parametrize(
     "response",
     [
-        "You broke your left wrist last autumn, so leave the rope to Ansel and take the ferry, not the small boat.",
-        f"You said: {SENTENCES[1]}. So take the bus to Varde, buy the bread there, and walk the dunes until noon.",
+        "You broke your left wrist last autumn, so leave the rope to Ansel and take the ferry, "
+        "not the small boat.",
+        f"You said: {SENTENCES[1]}. So take the bus to Varde, buy the bread there, and walk the "
+        "dunes until noon.",
         "Take the ferry.",
         "No shellfish: the quince tart, and Ansel's smoked plaice if he has any left in the shop.",
         "Как насчёт парома? На маленькой лодке вас укачает.",

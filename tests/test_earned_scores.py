@@ -324,7 +324,10 @@ def _fewer(value: str, generator: random.Random) -> str:
 
 
 def _padded(value: str, generator: random.Random) -> str:
-    return f"As far as can be told from all that was said so far, {value} (and more of that kind, as it seems)"
+    return (
+        f"As far as can be told from all that was said so far, {value} (and more of that kind, as "
+        "it seems)"
+    )
 
 
 REWORDED: dict[str, Callable[[str, random.Random], str]] = {
@@ -369,7 +372,10 @@ def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
                 )
             }
         return {
-            "answer": f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what comes."
+            "answer": (
+                f"Certainly! As I know that {sample.gold.memory}, I would go for it and see what "
+                "comes."
+            )
         }
 
     found = Findings()

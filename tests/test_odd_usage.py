@@ -70,7 +70,9 @@ SHAPES = {
     "negative": '{"prompt_tokens": -2000, "completion_tokens": -100, "total_tokens": -2100}',
     "negative answer": '{"prompt_tokens": 2000, "completion_tokens": -100, "total_tokens": 1900}',
     "no answer counted": '{"prompt_tokens": 2000, "total_tokens": 2000}',
-    "words": '{"prompt_tokens": "two thousand", "completion_tokens": "hundred", "total_tokens": "x"}',
+    "words": (
+        '{"prompt_tokens": "two thousand", "completion_tokens": "hundred", "total_tokens": "x"}'
+    ),
     "fractions": '{"prompt_tokens": 2000.5, "completion_tokens": 100.5, "total_tokens": 2101}',
     "too large for a float": f'{{"prompt_tokens": {"9" * 400}, "completion_tokens": {"9" * 400}, "total_tokens": 1}}',
     "4,290 digits": f'{{"prompt_tokens": 2000, "completion_tokens": {"9" * 4_290}, "total_tokens": 1}}',
@@ -83,11 +85,13 @@ SHAPES = {
     ),
     "negative details": (
         '{"prompt_tokens": 2000, "completion_tokens": 100, "total_tokens": 2100, '
-        '"prompt_tokens_details": {"cached_tokens": -5000}, "completion_tokens_details": {"reasoning_tokens": -9}}'
+        '"prompt_tokens_details": {"cached_tokens": -5000}, "completion_tokens_details": '
+        '{"reasoning_tokens": -9}}'
     ),
     "details above the whole": (
         '{"prompt_tokens": 2000, "completion_tokens": 100, "total_tokens": 2100, '
-        '"prompt_tokens_details": {"cached_tokens": 900000}, "completion_tokens_details": {"reasoning_tokens": 90000}}'
+        '"prompt_tokens_details": {"cached_tokens": 900000}, "completion_tokens_details": '
+        '{"reasoning_tokens": 90000}}'
     ),
 }
 

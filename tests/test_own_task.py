@@ -95,7 +95,9 @@ METRICS = {
     "optional": 'Metric("exact", "exact", headline=True, optional=True),',
     "optional that nobody has": 'Metric("nothing", "nothing", headline=True, optional=True),',
     "no headline": 'Metric("fitting", "fitting", rates=True), Metric("exact", "exact"),',
-    "micro": 'Metric("m", "m", headline=True, rates=True, numerator={"a": 1.0}, denominator={"b": 1.0}),',
+    "micro": (
+        'Metric("m", "m", headline=True, rates=True, numerator={"a": 1.0}, denominator={"b": 1.0}),'
+    ),
 }
 
 
@@ -231,7 +233,8 @@ def test_every_prediction_failed_is_exit_1_with_the_first_error_whole(tmp_path):
     assert finished.returncode == 1
     (line,) = finished.stderr.splitlines()
     assert line.startswith(
-        "alps: 3 of 3 predictions failed, 0 are unscored: more than max_failures=5%; invalid: raised "
+        "alps: 3 of 3 predictions failed, 0 are unscored: more than max_failures=5%; invalid: "
+        "raised "
     )
     assert "and THE END (more in out/tracebacks.log)" in line
     assert "and THE END" in " ".join(finished.stdout.split())
@@ -261,7 +264,8 @@ def test_a_traceback_names_no_key(tmp_path):
     own_task(tmp_path)
     (tmp_path / "system.py").write_text(
         "import os\n\n\n"
-        "class Leaky:\n    def predict(self, sample):\n        raise ValueError(os.environ['SOME_API_KEY'])\n"
+        "class Leaky:\n    def predict(self, sample):\n        raise "
+        "ValueError(os.environ['SOME_API_KEY'])\n"
     )
     finished = run_moods(
         tmp_path, "model=python:system:Leaky", SOME_API_KEY="hunter2-hunter2-hunter2"
@@ -274,7 +278,8 @@ def test_a_traceback_names_no_key(tmp_path):
 def test_what_a_failure_says_does_not_steer_the_terminal(tmp_path):
     own_task(tmp_path)
     (tmp_path / "system.py").write_text(
-        "class Rude:\n    def predict(self, sample):\n        raise ValueError('a\\x1b[2Jb\\x07c')\n"
+        "class Rude:\n    def predict(self, sample):\n        raise "
+        "ValueError('a\\x1b[2Jb\\x07c')\n"
     )
     finished = run_moods(tmp_path, "model=python:system:Rude")
     assert "\x1b[2J" not in f"{finished.stdout}{finished.stderr}"

@@ -265,7 +265,8 @@ def test_the_price_of_a_model_and_a_dry_run_need_no_litellm(tmp_path: Path):
     program = (
         "import sys\n"
         "from alps.cli import main\n"
-        "sys.argv = ['alps', 'run', 'task=extraction', 'model=openai/gpt-5', 'judge=anthropic/claude-opus-9',"
+        "sys.argv = ['alps', 'run', 'task=extraction', 'model=openai/gpt-5', "
+        "'judge=anthropic/claude-opus-9',"
         " 'data=samples', 'dry_run=yes']\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "print([name for name in ('litellm', 'instructor', 'openai') if name in sys.modules])\n"

@@ -163,7 +163,8 @@ def test_a_refusal_of_its_own_field_is_heard():
         ),
         pytest.param(
             '{"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": '
-            '[{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": null}}]}',
+            '[{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": '
+            "null}}]}",
             id="no text and no usage",
         ),
     ],

@@ -105,7 +105,8 @@ def test_the_object_is_shown_the_sample_without_its_gold(make):
         '{"benchmark_id": "a", "memory_items": [memory("likes tea")]}',
         'MemoryList(memory_items=(memory("likes tea"),))',
         'heard(memory("likes tea"), benchmark_id="a")',
-        'Prediction(benchmark_id="a", track="?", outcome="ok", prediction={"memories": [{"value": "likes tea"}]})',
+        'Prediction(benchmark_id="a", track="?", outcome="ok", prediction={"memories": [{"value": '
+        '"likes tea"}]})',
     ],
 )
 @pytest.mark.parametrize("kind", ["def", "async def"])
@@ -131,7 +132,10 @@ def test_a_prediction_keeps_what_it_says_about_itself(make):
 
 
 def test_a_prediction_may_say_that_it_failed(make):
-    returned = 'Prediction(benchmark_id="a", track="?", outcome="transport", prediction={"x": 1}, error="no network")'
+    returned = (
+        'Prediction(benchmark_id="a", track="?", outcome="transport", prediction={"x": 1}, '
+        'error="no network")'
+    )
     prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")[0]
     assert (prediction.outcome, prediction.track, prediction.error) == (
         "transport",
@@ -319,7 +323,8 @@ print(asyncio.run(PythonSystem("{module}:Mine", timeout=0.1).answer(TASK, sample
 
 def test_a_cancelled_run_leaves_the_call(make):
     asked = make(
-        "async def predict(self, sample):\n    try: await asyncio.sleep(60)\n    finally: seen.append('left')"
+        "async def predict(self, sample):\n    try: await asyncio.sleep(60)\n    finally: "
+        "seen.append('left')"
     )
 
     async def run() -> None:
@@ -332,7 +337,10 @@ def test_a_cancelled_run_leaves_the_call(make):
 
 
 def test_declared_settings_are_part_of_the_settings(make):
-    body = 'settings = {"k": 5, "nested": {"key": ["sk-12345678901234"]}}\ndef predict(self, sample): pass'
+    body = (
+        'settings = {"k": 5, "nested": {"key": ["sk-12345678901234"]}}\ndef predict(self, '
+        "sample): pass"
+    )
     asked = make(body)
     declared = {"k": 5, "nested": {"key": ["[secret]"]}}
     assert asked.settings == {"class": asked.settings["class"], "timeout": 20.0, **declared}
@@ -370,7 +378,8 @@ def test_it_is_closed_once(make, close):
 
 def test_it_can_be_used_in_another_event_loop(make):
     asked = make(
-        "async def predict(self, sample):\n    await asyncio.sleep(0)\n    return [sample.benchmark_id]",
+        "async def predict(self, sample):\n    await asyncio.sleep(0)\n    return "
+        "[sample.benchmark_id]",
         in_flight=1,
     )
     for names in ("abc", "de"):
@@ -416,7 +425,8 @@ def test_a_file_of_the_working_directory_does_not_stand_in_for_a_library(module)
         ("{module}:Raises", "Raises() raised ValueError: no model"),
         (
             "{module}_broken:Mine",
-            "importing {module}_broken raised ModuleNotFoundError: No module named 'no_such_dependency'",
+            "importing {module}_broken raised ModuleNotFoundError: No module named "
+            "'no_such_dependency'",
         ),
         ("{module}_exits:Mine", "importing {module}_exits raised SystemExit: 2"),
         ("{module}_wrong:Mine", "importing {module}_wrong raised SyntaxError"),

@@ -142,7 +142,10 @@ def test_an_account_without_money_ends_the_run(
 
 
 def test_a_quota_of_the_minute_is_waited_for():
-    message = "You exceeded your current quota, please check your plan and billing details. Please retry in 34.07s."
+    message = (
+        "You exceeded your current quota, please check your plan and billing details. Please "
+        "retry in 34.07s."
+    )
     error = failed(said(429, message))
     assert (error.fatal, error.transient, error.retry_after) == (None, True, pytest.approx(34.07))
 
@@ -154,7 +157,8 @@ def test_a_quota_of_the_minute_is_waited_for():
         (413, ""),
         (
             400,
-            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+            "This model's maximum context length is 8192 tokens. However, your messages resulted "
+            "in 9000 tokens.",
         ),
         (400, "prompt is too long: 210000 tokens > 200000 maximum"),
         (400, "Input is too long for requested model."),

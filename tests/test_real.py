@@ -286,7 +286,8 @@ def test_the_agreement_that_is_printed_is_the_one_that_is_measured(sample):
         tuple(map(two_decimals, kappa)) for kappa in kappas[:2]
     )
     assert (
-        f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} pairs, "
+        f"kappa {all_pairs} [{all_low}, {all_high}] with recorded LLM verdicts on {sizes[0]} "
+        "pairs, "
         f"{differing} [{low}, {high}] on the {sizes[1]} not identical"
     ) == AGREEMENT
 

@@ -63,7 +63,9 @@ IRREGULAR = {
     "a fence on one line": f"```json {TEXT} ```",
     "a fence that is never closed": f"```json\n{INDENTED}",
     "a fence between prose": f"Here is what I found:\n\n```json\n{INDENTED}\n```\n\nShall I go on?",
-    "the second of two fences": f'The schema:\n```json\n{{"type": "object"}}\n```\nMy answer:\n```json\n{TEXT}\n```',
+    "the second of two fences": (
+        f'The schema:\n```json\n{{"type": "object"}}\n```\nMy answer:\n```json\n{TEXT}\n```'
+    ),
     "a fence around a value that quotes a fence": f"```json\n{TEXT.replace('sort of', 'x ```py y``` z')}\n```",
     "prose before and after": f"Sure, the memories: {TEXT} I hope this helps.",
     "prose with brackets before": f"From turns [0] and [3] {{see there}} I read: {TEXT}",

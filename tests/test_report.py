@@ -161,7 +161,10 @@ def test_the_policy_forbids_what_the_page_does_not_need(page: Page) -> None:
         for meta in page.all("meta")
         if meta.get("http-equiv") == "Content-Security-Policy"
     )
-    directives = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline' 'sha256-"
+    directives = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline' "
+        "'sha256-"
+    )
     assert str(policy).startswith(directives)
 
 

@@ -256,7 +256,10 @@ def test_a_missing_extra_is_one_line_that_says_what_to_install(monkeypatch, miss
 
 
 def test_importing_the_retrievers_imports_nothing_heavy():
-    program = "import sys, alps.systems.retrievers, alps.systems.minilm; print(*{'torch', 'transformers'} & set(sys.modules))"
+    program = (
+        "import sys, alps.systems.retrievers, alps.systems.minilm; print(*{'torch', "
+        "'transformers'} & set(sys.modules))"
+    )
     printed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
@@ -294,7 +297,8 @@ def test_loading_the_model_asks_nobody_and_prints_nothing_and_leaves_the_hub_usa
     program = (
         "import sys\n"
         "asked = []\n"
-        "sys.addaudithook(lambda event, _: asked.append(event) if event in ('socket.connect', 'socket.getaddrinfo')"
+        "sys.addaudithook(lambda event, _: asked.append(event) if event in ('socket.connect', "
+        "'socket.getaddrinfo')"
         " else None)\n"
         "from alps.systems.minilm import embed\n"
         "embed(['a text'])\n"

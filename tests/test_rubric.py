@@ -38,8 +38,14 @@ from alps.text import fold
 from tests.endtoend import rows
 from tests.loopback import Answer, asked_over_http, serve
 
-USER = "I moved to Bergen last spring with my two greyhounds. They hate the rain, so our walks are short and early."
-ASSISTANT = "A waterproof coat with a high collar keeps a thin-skinned dog dry without stopping it from running."
+USER = (
+    "I moved to Bergen last spring with my two greyhounds. They hate the rain, so our walks are "
+    "short and early."
+)
+ASSISTANT = (
+    "A waterproof coat with a high collar keeps a thin-skinned dog dry without stopping it from "
+    "running."
+)
 DIALOGUE = (Turn(role="user", text=USER), Turn(role="assistant", text=ASSISTANT))
 ANSWER = "Try the covered market hall before eight: it is dry, and sighthounds are welcome there."
 RUBRICS = (*BINARY, "ei")
@@ -265,7 +271,10 @@ def test_a_rule_changes_neither_the_lowest_marks_nor_a_failed_judgement():
 
 
 def test_the_copied_share_is_that_of_the_long_sentences():
-    own = "Nothing of this sentence was ever said by anyone before it was written down here and now, I believe."
+    own = (
+        "Nothing of this sentence was ever said by anyone before it was written down here and "
+        "now, I believe."
+    )
     assert copied_share(USER, DIALOGUE) == 1
     assert copied_share(f"{USER} {own}", DIALOGUE) == pytest.approx(0.5, abs=0.02)
     assert copied_share("They hate the rain. " + own, DIALOGUE) == 0

@@ -15,7 +15,10 @@ NAMES = (*BINARY, "ei")
 LOWEST = {**dict.fromkeys(BINARY, "`not_met`"), "ei": "1, 1, 1"}
 SECTIONS = ["What you receive", "The verdicts", "Hard rules", "Examples", "The reply"]
 EMPTY = "A response that is empty or says nothing but punctuation is {} (enforced)."
-COPIED = "A response of which nearly all (60 letters or more) is copied from the dialogue is {} (enforced)."
+COPIED = (
+    "A response of which nearly all (60 letters or more) is copied from the dialogue is {} "
+    "(enforced)."
+)
 REPEATED = "An answer that only repeats the query is {} (enforced)."
 EXAMPLE = re.compile(
     r"(?:memory «(?P<memory>[^»]+)»; )?query «(?P<query>[^»]+)»; response «(?P<response>[^»]+)»: `(?P<verdict>[^`]+)`"
@@ -156,7 +159,10 @@ def test_the_enforced_rules_are_worded_alike_everywhere(name):
     ],
 )
 def test_what_is_called_enforced_is_enforced_in_code_and_nothing_else(name, response, rule):
-    said = "I read it. The lease allows two cats, and the landlord has never minded a third one visiting. Dogs are not."
+    said = (
+        "I read it. The lease allows two cats, and the landlord has never minded a third one "
+        "visiting. Dogs are not."
+    )
     dialogue = [Turn(role="assistant", text=said)]
     query = "Can I bring my two cats?"
     question = RubricQuestion(
@@ -226,8 +232,8 @@ def test_the_ability_has_to_be_shown_by_something_that_belongs_to_this_user_or_q
     told = " ".join(text(name).split())
     assert "The ability has to be shown" in told
     assert (
-        "Put the response before another user with another query. If it fits there as well, it is `not_met`"
-        in told
+        "Put the response before another user with another query. If it fits there as well, it is "
+        "`not_met`" in told
     )
     assert "fixed frame around the query's own words" in told
 

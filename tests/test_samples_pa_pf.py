@@ -25,7 +25,9 @@ EACH = pytest.mark.parametrize(
 PER_ABILITY = pytest.mark.parametrize("ability", ABILITIES)
 
 FUNCTION_WORDS = {
-    "English": "the a and my to is it for what with should of how i'm you this that on which there from",
+    "English": (
+        "the a and my to is it for what with should of how i'm you this that on which there from"
+    ),
     "German": "ich und der die das nicht wie mit von für wir uns seit bitte im bis",
     "Spanish": "el los las por qué que se me y para en cuántos tengo este",
     "French": "le les la notre vient par quoi où avec je tu pour leur mail dit nous vous",

@@ -426,7 +426,8 @@ def test_control_characters_become_visible() -> None:
 
 
 @pytest.mark.parametrize(
-    "state", ["ok", "repaired", "unfinished", "refused", "transport", "judge:empty", "judge:no_gold"]
+    "state",
+    ["ok", "repaired", "unfinished", "refused", "transport", "judge:empty", "judge:no_gold"],
 )
 def test_every_state_is_put_in_words(state: str) -> None:
     assert "?" not in explain(state)

@@ -15,8 +15,10 @@ from tests.builders import memories
 
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 VOCABULARY = (
-    "runs every sunday along the canal allergic walnuts no not 10 7 cello porto Porto US us didn't beagle march "
-    "knots river cabin baker nurse rents light water bread plays chess black trout fence tulip paper ocean maple "
+    "runs every sunday along the canal allergic walnuts no not 10 7 cello porto Porto US us "
+    "didn't beagle march "
+    "knots river cabin baker nurse rents light water bread plays chess black trout fence tulip "
+    "paper ocean maple "
     "喜欢 川菜 不 يعمل في عمان גר בחיפה не живёт алергия café x"
 )
 TEXT = st.text(max_size=30) | st.lists(st.sampled_from(VOCABULARY.split()), max_size=9).map(

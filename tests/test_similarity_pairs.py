@@ -20,9 +20,12 @@ from alps.text import fold, fold_loosely
 
 REPRODUCIBLY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 WORDS = (
-    "runs running every sunday allergic walnuts no not non non-technical never non-smoker 10 7 1,000 1000 2.5 no1 no_x "
-    "US us IT it LA didn't user's l'eau cello cellist porto Portuguese the user prefers likes a ab abc abcdef "
-    "喜欢 喜欢川菜 不 不吃香菜 يعمل في عمان גר בחיפה не живёт café CAFÉ naïve straße x , - _ … “tea” don’t कॉफ़ी ½"
+    "runs running every sunday allergic walnuts no not non non-technical never non-smoker 10 7 "
+    "1,000 1000 2.5 no1 no_x "
+    "US us IT it LA didn't user's l'eau cello cellist porto Portuguese the user prefers likes a "
+    "ab abc abcdef "
+    "喜欢 喜欢川菜 不 不吃香菜 يعمل في عمان גר בחיפה не живёт café CAFÉ naïve straße x , - _ … “tea” don’t "
+    "कॉफ़ी ½"
 )
 VOCABULARY = WORDS.split()
 VALUE = st.lists(st.sampled_from(VOCABULARY), max_size=8).map(" ".join) | st.text(max_size=20)

@@ -155,7 +155,9 @@ def test_a_form_that_was_taken_before_is_not_left(desk: Desk):
         (
             400,
             {
-                "message": "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."
+                "message": (
+                    "Invalid value: 'json_schema'. Supported values are: 'json_object' and 'text'."
+                )
             },
         ),
         (400, {"message": "Invalid schema for response_format 'Hobbies': too many levels"}),

@@ -454,7 +454,8 @@ def test_nothing_heavy_is_imported(shelf: Shelf) -> None:
     code = (
         "import sys\nfrom alps.leaderboard.commands import verify_command\n"
         f"code = verify_command([{str(shelf.folder)!r}, 'data={shelf.data}'])\n"
-        "heavy = [name for name in ('litellm', 'sklearn', 'datasets', 'instructor') if name in sys.modules]\n"
+        "heavy = [name for name in ('litellm', 'sklearn', 'datasets', 'instructor') if name in "
+        "sys.modules]\n"
         "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
