@@ -317,10 +317,15 @@ def cards(
             verdict=verdicts.get(key),
             score=scores[key],
         )
-        parts = [_shown(part) for part in view.parts]
-        return RecordCard(view, parts, all(isinstance(part, Dialogue) for part in view.parts))
+        return record_card(view)
 
     return [(group.title, [card(key) for key in keys]) for group, keys in chosen], samples
+
+
+def record_card(view: RecordView) -> RecordCard:
+    """Return a record as pages draw it, by the macro `record` of `record_view.html`."""
+    bare = all(isinstance(part, Dialogue) for part in view.parts)
+    return RecordCard(view, [_shown(part) for part in view.parts], bare)
 
 
 def _shown(part: Part) -> ShownPart:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from alps.errors import RunFolderError, UsageError
-from alps.report.formatting import visible
+from alps.report.formatting import folded_away, interval, number, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+FOLDED_VALUE, FOLDED_RAW = 400, 1_200
+MOST_PAIRINGS = 40
 TEMPLATES = Path(__file__).with_name("templates")
 _MARKS = (b"<!doctype html>", b'<meta name="referrer" content="no-referrer">')
 """What the beginning of every page of ours holds."""
@@ -22,25 +24,36 @@ _BEGINNING = 4_096
 def page_environment(templates: Path | Sequence[Path] = TEMPLATES) -> "Environment":
     """Return the environment that every page is rendered in: autoescaped, strict about names.
 
-    Pages of the report, of a calibration and of the leaderboard differ in their templates, filters
-    and globals alone.
+    The templates of the report are found after those in `templates`, so that any page can import
+    the macros of `record_view.html`, which draw a `RecordCard` of `record_card`.
     """
     # Imported here: most commands write no page, and jinja2 would slow all of them down.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
-        loader=FileSystemLoader(templates),
+    environment = Environment(
+        loader=FileSystemLoader([templates, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalize,
     )
+    environment.filters.update(number=number, interval=interval)
+    environment.globals.update(
+        folded=_folded, folded_away=folded_away, FOLDED_RAW=FOLDED_RAW, MOST_PAIRINGS=MOST_PAIRINGS
+    )
+    return environment
 
 
 def _finalize(value: Any) -> Any:
     """Make whatever is printed safe to encode; our own markup stays as it is."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _folded(text: str, limit: int = FOLDED_VALUE) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]} {folded_away(len(text) - limit, 'characters')}"
 
 
 def refuse_other_file(path: Path) -> None:

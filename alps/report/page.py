@@ -18,7 +18,7 @@ from alps.jsonl import Row
 from alps.judges.lexical import AGREEMENT
 from alps.report import charts
 from alps.report.charts import Line, floor_line_sign, recall_curve
-from alps.report.formatting import counted, folded_away, interval, number, served_lines
+from alps.report.formatting import counted, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.runs import Run, letter_of, open_run
 from alps.report.sections import FloorRow, MetricRow, Section, build_section, draw_plane
@@ -193,12 +193,6 @@ def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[l
     return list(together.values())
 
 
-FOLDED_VALUE, FOLDED_RAW = 400, 1_200
-
-
-MOST_PAIRINGS = 40
-
-
 SCRIPT = """\
 const all = () => document.querySelectorAll("details");
 addEventListener("beforeprint", () => all().forEach((one) => { one.open = true; }));
@@ -211,8 +205,6 @@ document.querySelectorAll("button.toggle").forEach((button) => {
   };
 });
 """
-
-
 """An enhancement: unfolds every record for printing, and on demand."""
 
 
@@ -242,16 +234,7 @@ def write_report(run_folders: Sequence[Path], out: Path) -> Path:
 def render(runs: Sequence[Run]) -> str:
     """Return the page about some finished runs."""
     environment = page_environment()
-    environment.filters.update(number=number, interval=interval)
-    environment.globals.update(
-        folded=lambda text, limit=FOLDED_VALUE: _folded(text, limit),
-        folded_away=folded_away,
-        conditions=conditions,
-        counted=counted,
-        empty_line=empty_line,
-        FOLDED_RAW=FOLDED_RAW,
-        MOST_PAIRINGS=MOST_PAIRINGS,
-    )
+    environment.globals.update(conditions=conditions, counted=counted, empty_line=empty_line)
     heads = _heads(runs)
     sections = [section for head in heads for section in head.sections]
     return environment.get_template("report.html").render(
@@ -283,9 +266,3 @@ def _heads(runs: Sequence[Run]) -> list[Head]:
             raise RunFolderError(f"{run.folder}: its summary is of no track")
         heads.append(Head(letter_of(position), position, run, run.summary, sections))
     return heads
-
-
-def _folded(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]} {folded_away(len(text) - limit, 'characters')}"

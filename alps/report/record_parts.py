@@ -1,6 +1,6 @@
 """Parts of a record as terminal, page and site show them, task by task."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,6 @@ class Facts:
 
 Part = Dialogue | Listed | Paired | Said | Facts
 
-
 _WORDS = {
     "gold": {
         "same": "{other} says the same",
@@ -97,13 +96,11 @@ _WORDS = {
     },
 }
 
-
 _SUPPORT = {
     "supported": "the dialogue supports it: the annotators may have missed it",
     "unsupported": "the dialogue does not support it",
     "not_about_user": "not about the user",
 }
-
 
 _Sides = Mapping[str, Side]
 
@@ -124,69 +121,62 @@ def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool 
 
 
 def predicted_memories(prediction: Row | None) -> dict[str, Memory]:
-    """Return the predicted memories by the ids that verdicts give them.
-
-    Those it deleted are not among them.
-    """
+    """Return the predicted memories by the ids that verdicts give them, without deleted ones."""
+    memories = {}
     items = ((prediction or {}).get("prediction") or {}).get("memory_items", ())
-    fields = [{name: item[name] for name in Memory.model_fields if name in item} for item in items]
-    kept = (n for n, item in enumerate(items) if item.get("action") != "delete")
-    return {f"p{n + 1}": Memory.model_validate(fields[n]) for n in kept}
+    for n, item in enumerate(items, start=1):
+        if item.get("action") != "delete":
+            fields = {name: item[name] for name in Memory.model_fields if name in item}
+            memories[f"p{n}"] = Memory.model_validate(fields)
+    return memories
+
+
+def _numbered(memories: Iterable[Memory]) -> dict[str, Memory]:
+    """Return gold memories by the ids that verdicts give them."""
+    return {f"g{n}": memory for n, memory in enumerate(memories, start=1)}
 
 
 def extraction_pairings(
     sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
 ) -> list[Pairing]:
-    """Align the gold memories of a dialogue with those that were found."""
-    gold = {f"g{n}": m for n, m in enumerate(getattr(sample, "gold", None) or (), start=1)}
-    golds = {name: memory_side(name, memory, annotated=True) for name, memory in gold.items()}
-    predictions = {
-        name: memory_side(name, memory) for name, memory in predicted_memories(prediction).items()
-    }
+    """Align the gold memories of a dialogue with the predicted ones."""
+    golds, predictions = {}, {}
+    for name, memory in _numbered(getattr(sample, "gold", None) or ()).items():
+        golds[name] = memory_side(name, memory, annotated=True)
+    for name, memory in predicted_memories(prediction).items():
+        predictions[name] = memory_side(name, memory)
     return align(golds, predictions, verdict, score)
 
 
 def update_pairings(
     sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
 ) -> list[Pairing]:
-    """Align the gold list with the predicted one, each with its actions.
-
-    What changed stands before what stayed.
-    """
+    """Align the gold list with the predicted one, each with its actions, changes first."""
     details = score or {}
     old, gold = (getattr(sample, "memory", None) or (), getattr(sample, "gold", None) or ())
     lists = compare(old, gold)
-    golds = {}
-    for n, (memory, change) in enumerate(zip(gold, lists.changes, strict=True), start=1):
-        before = (
-            f" {old[change.old].memory_id}"
-            if change.action == "modify" and change.old is not None
-            else ""
-        )
-        golds[f"g{n}"] = memory_side(
-            f"g{n}", memory, action=f"{change.action}{before}", annotated=True
-        )
-    gone = {
-        f"g{len(gold) + n}": Side(
-            f"old {old[place].memory_id}", shown_value(old[place].value), "should be gone"
-        )
-        for n, place in enumerate(lists.gone, start=1)
-    }
+    golds, predictions, gone = {}, {}, {}
+    for (name, memory), change in zip(_numbered(gold).items(), lists.changes, strict=True):
+        action = str(change.action)
+        if change.action == "modify" and change.old is not None:
+            action += f" {old[change.old].memory_id}"
+        golds[name] = memory_side(name, memory, action=action, annotated=True)
+    for n, index in enumerate(lists.gone, start=len(gold) + 1):
+        value = shown_value(old[index].value)
+        gone[f"g{n}"] = Side(f"old {old[index].memory_id}", value, "should be gone")
     actions = dict(enumerate(details.get("actions", ()), start=1))
-    predictions = {
-        name: memory_side(name, memory, action=actions.get(int(name[1:]), ""))
-        for name, memory in predicted_memories(prediction).items()
-    }
-    stayed = {
-        f"g{n}"
-        for n, action in enumerate(details.get("gold_actions", ()), start=1)
-        if action == "retain"
-    }
-    rows = align(golds, predictions, verdict, score, gone=gone if sample is not None else None)
-    return sorted(
-        rows,
-        key=lambda row: row.kind == "matched" and row.gold is not None and row.gold.id in stayed,
-    )
+    for name, memory in predicted_memories(prediction).items():
+        predictions[name] = memory_side(name, memory, action=actions.get(int(name[1:]), ""))
+    stayed = set()
+    for n, action in enumerate(details.get("gold_actions", ()), start=1):
+        if action == "retain":
+            stayed.add(f"g{n}")
+
+    def is_unchanged(row: Pairing) -> bool:
+        return row.kind == "matched" and row.gold is not None and row.gold.id in stayed
+
+    known = gone if sample is not None else None
+    return sorted(align(golds, predictions, verdict, score, gone=known), key=is_unchanged)
 
 
 def align(
@@ -213,57 +203,53 @@ def align(
         unjudged = [Pairing("unjudged", gold=side) for side in golds.values()]
         return unjudged + [Pairing("unjudged", predicted=side) for side in predictions.values()]
     pairs = (verdict or {}).get("pairs", ())
-    reasons = {(pair["gold"], pair["predicted"]): pair for pair in pairs}
-    matches = {(g, p): relation for g, p, relation in score["matched"]}
-    rows = [
-        Pairing(
-            "matched",
-            golds.get(g) or Side(g, None),
-            predictions.get(p),
-            relation,
-            _reason(reasons.get((g, p))),
-        )
-        for (g, p), relation in matches.items()
-    ]
-    kept = [_kept(item, pairs, predictions, gone or {}) for item in score.get("kept", ())]
-    standing = {(pair["gold"], pair["predicted"]) for _, pair in kept if pair is not None}
+    judged = {(pair["gold"], pair["predicted"]): pair for pair in pairs}
+    rows = []
+    partners: dict[str, str] = {}
+    for g, p, relation in score["matched"]:
+        gold = golds.get(g) or Side(g, None)
+        reason = _reason(judged.pop((g, p), None))
+        rows.append(Pairing("matched", gold, predictions.get(p), relation, reason))
+        partners |= {g: p, p: g}
+    kept = []
+    for item in score.get("kept", ()):
+        pairing, pair = _kept(item, pairs, predictions, gone or {})
+        kept.append(pairing)
+        if pair is not None:
+            judged.pop((pair["gold"], pair["predicted"]), None)
+    # What is left are pairs that the judge related but that were not matched.
     names = {name: side.id for name, side in (gone or {}).items()}
-    others = [
-        {**pair, "gold": names.get(pair["gold"], pair["gold"])}
-        for place, pair in reasons.items()
-        if place not in matches and place not in standing
-    ]
-    taken = dict(matches.keys()) | {p: g for g, p in matches}
+    others = [{**pair, "gold": names.get(pair["gold"], pair["gold"])} for pair in judged.values()]
     for item in score["missed"]:
-        side = golds.get(item["id"]) or Side(item["id"], item["value"])
-        rows.append(
-            Pairing("missed", gold=side, remarks=_remarks(item["id"], "gold", others, taken))
-        )
-    rows += [pairing for pairing, _ in kept]
-    support = {item["id"]: item for item in ((verdict or {}).get("support") or {}).get("items", ())}
+        gold = golds.get(item["id"]) or Side(item["id"], item["value"])
+        remarks = _remarks(item["id"], "gold", others, partners)
+        rows.append(Pairing("missed", gold=gold, remarks=remarks))
+    return [*rows, *kept, *_unmatched(score, verdict, predictions, others, partners)]
+
+
+def _unmatched(
+    score: Row,
+    verdict: Row | None,
+    predictions: _Sides,
+    others: Sequence[Row],
+    partners: Mapping[str, str],
+) -> Iterator[Pairing]:
+    """Yield the predictions that match nothing: extra ones, then those that repeat another."""
+    support = ((verdict or {}).get("support") or {}).get("items", ())
+    supported = {item["id"]: item for item in support}
     aside = {item["id"]: item for item in score.get("set_aside", ())}
     for item in score["extra"]:
         side = predictions.get(item["id"]) or Side(item["id"], item["value"])
-        too_long = (
-            ("too long to be one memory",)
-            if aside.get(item["id"], {}).get("reason") == "too long"
-            else ()
-        )
-        remarks = _remarks(item["id"], "predicted", others, taken)
-        rows.append(
-            Pairing(
-                "extra",
-                predicted=side,
-                remarks=(*too_long, *_support_remark(support.get(item["id"])), *remarks),
-            )
-        )
+        remarks = [*_support_remark(supported.get(item["id"]))]
+        if aside.get(item["id"], {}).get("reason") == "too long":
+            remarks.insert(0, "too long to be one memory")
+        remarks += _remarks(item["id"], "predicted", others, partners)
+        yield Pairing("extra", predicted=side, remarks=tuple(remarks))
     for item in aside.values():
         if item["reason"].startswith("repeats "):
             side = predictions.get(item["id"]) or Side(item["id"], item["value"])
-            rows.append(
-                Pairing("repeated", predicted=side, remarks=(f"{item['reason']}: counted once",))
-            )
-    return rows
+            remark = f"{item['reason']}: counted once"
+            yield Pairing("repeated", predicted=side, remarks=(remark,))
 
 
 def _kept(
@@ -280,12 +266,12 @@ def _reason(pair: Row | None) -> str:
     return str(pair["reason"]) if pair is not None else ""
 
 
-def _support_remark(said: Row | None) -> tuple[str, ...]:
+def _support_remark(item: Row | None) -> tuple[str, ...]:
     """Say whether the dialogue supports a prediction that no gold memory matches."""
-    if said is None:
+    if item is None:
         return ()
-    reason = f" – {said['reason']}" if said.get("reason") else ""
-    return (f"{_SUPPORT.get(said['support'], said['support'])}{reason}",)
+    reason = f" – {item['reason']}" if item.get("reason") else ""
+    return (f"{_SUPPORT.get(item['support'], item['support'])}{reason}",)
 
 
 def _remarks(
@@ -324,18 +310,16 @@ def parts_of(
 ) -> tuple[Part, ...]:
     """Return what is shown of a record of `task`; any of the rows, and the sample, may be missing.
 
-    `prediction` is the journal's row of an answer that was heard.
+    `prediction` is the journal's row of a valid answer.
     """
-    found = _PARTS[task](sample, prediction, verdict, score) if task in _PARTS else []
-    return tuple(part for part in found if not _is_empty(part))
+    parts = _PARTS[task](sample, prediction, verdict, score) if task in _PARTS else []
+    return tuple(part for part in parts if not _is_empty(part))
 
 
 def _extraction(
     sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
 ) -> list[Part]:
-    gold = {
-        f"g{n}": memory for n, memory in enumerate(getattr(sample, "gold", None) or (), start=1)
-    }
+    gold = _numbered(getattr(sample, "gold", None) or ())
     turns = getattr(sample, "dialogue", ())
     paired = Paired(tuple(extraction_pairings(sample, prediction, verdict, score)))
     return [dialogue_part("Dialogue", turns, locate(gold, turns)), paired]
@@ -401,46 +385,43 @@ def _retrieval(
     sample: Any | None, prediction: Row | None, verdict: Row | None, score: Row | None
 ) -> list[Part]:
     """Show the query, gold and choice, the beginning of the ranking, and the answer."""
-    given = (prediction or {}).get("prediction") or {}
-    ranking, chosen = list(given.get("ranking") or ()), given.get("selected_memory_id")
+    answer = (prediction or {}).get("prediction") or {}
+    details = score or {}
+    ranking, chosen = list(answer.get("ranking") or ()), answer.get("selected_memory_id")
     values = {candidate.id: candidate.value for candidate in getattr(sample, "candidates", ())}
-    for known in ((score or {}).get("gold"), (score or {}).get("chosen")):
+    for known in (details.get("gold"), details.get("chosen")):
         values |= {known["id"]: known["value"]} if known and known.get("id") else {}
-    gold = sample.gold if sample is not None else ((score or {}).get("gold") or {}).get("id")
-    size = (
-        len(sample.candidates)
-        if sample is not None
-        else (score or {}).get("counts", {}).get("candidates")
-    )
-    right = "the right one" if chosen == gold else "not the gold"
+    if sample is not None:
+        gold, size = sample.gold, len(sample.candidates)
+    else:
+        gold = (details.get("gold") or {}).get("id")
+        size = details.get("counts", {}).get("candidates")
     sides = [Side(gold, values.get(gold), "the gold")] if gold else []
-    sides += (
-        [Side(chosen, values.get(chosen), f"chosen: {right}" if gold else "chosen")]
-        if chosen
-        else []
-    )
+    if chosen:
+        right = ": the right one" if chosen == gold else ": not the gold"
+        sides.append(Side(chosen, values.get(chosen), f"chosen{right if gold else ''}"))
     rows = [("pool", f"{size:,} candidates")] if size else []
     if len(ranking) > 1 and gold:
-        place = (
-            f"{ranking.index(gold) + 1} of {len(ranking)}"
-            if gold in ranking
-            else f"not among {len(ranking)}"
-        )
-        rows.append(("rank of the gold", place))
+        rows.append(("rank of the gold", _rank(gold, ranking)))
     if used := (verdict or {}).get("used"):
         rows += _verdict_rows("memory used", used)
-    first = [
-        Side(name, values.get(name), "the gold" if name == gold else "")
-        for name in ranking[:FIRST_OF_RANKING]
-    ]
+    first = []
+    for name in ranking[:FIRST_OF_RANKING] if len(ranking) > 1 else ():
+        first.append(Side(name, values.get(name), "the gold" if name == gold else ""))
     return [
         Said("Query", getattr(sample, "query", "")),
         Listed("Gold and choice", tuple(sides)),
         Facts("Metrics", tuple(rows)),
-        Listed(f"The first {len(first)} of the ranking", tuple(first) if len(ranking) > 1 else ()),
-        Said("Answer", str(given.get("answer") or "")),
-        Said("Reason given", str(given.get("reason") or "")),
+        Listed(f"The first {len(first)} of the ranking", tuple(first)),
+        Said("Answer", str(answer.get("answer") or "")),
+        Said("Reason given", str(answer.get("reason") or "")),
     ]
+
+
+def _rank(gold: str, ranking: Sequence[str]) -> str:
+    if gold not in ranking:
+        return f"not among {len(ranking)}"
+    return f"{ranking.index(gold) + 1} of {len(ranking)}"
 
 
 def _utilization(
@@ -448,61 +429,45 @@ def _utilization(
 ) -> list[Part]:
     """Show the dialogue near the target memory, the query, the response and its verdict."""
     target = getattr(sample, "gold", None)
-    memory = target.memory if target is not None else str((score or {}).get("memory") or "")
-    name = (verdict or {}).get("rubric") or (
-        target.rubric if target is not None else (score or {}).get("rubric")
-    )
-    rows = [("rubric", str(name))] if name else []
-    rows += (
-        _verdict_rows("verdict", verdict)
-        if verdict is not None and verdict["outcome"] == "ok"
-        else []
-    )
-    if (named := (score or {}).get("grounding")) is not None:
-        rows.append(
-            ("grounding (proxy)", f"{number(named)} of the memory's words are in the response")
-        )
-    shown = getattr(sample, "memories", ())
-    turns = getattr(sample, "dialogue", ())
+    if target is not None:
+        memory, rubric = target.memory, target.rubric
+    else:
+        memory, rubric = str((score or {}).get("memory") or ""), (score or {}).get("rubric")
+    rubric = (verdict or {}).get("rubric") or rubric
+    rows = [("rubric", str(rubric))] if rubric else []
+    if verdict is not None and verdict["outcome"] == "ok":
+        rows += _verdict_rows("verdict", verdict)
+    if (grounding := (score or {}).get("grounding")) is not None:
+        share = f"{number(grounding)} of the memory's words are in the response"
+        rows.append(("grounding (proxy)", share))
+    shown = [Side("•", shown_value(value)) for value in getattr(sample, "memories", ())]
     return [
-        dialogue_about(memory, turns),
+        dialogue_about(memory, getattr(sample, "dialogue", ())),
         Said("Query", getattr(sample, "query", "")),
         Said("Target memory", memory),
-        Listed(
-            "Memories shown to the system", tuple(Side("•", shown_value(value)) for value in shown)
-        ),
+        Listed("Memories shown to the system", tuple(shown)),
         Said("Response", str(((prediction or {}).get("prediction") or {}).get("answer") or "")),
         Facts("Verdict", tuple(rows)),
     ]
 
 
-def _verdict_rows(title: str, verdict: Row) -> list[tuple[str, str]]:
-    """Return the marks of a rating, its reason, and the hard rule that overruled it."""
+def _verdict_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
+    """Yield the marks of a rating, the hard rule that overruled it, and its reason."""
     marks = verdict.get("marks") or {}
     if not marks:
-        return [
-            (
-                title,
-                f"the judgement failed ({verdict['outcome']})"
-                if verdict["outcome"] != "ok"
-                else _NOT_RATED,
-            )
-        ]
+        failed = f"the judgement failed ({verdict['outcome']})"
+        yield title, failed if verdict["outcome"] != "ok" else _NOT_RATED
+        return
     if "met" in marks:
-        said = "met" if marks["met"] else "not met"
+        yield title, "met" if marks["met"] else "not met"
     else:
-        said = (
-            ", ".join(f"{name} {marks[name]}" for name in DIMENSIONS if name in marks)
-            + ", each of 1–5"
-        )
-    rows = [(title, said)]
-    rows += [
-        (
-            "overruled",
-            f"the judge said otherwise, but by a hard rule of the rubric {verdict['enforced']}",
-        )
-    ] * bool(verdict.get("enforced"))
-    return [*rows, ("reason", str(verdict["reason"]))] if verdict.get("reason") else rows
+        dimensions = (f"{name} {marks[name]}" for name in DIMENSIONS if name in marks)
+        yield title, f"{', '.join(dimensions)}, each of 1–5"
+    if verdict.get("enforced"):
+        rule = f"by a hard rule of the rubric {verdict['enforced']}"
+        yield "overruled", f"the judge said otherwise, but {rule}"
+    if verdict.get("reason"):
+        yield "reason", str(verdict["reason"])
 
 
 def _is_empty(part: Part) -> bool:
