@@ -77,7 +77,7 @@ SCHEMAS = (
         settings.SensitivitySettings,
         settings.AuditSettings,
     ),
-    *(settings.PoolSettings, settings.DrawSettings, settings.ImportSettings),
+    *(settings.PoolSettings, settings.DrawSettings),
 )
 
 

@@ -33,7 +33,6 @@ from alps.settings import (
     AuditSettings,
     CalibrateSettings,
     DrawSettings,
-    ImportSettings,
     PoolSettings,
     RunSettings,
     SensitivitySettings,
@@ -46,7 +45,7 @@ from tests.loopback import Answer, LoopbackServer, serve
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", *DOCS]
 SETTINGS = (
-    *(RunSettings, AuditSettings, PoolSettings, ImportSettings, DrawSettings),
+    *(RunSettings, AuditSettings, PoolSettings, DrawSettings),
     *(CalibrateSettings, SensitivitySettings, CompareSettings),
     *(SubmitSettings, VerifySettings, RescoreSettings, SiteSettings, ServeSettings),
 )
