@@ -162,10 +162,8 @@ def import_labels(format: str, file: Path, out: Path) -> Imported:
             then.
     """
     if format not in CONVERTERS:
-        raise UsageError(
-            f"format={format}: unknown{closest(format, CONVERTERS)} (known: "
-            f"{', '.join(CONVERTERS)})"
-        )
+        known = f"(known: {', '.join(CONVERTERS)})"
+        raise UsageError(f"format={format}: unknown{closest(format, CONVERTERS)} {known}")
     if not file.is_file():
         raise UsageError(f"file={file}: no such file")
     if out.exists() and not out.is_dir():
@@ -253,13 +251,11 @@ def openqa_eval(path: Path) -> Collected:
 
 
 def empathy(path: Path) -> Collected:
-    """Read `long.csv` of the empathy ratings.
+    """Read `long.csv` of the empathy ratings: a rubric a data set and dimension.
 
-    A rubric a data set and dimension, on the scale that was declared.
-
-    The experts' median is the derived annotator `experts`. The crowd's means are on no scale and go
-    to `crowd.jsonl`. Items cluster by conversation; the set holds no texts in this file, so
-    payloads only name what was rated.
+    Scales are as declared in the file. The experts' median is the derived annotator `experts`. The
+    crowd's means are on no scale and go to `crowd.jsonl`. Items cluster by conversation; the set
+    holds no texts in this file, so payloads only name what was rated.
     """
     people = {
         "source": "ratings of empathic communication (arXiv:2506.10150), MIT",
@@ -295,11 +291,9 @@ def empathy(path: Path) -> Collected:
 
 
 def llmbar(path: Path) -> Collected:
-    """Read `llmbar_with_verdicts.jsonl`.
+    """Read `llmbar_with_verdicts.jsonl`: which of two outputs follows the instruction better?
 
-    Which of two outputs follows the instruction better, a rubric a subset.
-
-    A judge is asked twice: `JUDGE/PROMPTING` saw the outputs in their order,
+    A subset is a rubric. A judge is asked twice: `JUDGE/PROMPTING` saw the outputs in their order,
     `JUDGE/PROMPTING#swapped` the other way round. Both verdicts name the output as it is numbered
     here. The one label is the derived annotator `gold`.
     """

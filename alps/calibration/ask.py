@@ -108,6 +108,7 @@ class LabelledJudge:
             )
         for name in self.rubrics:
             _check_scale(name, labels.scales[name])
+            # Every item is read before the first call: a broken one must not cost money.
             for item in labels.items_of(name):
                 _question(item)
 
@@ -115,6 +116,7 @@ class LabelledJudge:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
         question = _question(item)
         key = json.dumps(question.payload(), sort_keys=True)
+        # The task is shared while it runs, too: copies of a question wait for the same call.
         if key not in self._calls:
             self._calls[key] = asyncio.create_task(self._ask(question, item.item_id))
         answer = await self._calls[key]

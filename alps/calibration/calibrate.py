@@ -240,7 +240,7 @@ def _from_judge(
     settings: CalibrateSettings, labels: LabelSet, sample: Mapping[str, Any], folder: Path
 ) -> Calibrated:
     """Calibrate a judge by asking it."""
-    check_judge(settings)
+    check_judge(settings)  # before the folder is made
     if (folder / CALIBRATION).exists() and not (folder / MANIFEST).exists():
         raise RunFolderError(
             f"{folder} holds a calibration by recorded verdicts; choose another out="
@@ -291,6 +291,7 @@ def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
     }
     if settings.judge_request:
         what["request"] = settings.judge_request
+    # Without it, a changed setting would resume a folder of other verdicts.
     text = json.dumps([labels.sha256, what], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     names = (Path(settings.labels).name, settings.judge.rpartition("/")[2])
@@ -421,6 +422,7 @@ def _verdicts(
 ) -> Verdicts:
     """Return the verdicts among the opinions, in the order of the label folder."""
     verdicts: dict[str, Verdict] = {}
+    # Workers finish in any order: that of the folder gives the same figures every time.
     for name in labels.items:
         opinion = opinions.get(name)
         if opinion is not None and opinion.outcome not in UNHEARD:

@@ -66,6 +66,7 @@ def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricRepo
         *_unsettled(matrix),
         *_groups(report, gates),
     ]
+    # Failures come first: they are what keeps a judge from any use.
     failures = [reason for failure, reason in reasons if failure]
     limits = [reason for failure, reason in reasons if not failure]
     verdict = FAIL if failures else LIMITS if limits else PASS
@@ -74,6 +75,7 @@ def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricRepo
 
 def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
     values = set(matrix.truth_at(matrix.parsed))
+    # With labels of one value a judge that always says the same is never wrong.
     if len(values) == 1:
         (only,) = values
         untold = "agreement beyond chance"
@@ -113,6 +115,7 @@ def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator
         yield False, "too few items to tell how far people agree"
     elif people.low <= 0:
         yield False, f"people may agree no better than by chance {in_brackets}"
+    # A judge that can replace enough people need not reach their kappa.
     omega = (report.details.alternative_annotator or {}).get("omega")
     replaces = omega is not None and omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people

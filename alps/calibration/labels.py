@@ -227,6 +227,7 @@ def read_verdicts(
     if not path.is_file():
         raise UsageError(f"verdicts={path}: no such file")
     judges: dict[str, dict[str, Verdict]] = {}
+    # Also rows of other judges: what is wrong in the file is reported whoever is asked for.
     for row in read_rows(path):
         row.refuse_near_misses(("raw", "probability", "draws"))
         item_id, name = row.text("item_id"), row.text("judge")

@@ -24,6 +24,7 @@ def on_scale(value: object, scale: Scale) -> Value | None:
 
     Numbers count by value, and true and false only on a scale of 0 and 1.
     """
+    # Python takes true for 1, which on a scale of 1 to 5 would be a mark.
     if isinstance(value, bool) and set(scale.values) != {0, 1}:
         return None
     for declared in scale.values:
@@ -230,6 +231,7 @@ def _finite(text: str) -> float:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
+    # Python keeps the last of two fields of one name, and the other is lost silently.
     for name, value in pairs:
         if name in fields:
             raise _WrongField(name, "stands twice in one object: keep one of them")
