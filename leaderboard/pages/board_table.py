@@ -292,9 +292,8 @@ def _floors(board: Board, shown: Sequence[Metric], root: str, width: int) -> Ite
         cells += [pair(floor.scores[metric.name]) for metric in shown]
         rows.append(_filled(cells, {"search": visible(floor.name).lower()}, width))
     if rows:
-        yield Section(
-            "floors", "Floors", "trivial baselines (expected to score about zero), never ranked", rows
-        )
+        note = "trivial baselines (expected to score about zero), never ranked"
+        yield Section("floors", "Floors", note, rows)
 
 
 def _reported(board: Board, shown: Sequence[Metric], brief: bool, width: int) -> Iterator[Section]:
