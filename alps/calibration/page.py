@@ -21,10 +21,7 @@ from alps.report.charts import percent
 from alps.report.formatting import interval, number, visible
 from alps.report.html import page_environment, write_page
 
-TEMPLATES = [
-    Path(__file__).with_name("templates"),
-    Path(__file__).parents[1] / "report" / "templates",  # the style sheet of all pages
-]
+TEMPLATES = Path(__file__).with_name("templates")
 
 Json = Mapping[str, Any]
 Score = dict[str, Any]

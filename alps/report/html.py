@@ -1,7 +1,6 @@
 """HTML pages of one file each: the template environment, and writing a page whole or not at all."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ _MARKS = (b"<!doctype html>", b'<meta name="referrer" content="no-referrer">')
 _BEGINNING = 4_096
 
 
-def page_environment(templates: Path | Sequence[Path] = TEMPLATES) -> "Environment":
+def page_environment(templates: Path = TEMPLATES) -> "Environment":
     """Return the environment that every page is rendered in: autoescaped, strict about names.
 
     The templates of the report are found after those in `templates`, so that any page can import
