@@ -28,7 +28,7 @@ FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
         "floor/parrot": baselines.parrot,
     },
 }
-"""By task: answers that deserve nothing. They stand beside every score."""
+"""By task: trivial baselines, expected to score about 0. They stand next to every score."""
 
 EMBEDDED: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "extraction": {**FLOORS["extraction"], "rules": rules.extract, "oracle": baselines.oracle},

@@ -1,0 +1,59 @@
+"""`make docs` builds the documentation as a site whose pages fetch nothing from elsewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import alps
+from tests.conftest import ROOT
+
+FETCHED = re.compile(
+    r"<(?:script|link|img|source|iframe)\b[^>]*\b(?:src|srcset|href)=\"?(?:https?:)?//"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site, where what builds it is installed."""
+    pytest.importorskip("mkdocs", reason="make install brings what builds the documentation")
+    folder = tmp_path_factory.mktemp("site")
+    words = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(folder),
+    ]
+    variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        words, cwd=ROOT, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.glob("*.html"))
+    assert len(pages) > 10
+    fetching = [page.name for page in pages if FETCHED.search(page.read_text(encoding="utf-8"))]
+    assert fetching == []
+    styles = " ".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
+    assert re.search(r"url\([\"']?https?:", styles) is None
+
+
+def test_the_reference_describes_every_public_name(site: Path) -> None:
+    page = (site / "api.html").read_text(encoding="utf-8")
+    described = set(re.findall(r"<h3 id=\"[\w.]*?(\w+)\"", page))
+    assert set(alps.__all__) - described == {"__version__"}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert listed == {path.name for path in (ROOT / "docs").glob("*.md")}
