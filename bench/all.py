@@ -101,9 +101,7 @@ def ran(name: str, words: Mapping[str, str], folder: Path) -> Ran:
 
 
 def lines(done: Ran) -> Iterator[str]:
-    """Yield a line on how a benchmark went, one for each bound that it missed, and its output where
-    it failed.
-    """
+    """Yield a line on how a benchmark went and one for each missed bound; output if it failed."""
     missed = [bound for bound in done.bounds if bound[-1] != document.HELD]
     said = (
         f"{len(missed)} of {len(done.bounds)} bounds missed"

@@ -316,9 +316,7 @@ def _elsewhere(joint: str) -> Callable[[str, Sample, int], str]:
 
 
 def _joined(joint: str) -> Callable[[Sample], list[str]]:
-    """Return an attack that says each gold memory with another one on another matter, or an
-    invented one.
-    """
+    """Return an attack that says each gold memory with one on another matter, or invented."""
 
     def make(sample: Sample) -> list[str]:
         values = [shown_value(item["value"]) for item in sample.golden]
@@ -339,7 +337,7 @@ def _all_joined(sample: Sample) -> list[str]:
 
 
 def _hedged(*, last: bool) -> Callable[[Sample], list[Row]]:
-    """Say each gold memory among five others that differ from it in a number or in what they deny."""
+    """Say each gold memory among five others that differ from it in a number or a denial."""
     changes = ("not {}", "{} twice", "{} 7 times", "no longer {}", "{} in 1987")
 
     def make(sample: Sample) -> list[Row]:

@@ -1,5 +1,6 @@
-"""Attack the scores: python bench/attacks.py [letters=new,weak] [data=samples,sample] [KEY=VALUE
-…].
+"""Attack the scores, and hold what the attacks reach against its bounds.
+
+    python bench/attacks.py [letters=new,weak] [data=samples,sample] [KEY=VALUE …]
 
 Writes the predictions of each attack, from the samples alone unless it is called «gold …», runs
 them through `alps run` under a judge that obeys our rubrics (bench/obedient.py, whose letters are
@@ -68,7 +69,7 @@ PROMISED = ("new", "broken")
 
 @dataclass(frozen=True)
 class Score:
-    """What an attack reached; `value` is the headline, `more` the other scores that are looked at."""
+    """What an attack reached; `value` is the headline, `more` the other scores looked at."""
 
     data: str
     letter: str
@@ -95,8 +96,9 @@ class Runner:
         self.folder, self.url = folder, url
 
     def run(self, job: Job) -> list[Score]:
-        """Run attacks: every sample stands in the data once for each, under an id that begins with
-        its number.
+        """Run attacks, with every sample once for each in the data.
+
+        The id of a sample begins with the number of its attack.
         """
         name = f"{job.data}-{job.task}-{job.letter}"
         answers = self.folder / f"{name}.jsonl"
@@ -246,9 +248,7 @@ class Promise:
 
 
 def promises(scores: Sequence[Score]) -> Iterator[Promise]:
-    """Yield what is promised of every attack, and of the free figure of utilization where there is
-    one.
-    """
+    """Yield what is promised of every attack, and of the free figure of utilization if any."""
     for score in scores:
         if score.letter not in PROMISED:
             continue
@@ -457,10 +457,14 @@ def table(scores: Sequence[Score]) -> str:
 
 def section(scores: Sequence[Score], recorded: Sequence[Score]) -> Section:
     """Return the section of the page."""
-    text = """What answers reach that nobody has earned, under a scripted judge that follows our rubrics to the
-letter; `bench/obedient.py` publishes its rules, which read words and not meaning. Answers are made from the samples
-alone, but for those that begin with gold. Of each family of attacks the one is shown that comes nearest to its bound;
-the command prints all. Recorded outputs of real models are held against what they had when bundles still matched."""
+    text = (
+        "What answers reach that nobody has earned, under a scripted judge that follows our "
+        "rubrics to the\nletter; `bench/obedient.py` publishes its rules, which read words and not "
+        "meaning. Answers are made from the samples\nalone, but for those that begin with gold. Of "
+        "each family of attacks the one is shown that comes nearest to its bound;\nthe command "
+        "prints all. Recorded outputs of real models are held against what they had when bundles "
+        "still matched."
+    )
     promised = [*worst(scores), *losses(recorded)]
     return Section(
         "attacks", "Attacks", text, promised, "python bench/attacks.py models=yes write=yes"

@@ -182,9 +182,7 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _by_byte(draw: random.Random, data: bytes) -> bytes:
-    """Flip, cut, insert, repeat or leave out bytes, change line ends, or make up something else
-    altogether.
-    """
+    """Flip, cut, insert, repeat or drop bytes, change line ends, or make up something else."""
     at, short = draw.randint(0, len(data)), draw.randint(1, 60)
     ways = (
         lambda: data[:at],
@@ -250,7 +248,7 @@ PRICES = {
 
 
 def label_folders() -> tuple[Files, ...]:
-    """Give folders on a scale of two values and on one of five, with everything that may lie there."""
+    """Give folders on a scale of two values and on one of five, with all that may lie there."""
     found = []
     for rubric, scale, marks in (
         ("pa", {"kind": "nominal", "values": [0, 1]}, (0, 1, 1)),
@@ -374,9 +372,7 @@ def record(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def predictions(name: str, answer: dict[str, Any], ids: list[str]) -> tuple[Files, ...]:
-    """Give rows of a run, rows as the release's tools exchange them, and records as the authors
-    keep them.
-    """
+    """Give rows of a run, rows of the release's tools, and records as the authors keep them."""
     own = [
         {"benchmark_id": about, "track": name, "outcome": "ok", "prediction": answer, "raw": None}
         for about in ids

@@ -66,9 +66,7 @@ SCENARIOS = (
 
 
 def write_folder(folder: Path, scenario: Scenario) -> None:
-    """Write a label folder whose people and judge are right most of the time, else off by one
-    value.
-    """
+    """Write a label folder whose people and judge are mostly right, else off by one value."""
     chance = random.Random(0)
     items, labels, verdicts = [], [], []
     for rubric, scale in scenario.scales.items():
@@ -171,9 +169,11 @@ def default_draws() -> int:
 
 def section(bounds: list[Bound], cells: list[list[str]]) -> Section:
     """Return the section of the page."""
-    text = f"""What `alps calibrate` takes, from the start of the command to its page: three people and an adjudicated
-label for every item, a recorded judge, and clusters of {CLUSTER} items. The best of {RUNS} runs, each a process of
-its own."""
+    text = (
+        "What `alps calibrate` takes, from the start of the command to its page: three people and "
+        f"an adjudicated\nlabel for every item, a recorded judge, and clusters of {CLUSTER} items. "
+        f"The best of {RUNS} runs, each a process of\nits own."
+    )
     return Section(
         "calibrate",
         "Calibrating a judge",

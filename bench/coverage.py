@@ -253,7 +253,7 @@ def simulate(
 def simulate_all(
     designs: Sequence[Design], draws: int, *, part: int
 ) -> dict[Setting, dict[str, Figures]]:
-    """Return the figures of `designs` under every setting; `part` tells their random numbers apart."""
+    """Return the figures of `designs` under every setting, random numbers drawn by `part`."""
     return {
         setting: simulate(designs, setting, draws=draws, seed=[SEED, part, number])
         for number, setting in enumerate(SETTINGS)
@@ -284,8 +284,9 @@ def average(table: dict[Setting, dict[str, Figures]], method: str) -> tuple[floa
 
 
 def misses(table: dict[Setting, dict[str, Figures]]) -> list[str]:
-    """Name the settings where one of our methods covers less than the bounds, and the methods that
-    do on average.
+    """Name the settings where our methods cover less than the bounds.
+
+    Methods that do so on average are named, too.
     """
     said = []
     for method in (method for method in next(iter(table.values())) if not method.startswith("x ")):
@@ -311,7 +312,8 @@ def show(title: str, table: dict[Setting, dict[str, Figures]]) -> None:
                 "    –" if figure is None else f"{figure:.3f}" for figure in (row.given, row.width)
             )
             print(
-                f"  {method:32}{row.coverage:6.3f}{row.error:7.4f}{given:>8}{width:>7}{row.none:8.2%}{row.outside:8.2%}"
+                f"  {method:32}{row.coverage:6.3f}{row.error:7.4f}{given:>8}{width:>7}"
+                f"{row.none:8.2%}{row.outside:8.2%}"
             )
     print("All settings")
     for method in next(iter(table.values())):
@@ -354,13 +356,17 @@ def section(
     models = len(
         {row.population for row in printed.of(OURS) if row.population.startswith("F1 of ")}
     )
-    text = f"""How many of the 95 % intervals that runs print hold the truth, over {draws:,} simulated samples of each
-setting: rates of .5 to .99, F1 resampled from {models} recorded models, masses at 0 or 1, marks of 1 to 5, ratios of
-sums and differences, on 8 to 300 records, alone and in 5, 11 or 40 sessions whose records correlate by 0, .3 or .7. The
-width is beside that of Clopper and Pearson's interval at the effective number of records. A table of equal runs has
-three runs and four metrics. Then how many intervals of corrected scores hold the true rate, in each of {len(SETTINGS)}
-settings of true rate, sensitivity, specificity and sizes; their bounds are for independent items. Methods marked x are
-not used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."""
+    text = (
+        f"How many of the 95 % intervals that runs print hold the truth, over {draws:,} simulated "
+        f"samples of each\nsetting: rates of .5 to .99, F1 resampled from {models} recorded "
+        "models, masses at 0 or 1, marks of 1 to 5, ratios of\nsums and differences, on 8 to 300 "
+        "records, alone and in 5, 11 or 40 sessions whose records correlate by 0, .3 or .7. The\n"
+        "width is beside that of Clopper and Pearson's interval at the effective number of "
+        "records. A table of equal runs has\nthree runs and four metrics. Then how many intervals "
+        f"of corrected scores hold the true rate, in each of {len(SETTINGS)}\nsettings of true "
+        "rate, sensitivity, specificity and sizes; their bounds are for independent items. Methods "
+        f"marked x are\nnot used; in clusters of {CLUSTER}, items correlate by {TOGETHER}."
+    )
     cells = [["items", "method", "on average", "s.e.", "in the worst setting"]]
     for method in dict.fromkeys(row.method for row in printed.outcomes):
         for kind in dict.fromkeys(row.kind for row in printed.of(method)):

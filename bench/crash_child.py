@@ -155,9 +155,7 @@ class DyingConnection(sqlite3.Connection):
         return super().execute(statement, *values)
 
     def spill(self, statement: str, *values: Any) -> NoReturn:
-        """Write a transaction that is larger than what is kept in memory, and die before its
-        commit.
-        """
+        """Write a transaction larger than what is kept in memory, and die before its commit."""
         for pragma in ("PRAGMA cache_size=1", "BEGIN IMMEDIATE"):
             super().execute(pragma)
         super().execute(statement, *values)

@@ -27,7 +27,7 @@ ROOMS = (8, 40, 90, 140, 170)
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is disturbed: its words, what it leaves undisturbed, and whether it asks a server."""
+    """A disturbed run: its words, what it leaves undisturbed, and whether it asks a server."""
 
     words: tuple[str, ...]
     calm: Calm

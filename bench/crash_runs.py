@@ -48,8 +48,9 @@ class Setup:
 
 @dataclass(frozen=True)
 class Calm:
-    """An undisturbed run: its folder, how many seconds it took, after how many it held its folder,
-    and for how many.
+    """An undisturbed run: its folder, and how many seconds it took.
+
+    Besides, after how many seconds it held its folder, and for how many.
     """
 
     out: Path
@@ -106,7 +107,7 @@ class Ended:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the end of a run that should have ended well; empty where nothing is."""
+        """What is wrong with the end of a run that should have ended well; else empty."""
         return (
             ""
             if (self.code, self.errors) == (0, "")
@@ -114,9 +115,7 @@ class Ended:
         )
 
     def refusal(self, *expected: str) -> str:
-        """Say what is wrong with a refusal that should be one line, exit 2, and hold what is
-        expected.
-        """
+        """Say what is wrong with a refusal: it should be one line as expected, and exit 2."""
         lines = self.errors.splitlines()
         if self.code != 2 or len(lines) != 1 or self.output:
             return f"exit {self.code}, {len(lines)} lines: {self.errors.strip()[-200:]}"
@@ -152,7 +151,7 @@ def wait_for_lock(process: "subprocess.Popen[str]") -> None:
 
 
 def kill_after(process: "subprocess.Popen[str]", seconds: float) -> tuple[bool, bool]:
-    """Kill a process; return whether it was still there, and whether it had locked its folder then."""
+    """Kill a process; return whether it was still there, and had locked its folder then."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -212,8 +211,9 @@ def differences(out: Path, calm: Path, *, manifest: bool = True) -> list[str]:
 
 
 def stored(cache: Path, scratch: Path) -> tuple[int, str]:
-    """Return how many replies the cache holds after a kill, and what is wrong with it, looking at a
-    copy of it.
+    """Return how many replies the cache holds after a kill, and what is wrong with it.
+
+    Only a copy of it is looked at.
     """
     if not (cache / "replies.sqlite").exists():
         return 0, ""

@@ -1,15 +1,13 @@
-"""Kill real runs at random and at chosen moments, disturb them otherwise, and compare what comes of
-it.
+"""Kill real runs at random and at chosen moments, or disturb them, and compare the results.
 
-    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances] [only=NAME:NUMBER]
-    [write=yes]
+    python bench/crashes.py [seed=0] [kills=200] [part=kills,places,disturbances]
+        [only=NAME:NUMBER] [write=yes]
 
 A run is killed until that struck it in its folder five times, `kills` in all, and the same command
-run to its end after
-that: what it leaves must be that of a run that nobody disturbed. Prints a table, and of every
-    failure the words that
-make it again (the moments of `kill -9` are drawn by the seed, and hang on the load besides). Exits
-1 where a bound is missed. Needs Linux; some disturbances need root.
+run to its end after that: what it leaves must be that of a run that nobody disturbed. Prints a
+table, and of every failure the words that make it again (the moments of `kill -9` are drawn by the
+seed, and hang on the load besides). Exits 1 where a bound is missed. Needs Linux; some disturbances
+need root.
 """
 
 import math
@@ -125,8 +123,9 @@ class Sums:
     kept: int = 0
 
     def lost(self) -> tuple[int, str]:
-        """Return how many answers since the last look are not in the cache, and what is wrong with
-        the cache.
+        """Return how many new answers are not in the cache, and what is wrong with the cache.
+
+        New is what came since the last look.
         """
         while (counts := self.server.counts())["under_way"]:
             time.sleep(0.01)
@@ -144,8 +143,7 @@ class Sums:
 
 
 def killed_chain(setup: Setup, calm: Calm, place: Place, draw: random.Random) -> Found:
-    """Kill a run again and again until that struck it in its folder `KILLS` times, let it end, and
-    compare.
+    """Kill a run until that struck it in its folder `KILLS` times, let it end, and compare.
 
     A run that came to its end before a kill is compared, too, and begins anew.
     """
@@ -367,17 +365,22 @@ def bounds(found: dict[str, Found], wanted: int) -> Iterator[Bound]:
 
 def section(cells: list[list[str]], promised: list[Bound], seed: int) -> Section:
     """Return the section of the page."""
-    text = f"""Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill -9`, at moments
-drawn in turn over the time of an undisturbed run and over the part of it in which it holds its folder. Each series of
-kills goes on until {KILLS} of them struck while the run held its folder («in its folder»); a run that ended before its
-kill is compared, too, and begun anew, so that «runs» can exceed the series. Others end at exact places: with a part of
-a line written, between write and fsync with what was not on disk lost, around every rename and the lock, inside a
-transaction, a log frame and a checkpoint of the reply cache. Then the same command runs to its end. It must leave the
-same files, its predictions, verdicts and scores in the same bytes, a summary that is equal but for `calls` and
-seconds, and, where no address is in it, the same manifest. With a model and a judge on loopback ({AT_ONCE} requests
-under way, the cache on), just what was not in the cache at a kill comes again: `repeated`, and `most` for one kill.
-The other disturbances ask for one line, exit code 2 and the same end afterwards, or for the same end at once and one
-line on what happened."""
+    text = (
+        "Real `alps run` processes, all four tasks, on the built-in samples, are ended by `kill "
+        "-9`, at moments\ndrawn in turn over the time of an undisturbed run and over the part of "
+        f"it in which it holds its folder. Each series of\nkills goes on until {KILLS} of them "
+        "struck while the run held its folder («in its folder»); a run that ended before its\nkill "
+        "is compared, too, and begun anew, so that «runs» can exceed the series. Others end at "
+        "exact places: with a part of\na line written, between write and fsync with what was not "
+        "on disk lost, around every rename and the lock, inside a\ntransaction, a log frame and a "
+        "checkpoint of the reply cache. Then the same command runs to its end. It must leave the\n"
+        "same files, its predictions, verdicts and scores in the same bytes, a summary that is "
+        "equal but for `calls` and\nseconds, and, where no address is in it, the same manifest. "
+        f"With a model and a judge on loopback ({AT_ONCE} requests\nunder way, the cache on), just "
+        "what was not in the cache at a kill comes again: `repeated`, and `most` for one kill.\n"
+        "The other disturbances ask for one line, exit code 2 and the same end afterwards, or for "
+        "the same end at once and one\nline on what happened."
+    )
     command = f"python bench/crashes.py seed={seed} write=yes"
     return Section("crashes", "Crashes and disturbances", text, promised, command, cells)
 

@@ -92,9 +92,7 @@ def ranked(home: Path, count: int) -> Iterator[Figure]:
 
 
 def grown(figures: list[Figure]) -> Iterator[tuple[str, int, int, float]]:
-    """Yield what was done, the smallest and the largest size, and the bytes that one more sample
-    cost between them.
-    """
+    """Yield what was done, the least and the largest size, and the bytes one more sample cost."""
     for what in dict.fromkeys(figure.what for figure in figures):
         least, *_, most = sorted(
             (figure for figure in figures if figure.what == what), key=lambda each: each.number
@@ -176,12 +174,16 @@ def section(
     cells: list[list[str]], promised: list[Bound], command: str, notes: list[str]
 ) -> Section:
     """Return the section of the page."""
-    text = f"""Short samples of 2 kB each, written by the release writer, read by its reader, looked through by
-`alps data audit`, and run by `alps run` with an instant class and the lexical judge. No step keeps a sample: the reader
-keeps ids and places of gold rows, the audit what is known of each user, a run the places and the scores of its rows.
-Below them as many pools as the release has, of {CANDIDATES:,} candidates with ten words each, read from disk and ranked
-by BM25. The release draws its distractors from some ten thousand memories, so that values come back; where every
-value is a new one, all of them must be cut into words. One process a row; seconds include the start of Python."""
+    text = (
+        "Short samples of 2 kB each, written by the release writer, read by its reader, looked "
+        "through by\n`alps data audit`, and run by `alps run` with an instant class and the "
+        "lexical judge. No step keeps a sample: the reader\nkeeps ids and places of gold rows, the "
+        "audit what is known of each user, a run the places and the scores of its rows.\nBelow "
+        f"them as many pools as the release has, of {CANDIDATES:,} candidates with ten words each, "
+        "read from disk and ranked\nby BM25. The release draws its distractors from some ten "
+        "thousand memories, so that values come back; where every\nvalue is a new one, all of them "
+        "must be cut into words. One process a row; seconds include the start of Python."
+    )
     return Section("data", "Large data", text, promised, command, cells, notes)
 
 

@@ -1,6 +1,4 @@
-"""docs/benchmarks.md: a section for each benchmark, written by it, and above them every bound in
-one table.
-"""
+"""docs/benchmarks.md: a section by each benchmark, and above them every bound in one table."""
 
 import datetime
 import os
@@ -28,8 +26,10 @@ ORDER = (
 """The sections in the order of the document: speed, endurance, then what single parts cost."""
 PREFACE = """# Benchmarks
 
-Every figure on this page was written by the command that its section names, none by hand. `make bench` runs them all,
-one after another, and writes the page anew; `bench/all.py` says which other harnesses it can be given. The versions of
+Every figure on this page was written by the command that its section names, none by hand. \
+`make bench` runs them all,
+one after another, and writes the page anew; `bench/all.py` says which other harnesses it \
+can be given. The versions of
 a machine, to put beside these:
 
 ```console
@@ -37,8 +37,10 @@ $ export PATH="$PWD/.venv/bin:$PATH"
 $ alps doctor
 ```
 
-«The AlpsBench sample» is the authors' human-check export that the [first page](index.md#the-authors-export) describes;
-`ALPS_SAMPLE` names its folder. Without it the judge economy is counted on our own samples, and what is measured on its
+«The AlpsBench sample» is the authors' human-check export that the [first page]\
+(index.md#the-authors-export) describes;
+`ALPS_SAMPLE` names its folder. Without it the judge economy is counted on our own samples, \
+and what is measured on its
 records is left out.
 """
 WIDTH = 118
@@ -48,8 +50,9 @@ HELD, MISSED = "held", "**missed**"
 
 @dataclass(frozen=True)
 class Bound:
-    """What a benchmark promises, such as «peak memory», «≤ 150 MB», «91 MB», and whether it is
-    held.
+    """What a benchmark promises, and whether it is held.
+
+    Such as «peak memory», «≤ 150 MB», «91 MB».
     """
 
     what: str
@@ -127,8 +130,7 @@ def circumstances() -> list[str]:
 
 
 def write_section(section: Section) -> None:
-    """Put `section` into the page in place of its earlier self, and write the table of all bounds
-    anew.
+    """Put `section` into the page in place of its earlier self, and renew the table of bounds.
 
     Raises:
         ValueError: If its name is not in `ORDER`.

@@ -51,9 +51,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """Gold and predicted memories of a record, raw and read, and what the authors' judge said of
-    them.
-    """
+    """Gold and predicted memories of a record, raw and read, and the authors' judge on them."""
 
     gold_rows: Sequence[Row]
     predicted_rows: Sequence[Row]
@@ -135,18 +133,14 @@ def cases(sample: Path | None) -> Iterator[Case]:
 
 
 def stand_in(rows: Sequence[Row]) -> Case:
-    """Return a case whose predictions are the gold with another stop, so that none pairs without a
-    call.
-    """
+    """Return a case whose predictions are gold with another stop: none pairs without a call."""
     gold = read_gold(rows)
     predicted = [memory.model_copy(update={"value": f"{memory.value}…"}) for memory in gold]
     return Case(rows, rows, gold, predicted, None)
 
 
 def ours(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
-    """Count our requests, as they are built for a run, and the replies that the recorded reviews
-    amount to.
-    """
+    """Count our requests as built for a run, and the replies that recorded reviews amount to."""
     sent = Sent("alps")
     for case in found:
         asked = question(case.gold, case.predicted)
@@ -215,8 +209,9 @@ def authors(found: Sequence[Case], tokens: Tokens) -> Sent:
 
 
 def authors_payload(case: Case, pairs: Sequence[AuthorsPair]) -> str:
-    """Return all memories with all their fields, the pairs of them again with figures, and again
-    what is unpaired.
+    """Return all memories with all their fields, and a second time as pairs or as unpaired.
+
+    The pairs come with their figures.
     """
     golds, predictions = {pair.gold for pair in pairs}, {pair.predicted for pair in pairs}
     return json.dumps(
@@ -324,12 +319,16 @@ def notes(ways: Sequence[Sent], tokens: Tokens, source: str, counted_by: str) ->
 
 def section(cells: list[list[str]], promised: list[Bound], sentences: list[str]) -> Section:
     """Return the section of the page."""
-    text = """What it takes to have an LLM relate gold and predicted memories, counted and not asked. alps: the very
-requests of a run, without those memories that pair by identical values; its replies name pairs alone. One call a pair:
-the same request with two memories. The authors' payload: every memory with all its fields, each a second time in its
-pair or as unpaired, and the similarities of the pairs; its instructions and the form of its reply are counted as in
-their published code, its replies are those on record. Ours are made of the same verdicts, with the first sentence of
-each reason. Static are instructions, rubric and schema; the prefix is the least that two consecutive requests share."""
+    text = (
+        "What it takes to have an LLM relate gold and predicted memories, counted and not asked. "
+        "alps: the very\nrequests of a run, without those memories that pair by identical values; "
+        "its replies name pairs alone. One call a pair:\nthe same request with two memories. The "
+        "authors' payload: every memory with all its fields, each a second time in its\npair or as "
+        "unpaired, and the similarities of the pairs; its instructions and the form of its reply "
+        "are counted as in\ntheir published code, its replies are those on record. Ours are made "
+        "of the same verdicts, with the first sentence of\neach reason. Static are instructions, "
+        "rubric and schema; the prefix is the least that two consecutive requests share."
+    )
     return Section(
         "economy",
         "Judge economy",

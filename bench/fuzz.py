@@ -161,8 +161,9 @@ def read_calibration(folder: Path) -> object:
 
 
 def read_submission(folder: Path, data: str, known: Known) -> object:
-    """Verify a submission, with hashes that fit where its card can be read, as somebody who means
-    it makes them.
+    """Verify a submission, with hashes that fit where its card can be read.
+
+    Somebody who means it makes them so.
     """
     with contextlib.suppress(Exception):
         card = json.loads((folder / CARD).read_bytes())
@@ -303,9 +304,7 @@ def _rows_of(run_folder: Path, track: str) -> list[dict[str, Any]]:
 
 
 def _predictions(run_folder: Path, name: str, samples: list[Any]) -> Reader:
-    """Give rows of a run, rows as the release's tools exchange them, and records as the authors
-    keep them.
-    """
+    """Give rows of a run, rows of the release's tools, and records as the authors keep them."""
     task = tracks()[name]
     answer: dict[str, Any] = {
         "selected_memory_id": "c001",

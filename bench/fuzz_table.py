@@ -34,9 +34,12 @@ def table(tallies: Mapping[str, Tally]) -> Iterator[list[str]]:
 
 def section(cells: list[list[str]], total: Tally, command: str) -> Section:
     """Return the section of the page."""
-    text = """Every reader of foreign input is fed with broken files: real ones, mutated byte by byte or value by value,
-and some made up. It may return a proper result, or refuse the input in one line that says what is wrong; anything else
-is a failure, for a user would meet it as a traceback."""
+    text = (
+        "Every reader of foreign input is fed with broken files: real ones, mutated byte by byte "
+        "or value by value,\nand some made up. It may return a proper result, or refuse the input "
+        "in one line that says what is wrong; anything else\nis a failure, for a user would meet "
+        "it as a traceback."
+    )
     bound = Bound(
         f"failures in {total.inputs:,} inputs", "0", f"{len(total.failed):,}", not total.failed
     )

@@ -173,9 +173,7 @@ def harnesses(words: Mapping[str, str]) -> Iterator[Harness]:
 
 
 def write_everywhere(folder: Path, count: int) -> None:
-    """Write `count` samples in the release layout, and as the plain rows that the other harnesses
-    read.
-    """
+    """Write `count` samples in the release layout, and as rows for the other harnesses."""
     track = write_samples(folder, count)
     with (
         (track / INPUT).open(encoding="utf-8") as inputs,
@@ -282,11 +280,14 @@ def table(figures: list[Measured], versions: Mapping[str, str]) -> Iterator[list
 
 def section(cells: list[list[str]], promised: list[Bound], notes: list[str], sizes: str) -> Section:
     """Return the section of the page."""
-    text = f"""What a harness itself costs, with a model that answers at once; one process a run, durable records on.
-All read the same dialogues of {TURNS} turns. alps matches two gold memories a sample by the lexical judge, scores three
-floors beside the system, and bootstraps; Inspect AI (`mockllm/model`, its log on) looks for one text in another;
-lm-evaluation-harness (`--model dummy --log_samples`) compares two texts. Wall seconds, the best of {RUNS} runs, and
-peak memory of the process; × is against alps."""
+    text = (
+        "What a harness itself costs, with a model that answers at once; one process a run, "
+        f"durable records on.\nAll read the same dialogues of {TURNS} turns. alps matches two gold "
+        "memories a sample by the lexical judge, scores three\nfloors beside the system, and "
+        "bootstraps; Inspect AI (`mockllm/model`, its log on) looks for one text in another;\n"
+        "lm-evaluation-harness (`--model dummy --log_samples`) compares two texts. Wall seconds, "
+        f"the best of {RUNS} runs, and\npeak memory of the process; × is against alps."
+    )
     command = f"python bench/harness.py samples={sizes} inspect=PYTHON lm_eval=PYTHON write=yes"
     return Section("harness", "Harness overhead", text, promised, command, cells, notes)
 

@@ -333,7 +333,8 @@ from pathlib import Path
 start = time.perf_counter()
 from alps.leaderboard.site import build
 built = build(Path(sys.argv[1]), Path(sys.argv[2]))
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, built.pages, built.bytes)
+print(time.perf_counter() - start, \
+resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, built.pages, built.bytes)
 """
 
 
@@ -409,9 +410,11 @@ def usable_after(page: Path) -> float | None:
 
 def section(bounds: list[Bound], note: str, command: str) -> Section:
     """Return the section of the page."""
-    text = """What building the leaderboard takes, out of made-up submissions on every track of the samples, and what
-its first page weighs with all that it loads. The site is built in a process of its own; opened in Chromium, it is
-usable when its table has been sorted anew."""
+    text = (
+        "What building the leaderboard takes, out of made-up submissions on every track of the "
+        "samples, and what\nits first page weighs with all that it loads. The site is built in a "
+        "process of its own; opened in Chromium, it is\nusable when its table has been sorted anew."
+    )
     return Section("leaderboard", "The leaderboard", text, bounds, command, notes=[note])
 
 

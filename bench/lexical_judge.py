@@ -128,9 +128,7 @@ def interval_text(decided: Flags, truth: Flags, groups: Groups) -> str:
 
 
 def main() -> None:
-    """Print the figures of the judge and the in-sample kappa of two plain baselines, by either
-    rule.
-    """
+    """Print the judge's figures and two plain baselines' in-sample kappa, by either rule."""
     pairs = list(read_pairs(Path(sys.argv[1])))
     print_figures(pairs, MATCHING)
     print("\nWhere over-general predictions match nothing, as alps scores:")

@@ -47,11 +47,12 @@ Record = tuple[tuple[Memory, ...], tuple[Memory, ...]]
 # Counted in the sample: gold/predicted memories of a record, and how many records of the track have
 # just these.
 SIZES = {
-    "task1": """1/0*1 1/1*2 1/2*1 1/4*1 1/6*1 2/0*3 2/1*7 2/2*1 2/3*5 2/4*5 2/5*2 2/7*2 2/9*1 3/0*5 3/1*6 3/2*1 3/3*4
-        3/4*5 3/5*2 3/6*1 3/8*1 3/9*1 4/3*2 4/4*4 4/5*4 4/6*1 4/7*2 4/9*1 5/0*2 5/3*1 5/6*2 5/7*1 5/15*1 6/0*1 6/2*1
-        6/6*1 6/11*1 8/10*1""",
-    "task2": """2/1*5 2/2*2 2/6*1 3/0*2 3/2*10 3/3*4 3/4*2 3/5*2 4/0*3 4/3*10 4/4*7 4/5*4 4/6*1 4/9*1 5/0*1 5/4*4
-        5/5*8 5/6*1 6/0*2 6/2*1 6/5*5 6/6*3 6/7*1 7/0*1 7/6*2 7/8*1 8/7*1 8/8*1""",
+    "task1": """1/0*1 1/1*2 1/2*1 1/4*1 1/6*1 2/0*3 2/1*7 2/2*1 2/3*5 2/4*5 2/5*2 2/7*2 2/9*1
+        3/0*5 3/1*6 3/2*1 3/3*4 3/4*5 3/5*2 3/6*1 3/8*1 3/9*1 4/3*2 4/4*4 4/5*4 4/6*1 4/7*2
+        4/9*1 5/0*2 5/3*1 5/6*2 5/7*1 5/15*1 6/0*1 6/2*1 6/6*1 6/11*1 8/10*1""",
+    "task2": """2/1*5 2/2*2 2/6*1 3/0*2 3/2*10 3/3*4 3/4*2 3/5*2 4/0*3 4/3*10 4/4*7 4/5*4 4/6*1
+        4/9*1 5/0*1 5/4*4 5/5*8 5/6*1 6/0*2 6/2*1 6/5*5 6/6*3 6/7*1 7/0*1 7/6*2 7/8*1 8/7*1
+        8/8*1""",
 }
 # The least, the nine deciles and the most of the characters of a value.
 GOLD_CHARACTERS = {
@@ -119,7 +120,10 @@ STARTS = (
 )
 VOWELS = ("a", "e", "i", "o", "u", "ai", "ea", "io", "ou")
 ENDS = ("", "", "n", "r", "s", "t", "l", "m", "ck", "nd", "st", "ng")
-HAN = "川菜北京工作学习语言编程音乐电影旅行家庭健康计划孩子医生老师公司城市历史文化小说游戏运动茶酒山水"
+HAN = (
+    "川菜北京工作学习语言编程音乐电影旅行家庭健康计划孩子医生"
+    "老师公司城市历史文化小说游戏运动茶酒山水"
+)
 HAN_FRAMES = ("用户喜欢", "用户想要", "用户对", "偏好", "用户不")
 
 
@@ -146,9 +150,7 @@ class Maker:
     def value(
         self, deciles: Sequence[int], start: Sequence[str] = (), *, own_script: bool | None = None
     ) -> str:
-        """Return a value whose length falls into the `deciles`, with the words of `start` among its
-        own.
-        """
+        """Return a value whose length falls into the `deciles`, with the words of `start`."""
         length = self.spread(deciles)
         if own_script or (own_script is None and self.random.random() < OWN_SCRIPT):
             body = "".join(
@@ -192,8 +194,9 @@ class Maker:
         return self.random.uniform(deciles[at], deciles[at + 1])
 
     def paraphrase(self, value: str, track: str) -> str:
-        """Return another value that shares as many words with `value` as the sample's likest
-        predictions do.
+        """Return another value that shares as many words with `value` as in the sample.
+
+        There, they are shared by a gold value and the likest prediction.
         """
         share, deciles = self.spread(SHARED_WORDS[track]), PREDICTED_CHARACTERS[track]
         if not value.isascii():
@@ -365,9 +368,7 @@ def timed(part: str, **words: object) -> dict[str, Any]:
 
 
 def overlap(count: int) -> str:
-    """Return the deciles of the shared words of what the generator makes, to hold against the
-    sample's.
-    """
+    """Return the deciles of the shared words of what is made, to compare with the sample's."""
     best = []
     for gold, predicted in (record for record in Maker(1).records(count)):
         texts = [set(memory.value.lower().split()) for memory in predicted]
@@ -421,14 +422,18 @@ def section(
     cells: list[list[str]], promised: list[Bound], notes: list[str], records: int
 ) -> Section:
     """Return the section of the page."""
-    text = """The published scorer (`scoring=authors-v1`) beside ours, from parsed records to the F1 of every record.
-Published: each gold with each predicted memory by label path, type, confidence and value, the value by the words it
-shares and by `difflib.SequenceMatcher`, folded anew for every pair; then greedily from the best pair down. Ours
-(`judge=lexical`): identical values first, then weighted pieces of words, compared only for pairs that the words of the
-gold value, sought in the prediction, do not rule out; then the best one-to-one set. They are two measures; both are
-what a user waits for. Records have the sizes, the lengths and the overlap of the AlpsBench sample; their text is made
-up. One process and one thread each; loading modules is not timed. × is against the published scorer by CPU seconds,
-the exponent is the growth since the row above."""
+    text = (
+        "The published scorer (`scoring=authors-v1`) beside ours, from parsed records to the F1 of "
+        "every record.\nPublished: each gold with each predicted memory by label path, type, "
+        "confidence and value, the value by the words it\nshares and by `difflib.SequenceMatcher`, "
+        "folded anew for every pair; then greedily from the best pair down. Ours\n"
+        "(`judge=lexical`): identical values first, then weighted pieces of words, compared only "
+        "for pairs that the words of the\ngold value, sought in the prediction, do not rule out; "
+        "then the best one-to-one set. They are two measures; both are\nwhat a user waits for. "
+        "Records have the sizes, the lengths and the overlap of the AlpsBench sample; their text "
+        "is made\nup. One process and one thread each; loading modules is not timed. × is against "
+        "the published scorer by CPU seconds,\nthe exponent is the growth since the row above."
+    )
     command = f"python bench/matching.py records={records} write=yes"
     return Section("matching", "Matching", text, promised, command, cells, notes)
 

@@ -193,9 +193,7 @@ def _is_bundle(gold: Said, predicted: Said, added: frozenset[str]) -> bool:
 
 
 def _states_both(predicted: Said, one: Said, other: Said) -> bool:
-    """Tell whether a prediction says what only one of two gold memories says, and what only the
-    other says.
-    """
+    """Tell whether a prediction says what is in only one of two gold memories, for both."""
     alone = (one.words - other.words, other.words - one.words)
     return all(len(words) >= 2 and share(words, predicted.words) >= IMPLIES for words in alone)
 
@@ -307,9 +305,7 @@ def serves(payload: dict[str, Any]) -> bool:
 
 
 def draws_line(payload: dict[str, Any]) -> bool:
-    """Tell whether a response says of a matter of this user's that it was not real or is not to be
-    kept.
-    """
+    """Tell whether a response calls a matter of this user's not real or not to be kept."""
     frame = frozenset(map(stem, FRAME))
     memory, query = content(payload["memory"]) - frame, content(payload["query"]) - frame
     told = frozenset().union(

@@ -1,4 +1,4 @@
-"""Words as the obedient judge reads them: folded, stemmed, without those that only phrase a memory."""
+"""Words as the obedient judge reads them: folded, stemmed, without mere phrasing."""
 
 import re
 import unicodedata
@@ -14,33 +14,37 @@ IMPLIES, ASSERTS, QUOTES, SAME, BROADER, RELATED, SUPPORTED = 0.6, 0.5, 0.8, 0.2
 EXCERPT = 6
 LOOKALIKES = str.maketrans("асеіјкорѕухԁһαεικνορτυ", "aceijkopsyxdhaeiknoptu")
 STOP = _words(
-    """a an the this that these those i me my mine we us our you your he him his she her it its they them their who
-    whom which what where when why how is am are was were be been being do does did doing done have has had having will
-    would shall should can could may might must of in on at by for from to into onto with without about as than then
-    and or but nor so if because while though although not no never none also plus too very just more most less least
-    any some all each every both either neither other another such same there here up down out off over under again
-    once only own s t re ve ll d m user users der die das ein eine und ist nicht ich zu mit von für auf den dem des im
-    le la les un une et est pas je de du des en que qui dans pour sur el los las una y es no yo del por con para se lo
-    и в на не что это я с как а по то у за из к"""
+    """a an the this that these those i me my mine we us our you your he him his she her it its
+    they them their who whom which what where when why how is am are was were be been being do
+    does did doing done have has had having will would shall should can could may might must of
+    in on at by for from to into onto with without about as than then and or but nor so if
+    because while though although not no never none also plus too very just more most less least
+    any some all each every both either neither other another such same there here up down out
+    off over under again once only own s t re ve ll d m user users der die das ein eine und ist
+    nicht ich zu mit von für auf den dem des im le la les un une et est pas je de du des en que
+    qui dans pour sur el los las una y es no yo del por con para se lo и в на не что это я с как
+    а по то у за из к"""
 )
 FRAME = _words(
-    """prefer like love enjoy dislike hate avoid want need wish seek plan intend hope curious curiosity interest
-    interested sustained focus fascination repeat frequent currently likely possible possibly work use own live ask
-    request learn know knowledge experience background explore understand specific various particular personal self
-    identify identity express claim state mention describe strong deep long term ongoing active desire preference goal
-    person individual someone people"""
+    """prefer like love enjoy dislike hate avoid want need wish seek plan intend hope curious
+    curiosity interest interested sustained focus fascination repeat frequent currently likely
+    possible possibly work use own live ask request learn know knowledge experience background
+    explore understand specific various particular personal self identify identity express claim
+    state mention describe strong deep long term ongoing active desire preference goal person
+    individual someone people"""
 )
 STATING = _words(
     "has have had is are was were owns likes loves hates works lives plans wants prefers"
 )
 ENGLISH = _words(
-    """the i my me you your it is are was of to in and or that this for with on at from as be do have can would what how
-    if not but by about"""
+    """the i my me you your it is are was of to in and or that this for with on at from as be do
+    have can would what how if not but by about"""
 )
 """Small words that only English has, or nearly so."""
 DETAIL = _words(
-    """because since as so due in for to with including such like especially particularly during while when where which
-    who whose if until after before by using via through based on at from about of than rather instead making being"""
+    """because since as so due in for to with including such like especially particularly during
+    while when where which who whose if until after before by using via through based on at from
+    about of than rather instead making being"""
 )
 NEGATION = frozenset(
     {"not", "no", "never", "without", "nor", "cannot", "nicht", "kein", "pas", "не", "нет"}
@@ -48,13 +52,16 @@ NEGATION = frozenset(
 CONTROL = re.compile(r"<\|\w+\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>")
 POINTS = re.compile(r"\b(?:evidence|quot\w+|as follows|see below|citation|cited)\b", re.IGNORECASE)
 REFUSES = re.compile(
-    r"\b(?:can(?:no|')?t|can not|unable|won't|will not|must not|not able|not allowed|decline|sorry|no puedo|"
+    r"\b(?:can(?:no|')?t|can not|unable|won't|will not|must not|not able|not allowed|"
+    r"decline|sorry|no puedo|"
     r"lo siento|не могу|kann (?:ich )?nicht|je ne peux pas|désolé)\b|抱歉|无法|不能|对不起|不便",
     re.IGNORECASE,
 )
 LINE = re.compile(
-    r"\b(?:role|roleplay|fiction\w*|story|game|simulat\w*|hypothetic\w*|character|invented|pretend\w*|played|"
-    r"asked me not|not to (?:keep|store|retain|mention)|do(?:n't| not) (?:know|have|retain|store|keep)|"
+    r"\b(?:role|roleplay|fiction\w*|story|game|simulat\w*|hypothetic\w*|character|invented|"
+    r"pretend\w*|played|"
+    r"asked me not|not to (?:keep|store|retain|mention)|do(?:n't| not) (?:know|have|retain|"
+    r"store|keep)|"
     r"your (?:real|actual)|no es real|ficci\w+|juego|роль|игр\w+|вымыш\w+|rolle|spiel|fiktiv)\b|"
     r"角色扮演|虚构|模拟|假设|不知道|不清楚|没有告诉|真实",
     re.IGNORECASE,
@@ -70,7 +77,8 @@ FILLER = re.compile(
 CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W_]+")
 _CLAUSE = re.compile(
-    r"[.!?。！？;；,，、\n\r|•…{}\[\]()\u200b]+|\s[-–—*]\s|\b(?:and|also|plus|as well as|und|et|y|и)\b",
+    r"[.!?。！？;；,，、\n\r|•…{}\[\]()\u200b]+|\s[-–—*]\s|"
+    r"\b(?:and|also|plus|as well as|und|et|y|и)\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|[。！？；\n\r|•\u200b]+")
@@ -148,9 +156,7 @@ def sentences(text: str) -> tuple[frozenset[str], ...]:
 
 @lru_cache(maxsize=20_000)
 def statements(text: str) -> tuple[frozenset[str], ...]:
-    """Return the content words of each clause of `text` that says something of its own, and is no
-    detail.
-    """
+    """Return the content words of each clause of `text` that says something and is no detail."""
     parts = [(part, tokens(part)) for part in _CLAUSE.split(text) if part and part.strip()]
     own = [
         part

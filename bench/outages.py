@@ -79,9 +79,7 @@ model = get_model("openai-api/loopback/scripted", base_url=sys.argv[2], api_key=
 
 @dataclass(frozen=True)
 class Asked:
-    """How a harness fared: seconds of its process, questions that were never answered, and rejected
-    requests.
-    """
+    """How a harness fared: seconds of its process, lost questions, and rejected requests."""
 
     wall: float
     lost: int
@@ -286,11 +284,15 @@ HEAD = ["server", "answers", "alps: seconds, lost, rejected", "Inspect AI"]
 def section(rows: list[list[str]], promised: list[Bound], named: str) -> Section:
     """Return the section of the page."""
     latency = LATENCY.replace("-", " to ")
-    text = f"""Servers on loopback that answer after {latency} seconds, but turn requests away: a bucket that fills up
-by ten a second, windows that begin with the first request, and outages. Where Retry-After is not named, a 429 says
-nothing. alps extracts with its defaults and the lexical judge, one call a record; Inspect AI asks as many plain
-questions with its own defaults. Seconds are those of the whole process; a request is rejected by 429, 503 or 529.
-LiteLLM's proxy is asked by model and judge alike, and counted by the ledger."""
+    text = (
+        f"Servers on loopback that answer after {latency} seconds, but turn requests away: a "
+        "bucket that fills up\nby ten a second, windows that begin with the first request, and "
+        "outages. Where Retry-After is not named, a 429 says\nnothing. alps extracts with its "
+        "defaults and the lexical judge, one call a record; Inspect AI asks as many plain\n"
+        "questions with its own defaults. Seconds are those of the whole process; a request is "
+        "rejected by 429, 503 or 529.\nLiteLLM's proxy is asked by model and judge alike, and "
+        "counted by the ledger."
+    )
     command = "python bench/outages.py inspect=PYTHON proxy=LITELLM write=yes"
     return Section(
         "outages",

@@ -204,9 +204,7 @@ def wait_for(url: str, process: subprocess.Popen[str], *, seconds: float = 120) 
 
 
 def words_on(route: Route, url: str, *, records: int) -> list[str]:
-    """Return the command that runs extraction, answered and judged over a route of the peer at
-    `url`.
-    """
+    """Return the command of extraction, answered and judged over a route of the peer at `url`."""
     base, limit = f"{url}{route.path}", f"limit={records}"
     asked = [
         f"model={route.model}",
@@ -232,7 +230,7 @@ def run_on(route: Route, url: str, folder: Path, *, records: int) -> Ran:
 
 
 def ran(out: Path, records: int, said: str) -> Ran:
-    """Read what became of the records of a run; where it never began, of none of them anything did."""
+    """Read what became of the records of a run; nothing did where it never began."""
     if not (out / "summary.json").is_file():
         return Ran(records, {"refused to run": records}, 0, said)
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))

@@ -206,8 +206,9 @@ def _of_models(recorded: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[
 
 
 def recorded_rows(folder: Path | None, sample: Path | None) -> dict[str, list[dict[str, Any]]]:
-    """Return the scored records of recorded models, by model, scored by `alps run` itself with the
-    lexical judge.
+    """Return the records of recorded models, by model, scored by `alps run` itself.
+
+    The judge is the lexical one.
 
     Args:
         folder: `alpsbench_full` with the outputs of seven models, or None.
@@ -243,8 +244,9 @@ def _scored(predictions: Path, data: Path, out: Path) -> list[dict[str, Any]]:
 
 
 def full_folder() -> Path | None:
-    """Return the folder with the outputs of seven models beside the checkout, or beside what
-    `ALPS_SAMPLE` names.
+    """Return the folder with the outputs of seven models, if it is there.
+
+    It lies beside the checkout, or beside what `ALPS_SAMPLE` names.
     """
     beside = [Path(os.environ["ALPS_SAMPLE"]).parent] if os.environ.get("ALPS_SAMPLE") else []
     places = [place / "alpsbench_full" for place in (*beside, BESIDE.parent)]
@@ -316,7 +318,7 @@ def _of_rate(
 def beta_rates(
     generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]
 ) -> Floats:
-    """Draw the rates of clusters from a beta law, so that two records of one correlate by `within`."""
+    """Draw rates of clusters from a beta law; two records of one correlate by `within`."""
     if not within:
         return np.full(shape, rate)
     weight = 1 / within - 1
@@ -326,9 +328,7 @@ def beta_rates(
 def latent_rates(
     generator: np.random.Generator, rate: float, within: float, shape: tuple[int, int]
 ) -> Floats:
-    """Draw them from a normal law behind a threshold, so that two records of one correlate by
-    `within`.
-    """
+    """Draw them from a normal law behind a threshold; two of one correlate by `within`."""
     tied = _latent(rate, within)
     drawn: Floats = ndtr(
         (ndtri(rate) - np.sqrt(tied) * generator.standard_normal(shape)) / np.sqrt(1 - tied)
@@ -338,9 +338,7 @@ def latent_rates(
 
 @cache
 def _latent(rate: float, within: float) -> float:
-    """Return the correlation of normal values that makes those above a threshold correlate by
-    `within`.
-    """
+    """Return the correlation of normal values that correlate by `within` above a threshold."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     low, high = 0.0, 0.9999
     for _ in range(50):
@@ -358,8 +356,9 @@ def _of_population(
     within: float,
     draws: int,
 ) -> Iterator[Outcome]:
-    """Simulate values whose places in the population come from normal ones that correlate by
-    `within` in clusters.
+    """Simulate values whose places in the population come from normal ones.
+
+    Those correlate by `within` in clusters.
     """
     names = np.repeat(np.arange(layout.clusters), layout.sizes)
     shared = generator.standard_normal((draws, layout.clusters))[:, names]
@@ -392,7 +391,7 @@ def _of_population(
 
 
 def moments_from(sums: Floats, layout: Layout, alone: Floats) -> Moments:
-    """Return the moments of samples whose records weigh the same, from the sums of their clusters."""
+    """Return the moments of equally weighed records, from the sums of their clusters."""
     value = sums.sum(axis=1) / layout.records
     errors = sums - value[:, None] * layout.sizes
     groups = layout.records / layout.crowding

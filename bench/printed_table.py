@@ -69,9 +69,7 @@ def relative(rows: Sequence[Outcome]) -> float:
 
 
 def show_printed(found: Printed, draws: int) -> None:
-    """Print in 80 columns how printed intervals did, by kind and by layout, and the tables of equal
-    runs.
-    """
+    """Print in 80 columns how printed intervals did, by kind and layout, and equal runs."""
     print(f"Printed figures, {draws:,} samples a setting\n\n{'':40}covers  lowest  width/exact")
     for kind in dict.fromkeys(row.kind for row in found.outcomes):
         for method in dict.fromkeys(row.method for row in found.outcomes if row.kind == kind):

@@ -42,8 +42,9 @@ def taken(
     program: str = sys.executable,
     codes: Sequence[int] = (0,),
 ) -> Taken:
-    """Run `program`, Python unless told otherwise, with `words` in `folder`, away from the user's
-    cache and data.
+    """Run `program` with `words` in `folder`, away from the user's cache and data.
+
+    The program is Python unless told otherwise.
 
     Raises:
         SystemExit: If it ends in another exit code than `codes`; names the command and shows the

@@ -58,8 +58,9 @@ class Figures(NamedTuple):
 
 
 def read_pools(sample: Path) -> list[Pool]:
-    """Return the pools of the track task3/d100, each without values that differ only in case, form
-    or white space.
+    """Return the pools of the track task3/d100, each without values that are nearly the same.
+
+    Such values differ only in case, form or white space.
     """
 
     def rows(name: str) -> list[dict[str, Any]]:
@@ -105,9 +106,7 @@ def synthetic_texts(
 
 
 def synthetic_pools(*, shared: bool, queries: int = QUERIES) -> Iterator[tuple[str, list[str]]]:
-    """Yield queries with their candidates, drawn from 20,000 known values, or (`shared` false)
-    never seen before.
-    """
+    """Yield queries with candidates out of 20,000 values, or, without `shared`, all new ones."""
     generator = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = np.array(
@@ -169,10 +168,13 @@ def speed(label: str, *, shared: bool) -> list[Bound]:
 
 def section(bounds: list[Bound], cells: list[list[str]], pools: int) -> Section:
     """Return the section of the page."""
-    text = f"""How fast the embedded retriever ranks {QUERIES:,} pools of {CANDIDATES:,} candidates that are in memory,
-once of values that come back and once of values never seen before; seconds of the processor, without cutting values
-into words. Below, how often the gold is found in the {pools} real pools of 100 distractors; they are not part of the
-repository."""
+    text = (
+        f"How fast the embedded retriever ranks {QUERIES:,} pools of {CANDIDATES:,} candidates "
+        "that are in memory,\nonce of values that come back and once of values never seen before; "
+        "seconds of the processor, without cutting values\ninto words. Below, how often the gold "
+        f"is found in the {pools} real pools of 100 distractors; they are not part of the\n"
+        "repository."
+    )
     if not pools:
         text = text.partition(" Below,")[0]
     return Section(

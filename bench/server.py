@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 from scripted import content
@@ -139,6 +139,10 @@ class Arrived:
     times: int = 1
 
 
+def _opened(log: str) -> TextIO:
+    return open(log, "w", buffering=1 << 16, encoding="utf-8")
+
+
 class Answers:
     """Decides what becomes of each request, and counts it."""
 
@@ -153,12 +157,10 @@ class Answers:
         self.tokens, self.filled = settings.rate * settings.burst, time.monotonic()
         self.first: float | None = None
         self.window, self.taken = 0, 0
-        self.log = (
-            open(settings.log, "w", buffering=1 << 16, encoding="utf-8") if settings.log else None
-        )
+        self.log = _opened(settings.log) if settings.log else None
 
     def arrive(self, data: bytes) -> tuple[Arrived, float | None]:
-        """Take a request in; return it, and after how many seconds it is answered: None for never."""
+        """Take a request in; return it, and the seconds to its answer: None for never."""
         body = json.loads(data)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
@@ -192,7 +194,7 @@ class Answers:
         return found, self._seconds(found)
 
     def answer(self, found: Arrived) -> tuple[bytes, bool]:
-        """Return the bytes that answer a request, and whether the connection is closed after them."""
+        """Return the bytes that answer a request, and whether the connection then closes."""
         fault = found.fault
         if fault == "drop":
             return b"", True
@@ -287,9 +289,7 @@ class Answers:
         return drawn + (self.settings.slow_by if found.fault == "slow" else 0.0)
 
     def _draw(self, question: str, what: str) -> float:
-        """Return a number in [0, 1) that hangs on the seed, the question, and how often it has
-        come.
-        """
+        """Return a number in [0, 1), set by the seed, the question, and how often it has come."""
         text = f"{self.settings.seed} {what} {question} {self.arrived[question]}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
 

@@ -202,7 +202,7 @@ def honoured(name: str, log: list[Row], found: Found) -> None:
 
 
 def capacity(home: Path, count: int, found: Found) -> None:
-    """A server that answers 429 to what is beyond its places, and one to what is beyond its rate."""
+    """Servers that answer 429: one to what is beyond its places, one to what is beyond its rate."""
     models: dict[str, tuple[dict[str, float], float, str]] = {
         "places": ({"at_once": PLACES}, PLACES / CAPACITY_LATENCY, f"{PLACES} places"),
         "rate": ({"rate": PER_SECOND}, PER_SECOND, f"{PER_SECOND:g} a second"),
@@ -318,13 +318,17 @@ def interrupted(home: Path, count: int, found: Found) -> None:
 def section(found: Found, words: dict[str, str]) -> Section:
     """Return the section of the page."""
     rare = ", ".join(f"{kind} {PROBABILITIES[kind]:.1%}" for kind in ("429", "hang", "refusal"))
-    text = f"""Extraction over dialogues of four turns, `concurrency={AT_ONCE}`; model and judge are LLMs on a loopback
-server. In the soaked run every answer takes 0 to 2 s, and a request meets one of these faults, each by a probability of
-1 % ({rare}): {", ".join(FAULTS)}; a question meets at most two. A question counts as answered well where the whole of a
-usable answer was sent; an answer that is {", ".join(UNUSABLE)} is asked for again by design. Retry-After is checked in
-the server's log: what came within {GRACE:g} s after a 429 was on its way already. The capacity runs ask the model
-alone: a server with {PLACES} places, and one of {PER_SECOND:g} requests a second, answer 429 to everything beyond; both
-ask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s."""
+    text = (
+        f"Extraction over dialogues of four turns, `concurrency={AT_ONCE}`; model and judge are "
+        "LLMs on a loopback\nserver. In the soaked run every answer takes 0 to 2 s, and a request "
+        f"meets one of these faults, each by a probability of\n1 % ({rare}): {', '.join(FAULTS)}; "
+        "a question meets at most two. A question counts as answered well where the whole of a\n"
+        f"usable answer was sent; an answer that is {', '.join(UNUSABLE)} is asked for again by "
+        f"design. Retry-After is checked in\nthe server's log: what came within {GRACE:g} s after "
+        "a 429 was on its way already. The capacity runs ask the model\nalone: a server with "
+        f"{PLACES} places, and one of {PER_SECOND:g} requests a second, answer 429 to everything "
+        f"beyond; both\nask to wait 1 s, and answer after {CAPACITY_LATENCY:g} s."
+    )
     text = textwrap.fill(" ".join(text.split()), 118)
     command = f"python bench/soak.py samples={words['samples']} write=yes"
     return Section("soak", "Soak", text, found.bounds, command, [HEAD, *found.rows], found.notes)

@@ -83,9 +83,7 @@ class Ended:
     lines: Sequence[str]
 
     def growth(self) -> tuple[float, float]:
-        """Return the megabytes at the time when a tenth was scored, and by how many the most after
-        it is above that.
-        """
+        """Return the megabytes when a tenth was scored, and by how many they grew at most."""
         tenth = self.memory[-1][2] / 10
         after = [megabytes for _, megabytes, size in self.memory if size >= tenth]
         return (after[0], max(after) - after[0]) if after else (0.0, 0.0)
@@ -185,8 +183,7 @@ def read(path: Path) -> dict[str, Row]:
 
 
 def differing(folder: Path, calm: Path, count: int) -> tuple[int, int]:
-    """Return how many of the first `count` records were heard in both runs, and how many of their
-    rows differ.
+    """Return how many of the first records were heard in both runs, and how many rows differ.
 
     The notes of a prediction, which tell what it took, are left out.
     """
@@ -217,8 +214,7 @@ def summary(folder: Path) -> Row:
 
 
 def too_early(log: Sequence[Row], grace: float) -> tuple[int, int, float]:
-    """Return how many requests came before the time that a 429 asked for, and how many such 429s
-    came.
+    """Return how many requests came too early after a 429, and how many 429s asked to wait.
 
     What comes within `grace` seconds was on its way when the answer came. The third is the latest
     of those, in seconds.
@@ -236,9 +232,7 @@ def too_early(log: Sequence[Row], grace: float) -> tuple[int, int, float]:
 
 
 def refused_share(log: Sequence[Row], start: float, end: float) -> float:
-    """Return the share of 429 among the requests that came between two times, in seconds after the
-    first.
-    """
+    """Return the share of 429 among the requests between two times, in seconds after the first."""
     first = min(row["arrived"] for row in log)
     statuses = Counter(row["status"] == 429 for row in log if start <= row["arrived"] - first < end)
     return statuses[True] / max(1, statuses.total())

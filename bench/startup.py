@@ -170,10 +170,13 @@ def table(started: list[Started]) -> Iterator[list[str]]:
 
 def section(cells: list[list[str]], promised: list[Bound], command: str) -> Section:
     """Return the section of the page."""
-    text = f"""What a user waits for. `alps --help` is the best of {TIMES}; the run over {SAMPLES:,} short samples, by
-`model=rules` under the lexical judge, the best of three; every other command is started once, on our samples, and asked
-for the heavy libraries that it has loaded by its end. `make demo`, where it is measured, runs in a clone whose
-environment is made."""
+    text = (
+        f"What a user waits for. `alps --help` is the best of {TIMES}; the run over {SAMPLES:,} "
+        "short samples, by\n`model=rules` under the lexical judge, the best of three; every other "
+        "command is started once, on our samples, and asked\nfor the heavy libraries that it has "
+        "loaded by its end. `make demo`, where it is measured, runs in a clone whose\nenvironment "
+        "is made."
+    )
     return Section("startup", "Start", text, promised, command, cells)
 
 

@@ -41,7 +41,8 @@ from inspect_ai.solver import generate
 
 task = Task(dataset=json_dataset(sys.argv[1]), solver=generate(), scorer=includes())
 config = GenerateConfig(max_connections=AT_ONCE)
-model = get_model("openai-api/loopback/scripted", base_url=sys.argv[2], api_key="not-needed", config=config)
+model = get_model("openai-api/loopback/scripted", base_url=sys.argv[2], \
+api_key="not-needed", config=config)
 (log,) = eval(task, model=model, log_dir="inspect-log", display="none", max_samples=AT_ONCE)
 sys.exit(log.status != "success")
 """.replace("AT_ONCE", str(AT_ONCE))
@@ -144,7 +145,8 @@ def _witnessed(who: str, took: Taken, server: Server, calls: int) -> Found:
     well, questions, most = counts.get("well", 0), counts["questions"], counts["most_under_way"]
     if well != calls or questions != calls or len(rows) != calls or most > AT_ONCE:
         sys.exit(
-            f"{who}: {well:,} answers to {questions:,} questions, {most} at once; {calls:,} were to be asked."
+            f"{who}: {well:,} answers to {questions:,} questions, {most} at once; "
+            f"{calls:,} were to be asked."
         )
     span = max(row["time"] for row in rows) - min(row["arrived"] for row in rows)
     return Found(who, calls, span, took.seconds, took.computing, took.megabytes, counts["cpu"])
@@ -176,7 +178,10 @@ def waiting_bounds(found: Found) -> Iterator[Bound]:
     """Yield what is promised where the server takes its time."""
     ideal = found.calls * LATENCY / AT_ONCE
     times = found.span / ideal
-    what = f"{1000 * LATENCY:.0f} ms an answer, {AT_ONCE} at once: traffic against the ideal {ideal:.1f} s"
+    what = (
+        f"{1000 * LATENCY:.0f} ms an answer, {AT_ONCE} at once: "
+        f"traffic against the ideal {ideal:.1f} s"
+    )
     yield Bound(what, f"≤ {SLACK} ×", f"{times:.3f} ×", times <= SLACK)
 
 
@@ -230,10 +235,11 @@ def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
     if slow is not None:
         ideal = slow.calls * LATENCY / AT_ONCE
         said.append(
-            f"The bound at {1000 * LATENCY:.0f} ms is on the traffic, from the first request to the last answer. The"
-            f" process took {slow.wall:.2f} s, {slow.wall / ideal:.3f} × the ideal: "
-            f"{slow.wall - slow.span:.1f} s go to"
-            " its start, most of it the import of litellm, and to the summary; "
+            f"The bound at {1000 * LATENCY:.0f} ms is on the traffic, from the first request to "
+            f"the last answer. The process took {slow.wall:.2f} s, "
+            f"{slow.wall / ideal:.3f} × the ideal: "
+            f"{slow.wall - slow.span:.1f} s go to its start, most of it the import of litellm, "
+            "and to the summary; "
             f"{_from_how_many(slow)}."
         )
     if fast:
@@ -250,7 +256,7 @@ def notes(slow: Found | None, fast: list[Found], inspect: str) -> list[str]:
 
 
 def _from_how_many(slow: Found) -> str:
-    """Say from how many calls on the wall of the process keeps within the bound, at the same rate."""
+    """Say from how many calls on the whole process keeps within the bound, at the same rate."""
     left = SLACK * LATENCY / AT_ONCE - slow.span / slow.calls
     if left <= 0:
         return "at this rate no number of calls makes up for them"
@@ -262,18 +268,22 @@ def _from_how_many(slow: Found) -> str:
 
 def section(rows: list[list[str]], promised: list[Bound], said: list[str], calls: int) -> Section:
     """Return the section of the page."""
-    text = f"""A run of {calls:,} calls to a server on loopback: {calls // 2:,} samples of extraction, each asked of the
-model and of an LLM judge, {AT_ONCE} at once. alps keeps its ledger, its journals, its reply cache, and scores with
-floors and intervals. instructor (JSON_SCHEMA, the same schemas) and litellm ask the same questions and keep nothing;
-Inspect AI asks them by its OpenAI-compatible provider, with its cheapest scorer and its log. Calls a second, from the
-first request to the last answer and of the whole process; seconds; milliseconds of the processor a call, the start of
-the process among them; peak memory. Of several turns the best counts."""
+    text = (
+        f"A run of {calls:,} calls to a server on loopback: {calls // 2:,} samples of extraction, "
+        f"each asked of the\nmodel and of an LLM judge, {AT_ONCE} at once. alps keeps its ledger, "
+        "its journals, its reply cache, and scores with\nfloors and intervals. instructor "
+        "(JSON_SCHEMA, the same schemas) and litellm ask the same questions and keep nothing;\n"
+        "Inspect AI asks them by its OpenAI-compatible provider, with its cheapest scorer and its "
+        "log. Calls a second, from the\nfirst request to the last answer and of the whole process; "
+        "seconds; milliseconds of the processor a call, the start of\nthe process among them; peak "
+        "memory. Of several turns the best counts."
+    )
     command = "python bench/throughput.py inspect=PYTHON write=yes"
     return Section("throughput", "Throughput", text, promised, command, rows, said)
 
 
 def inspect_version(python: str) -> str:
-    """Return the version of Inspect AI; end with a sentence where its interpreter does not have it."""
+    """Return the version of Inspect AI; end with a sentence where it is not installed."""
     asking = (
         "import inspect_ai, openai; print(inspect_ai.__version__, 'with openai', "
         "openai.__version__)"

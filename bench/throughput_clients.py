@@ -47,7 +47,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
 
 
 def asking(client: str, url: str) -> Ask:
-    """Return what asks one question: litellm alone, or instructor over it with the schemas of alps."""
+    """Return what asks one question: litellm alone, or instructor over it with our schemas."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
 

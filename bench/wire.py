@@ -38,9 +38,12 @@ ANSWER = {
 GOLD = [Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)]
 PREDICTED = [Item("p1", "Is at home in Lyon", None, "", None)]
 HEAD = ("judge", "form of the answer", "held to it", "temperature", "marked", "key came in")
-TEXT = """What each provider is asked by an LLM judge, captured by a server on loopback that answers in the formats of
-the providers; no live provider was asked. Anthropic, Gemini, Bedrock and Ollama hold a model to the schema without
-being told to be strict. A temperature of none is not sent: these models take no other than their own."""
+TEXT = (
+    "What each provider is asked by an LLM judge, captured by a server on loopback that answers in "
+    "the formats of\nthe providers; no live provider was asked. Anthropic, Gemini, Bedrock and "
+    "Ollama hold a model to the schema without\nbeing told to be strict. A temperature of none is "
+    "not sent: these models take no other than their own."
+)
 NOT_OURS = (
     "OPENAI_",
     "ANTHROPIC_",

@@ -37,7 +37,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that wait for servers most of their time: the others are done meanwhile."""
+    """Begin with the files that mostly wait for servers: the others are done meanwhile."""
     items.sort(key=lambda item: item.path.stem not in WAITING)
 
 

@@ -1,4 +1,4 @@
-"""What end-to-end tests share: the command as a process of its own, and the files that it leaves."""
+"""What end-to-end tests share: the command as its own process, and the files it leaves."""
 
 import json
 import shlex
@@ -141,7 +141,7 @@ def contents(folder: Path, names: Sequence[str] = (*JOURNALS, "summary.json")) -
 
 
 def one_line(finished: Finished) -> str:
-    """Return the error of a command that a user can mend: exit 2, one line on stderr, nothing else."""
+    """Return an error that a user can mend: exit 2, one line on stderr, nothing else."""
     assert "Traceback" not in finished.stderr, finished.stderr
     assert finished.returncode == 2, (finished.returncode, finished.stderr)
     assert finished.stdout == ""

@@ -38,7 +38,7 @@ Script = Callable[[dict[str, Any]], Answer]
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Answers every chat completion by `script(body)`; `requests` holds the bodies in their order."""
+    """Answers chat completions by `script(body)`; `requests` holds the bodies in order."""
 
     daemon_threads = True
 

@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _send_file(self, content: bytes, **headers: str) -> None:
-        """Send a file, or the rest of it that is asked for, or only the half of what was promised."""
+        """Send a file, or the rest that is asked for, or only half of what was promised."""
         hub = self.server.hub
         start = int(re.sub(r"\D", "", self.headers.get("Range", "0").partition("-")[0]) or 0)
         rest = content[start:]

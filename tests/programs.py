@@ -27,7 +27,8 @@ def note(text):
     with open({diary!r}, "a") as file:
         file.write(text + "\\n")
 def answer(name, **fields):
-    print(json.dumps({{"benchmark_id": name, "memory_items": [{{"value": "fact of " + name}}], **fields}}))
+    print(json.dumps({{"benchmark_id": name, "memory_items": \
+[{{"value": "fact of " + name}}], **fields}}))
 def rows():
     for line in sys.stdin:
         row = json.loads(line)
@@ -146,6 +147,7 @@ lock = open({lock!r}, "a")
 fcntl.flock(lock, fcntl.LOCK_EX)
 os.set_inheritable(lock.fileno(), True)
 child = subprocess.Popen(
-    ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], close_fds=False, stdin=subprocess.DEVNULL
+    ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], close_fds=False, \
+stdin=subprocess.DEVNULL
 )
 """

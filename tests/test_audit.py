@@ -266,8 +266,10 @@ def test_empty_rows_are_found_and_an_empty_gold_list_is_a_note(tmp_path):
     blank = extraction("c", "Keeps bees", said=("I keep bees on the roof", "  "))
     report = of_task1(tmp_path, extraction("a", "Keeps bees", said=()), extraction("b"), blank)
     assert {(f.severity, f.detail, f.count, f.of) for f in found(report, "empty-row")} == {
-        ("serious", "no dialogue", 1, 3), ("note", "an empty gold list", 1, 3), ("warning", "a turn without text", 1, 3)
-    }  # fmt: skip
+        ("serious", "no dialogue", 1, 3),
+        ("note", "an empty gold list", 1, 3),
+        ("warning", "a turn without text", 1, 3),
+    }
 
 
 def test_a_query_or_candidates_that_are_missing_are_serious(tmp_path):

@@ -74,7 +74,8 @@ def test_the_report_as_json_holds_every_finding(tmp_path):
         {"serious": 1, "warning": 1, "note": 1},
     )
     assert whole["findings"][1] == {
-        "code": "rejected-gold", "severity": "warning", "track": "task1", "count": 1, "of": 1, "unit": "gold items",
+        "code": "rejected-gold", "severity": "warning", "track": "task1",
+        "count": 1, "of": 1, "unit": "gold items",
         "detail": "the annotators' second stage rejected the memory",
         "examples": [{"benchmark_id": "a", "what": "Keeps bees [ERROR: no]"}],
     }  # fmt: skip

@@ -101,7 +101,8 @@ words = sys.argv[1:]
 print("measuring", words)
 if {held!r} is None:
     raise SystemExit("nothing to measure with")
-write_section(Section({name!r}, {name!r}, "Done.", [Bound("words " + " ".join(words), "1", "1", {held!r})], "again"))
+write_section(Section({name!r}, {name!r}, "Done.", \
+[Bound("words " + " ".join(words), "1", "1", {held!r})], "again"))
 sys.exit(0 if {held!r} else 1)
 """
 

@@ -103,7 +103,8 @@ def pairs_of(found, row):
     names = {
         "gemini" if name == "llm" else name for name in ast.literal_eval(row["Annotator Pair"])
     }
-    rubric = f"{row['Dataset'].lower().replace(' ', '_').replace('empatheticdialogues', 'empathetic_dialogues')}"
+    dataset = row["Dataset"].lower().replace(" ", "_")
+    rubric = dataset.replace("empatheticdialogues", "empathetic_dialogues")
     (report,) = (
         report
         for name, report in found.items()

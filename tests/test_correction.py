@@ -378,7 +378,7 @@ def test_a_calibration_for_scores_that_are_no_means_of_marks_is_refused(run, tmp
     assert "no score of these tracks is a mean of marks" in ran.one_line
 
 
-def test_an_answer_that_the_judge_could_not_rate_is_one_of_the_population_and_pulls_the_score_nowhere(
+def test_an_answer_that_the_judge_could_not_rate_is_of_the_population_and_pulls_no_score(
     run, tmp_path
 ):
     def mute_on_odd(body):

@@ -134,7 +134,7 @@ class Script:
 
 
 def answer_to(payload: dict[str, Any], *, told: str) -> dict[str, Any] | str:
-    """Answer as the judge that was `told` so, or as the model in the task that the payload is of."""
+    """Answer as the judge that was `told` so, or as the model in the payload's task."""
     judged = {"match": match, "support": support, "rubric": partial(rate, told=told)}
     if payload.get("kind") in judged:
         return judged[payload["kind"]](payload)
@@ -380,7 +380,7 @@ def read(document: Path, folder: Path, commands: Path) -> None:
 
 @pytest.fixture(scope="module")
 def readers(request, tmp_path_factory):
-    """Read the selected documents, several at once: most of the time goes into starting commands."""
+    """Read the selected documents, several at once: most time goes into starting commands."""
     selected = {
         item.callspec.params["document"]
         for item in request.session.items

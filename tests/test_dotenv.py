@@ -22,7 +22,8 @@ from alps.llm.libraries import libraries
 libraries()
 import datasets, huggingface_hub, instructor
 print([name for name in opened if os.path.basename(name).startswith(".env")])
-print(os.environ.get("OF_DOTENV"), os.environ.get("LITELLM_MODE"), os.environ.get("PYTHON_DOTENV_DISABLED"))
+print(os.environ.get("OF_DOTENV"), os.environ.get("LITELLM_MODE"), \
+os.environ.get("PYTHON_DOTENV_DISABLED"))
 """
 
 

@@ -39,7 +39,8 @@ import json, sys
 said = json.load(open("said.json"))
 for line in sys.stdin:
     row = json.loads(line)
-    items = [{"value": "The key is " + text, "label": text, text: 1, "reasoning": text} for text in said]
+    items = [{"value": "The key is " + text, "label": text, \
+text: 1, "reasoning": text} for text in said]
     items += [{"value": "Keeps 1 beagle, true to its 4096 friends, and none other"}]
     print("calling with", *said, flush=True)
     print(*said, file=sys.stderr, flush=True)
@@ -52,7 +53,8 @@ class Echo:
         said = json.load(open("said.json"))
         if "visitor 0." in sample.dialogue[0].text:
             raise ValueError(" ".join(said))
-        return [{"value": "The key is " + text, text: 1} for text in said] + ["Keeps 1 beagle, true to its friends"]
+        return [{"value": "The key is " + text, text: 1} for text in said] + \
+["Keeps 1 beagle, true to its friends"]
 """
 
 

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(
 
 FAMILY = """
 import json, os, subprocess, sys, time
-ME = "import os, time; open(os.environ['FAMILY'], 'a').write(f'{os.getpid()}\\\\n'); time.sleep(600)"
+ME = "import os, time; open(os.environ['FAMILY'], 'a').write\
+(f'{os.getpid()}\\\\n'); time.sleep(600)"
 KIND = sys.argv[1]
 def child():
     if KIND == "child": subprocess.Popen([sys.executable, "-S", "-c", ME])

@@ -14,7 +14,7 @@ from tests.tracks import alps_here
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-    """Do what the face says, each command in an empty folder, without a key and without a network."""
+    """Do what the face says, each command in an empty folder, without key or network."""
     offline = {
         "http_proxy": "http://127.0.0.1:9",
         "https_proxy": "http://127.0.0.1:9",

@@ -408,7 +408,8 @@ def test_who_asks_models_fetches_no_tokenizer_and_leaves_the_hub_usable(tmp_path
     program = """
 from alps.llm.libraries import libraries
 count = libraries().litellm.token_counter
-print([count(model=name, text="one two three") for name in ("llama-2-7b", "llama-3-8b", "command-r", "claude-2")])
+print([count(model=name, text="one two three") \
+for name in ("llama-2-7b", "llama-3-8b", "command-r", "claude-2")])
 import huggingface_hub.constants as hub, os
 print(os.environ.get("HF_HUB_OFFLINE"), hub.HF_HUB_OFFLINE)
 """

@@ -169,7 +169,7 @@ def test_the_tokens_allowed_are_not_exceeded_over_interrupted_sessions(tmp_path)
         assert sum(call["assumed_tokens"] for call in calls) >= most_used(server)
 
 
-def test_a_request_that_is_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(
+def test_a_request_not_answered_in_time_may_have_been_billed_and_counts_as_what_was_set_aside(
     desk,
 ):
     request = Request("any/model", QUESTION, None, sampling={"max_tokens": 200})

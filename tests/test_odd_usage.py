@@ -74,9 +74,15 @@ SHAPES = {
         '{"prompt_tokens": "two thousand", "completion_tokens": "hundred", "total_tokens": "x"}'
     ),
     "fractions": '{"prompt_tokens": 2000.5, "completion_tokens": 100.5, "total_tokens": 2101}',
-    "too large for a float": f'{{"prompt_tokens": {"9" * 400}, "completion_tokens": {"9" * 400}, "total_tokens": 1}}',
-    "4,290 digits": f'{{"prompt_tokens": 2000, "completion_tokens": {"9" * 4_290}, "total_tokens": 1}}',
-    "4,400 digits": f'{{"prompt_tokens": 2000, "completion_tokens": {"9" * 4_400}, "total_tokens": 1}}',
+    "too large for a float": (
+        f'{{"prompt_tokens": {"9" * 400}, "completion_tokens": {"9" * 400}, "total_tokens": 1}}'
+    ),
+    "4,290 digits": (
+        f'{{"prompt_tokens": 2000, "completion_tokens": {"9" * 4_290}, "total_tokens": 1}}'
+    ),
+    "4,400 digits": (
+        f'{{"prompt_tokens": 2000, "completion_tokens": {"9" * 4_400}, "total_tokens": 1}}'
+    ),
     "infinite": '{"prompt_tokens": Infinity, "completion_tokens": NaN, "total_tokens": 1e999}',
     "nested": '{"prompt_tokens": {"n": 2000}, "completion_tokens": [100], "total_tokens": {}}',
     "details of another shape": (

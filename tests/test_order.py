@@ -11,7 +11,8 @@ import asyncio, json
 from alps.data.release import open_split
 
 path = open_split("samples", None).track("task1") / "model_input.jsonl"
-DIALOGUES = [json.loads(line)["input"]["dialogue"][0]["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+DIALOGUES = [json.loads(line)["input"]["dialogue"][0]["text"] \
+for line in path.read_text(encoding="utf-8").splitlines()]
 
 class {name}:
     async def predict(self, sample):

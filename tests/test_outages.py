@@ -65,7 +65,7 @@ def test_slow_answers_regain_their_places_in_time(concurrency: int | None):
 
 
 class Counted:
-    """Counts how many requests are under way; with `serial`, they are answered one after another."""
+    """Counts the requests under way; with `serial`, they are answered one after another."""
 
     def __init__(self, *, serial: bool) -> None:
         self.under_way = self.most = 0

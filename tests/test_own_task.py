@@ -46,7 +46,8 @@ async def judge(sample, prediction, judge, options):
     row = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for([RUBRIC])), "error": None}
     if not judge.rates:
         return row
-    question = RubricQuestion("fitting", sample.text, prediction.prediction["mood"], sample.gold, ())
+    question = RubricQuestion("fitting", sample.text, prediction.prediction["mood"], \
+sample.gold, ())
     return row | (await judge.rate(question, about=sample.benchmark_id)).row()
 
 
@@ -54,7 +55,8 @@ def score(sample, prediction, verdict, judge):
     if verdict is None:
         return Scored({"exact": 0.0, "fitting": 0.0})
     scores = {"exact": float(prediction.prediction["mood"] == sample.gold)}
-    return Scored(scores | ({"fitting": float(verdict["marks"]["met"])} if "marks" in verdict else {}))
+    return Scored(scores | ({"fitting": float(verdict["marks"]["met"])} \
+if "marks" in verdict else {}))
 
 
 def tracks(options):

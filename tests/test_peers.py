@@ -20,7 +20,7 @@ sys.path.remove(str(ROOT / "bench"))
 
 @pytest.fixture(scope="module")
 def aimock():
-    """The address of aimock, out of the folder that ALPS_AIMOCK names; what is named must be there."""
+    """The address of aimock, out of the folder that ALPS_AIMOCK names, which must exist."""
     folder = os.environ.get("ALPS_AIMOCK")
     if not folder:
         pytest.skip(

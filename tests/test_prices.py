@@ -28,8 +28,12 @@ KNOWN = {
     "gemini/gemini-2.5-pro": "gemini/gemini-2.5-pro",
     "vertex_ai/gemini-2.5-pro": "gemini-2.5-pro",
     "azure/gpt-5": "azure/gpt-5",
-    "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0": "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
-    "bedrock/converse/anthropic.claude-sonnet-4-5-20250929-v1:0": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0": (
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+    ),
+    "bedrock/converse/anthropic.claude-sonnet-4-5-20250929-v1:0": (
+        "anthropic.claude-sonnet-4-5-20250929-v1:0"
+    ),
     "deepseek/deepseek-chat": "deepseek/deepseek-chat",
     "dashscope/qwen-plus": "dashscope/qwen-plus",
     "mistral/mistral-large-latest": "mistral/mistral-large-latest",
@@ -229,7 +233,8 @@ output = 4
 reasoning = 5
 batch = { input = 0.5, output = 2 }
 flex = { input = 0.6, output = 2.4, cached_input = 0.1 }
-above = [{ tokens = 1_000, input = 2, output = 8 }, { tokens = 5_000, input = 3, output = 9, cached_input = 1 }]
+above = [{ tokens = 1_000, input = 2, output = 8 }, \
+{ tokens = 5_000, input = 3, output = 9, cached_input = 1 }]
 
 ["openai/free"]
 input = 0

@@ -193,9 +193,10 @@ for name in rows():
 
 
 def test_numeric_ids_a_byte_order_mark_and_an_unfinished_last_line_are_read(make):
-    body = r"""
+    body = """
 for name in rows():
-    sys.stdout.write("\ufeff" + json.dumps({"benchmark_id": int(name), "memory_items": []}) + "\r\n")
+    sys.stdout.write("\\ufeff" + json.dumps({"benchmark_id": int(name), "memory_items": []}) \
++ "\\r\\n")
     if name == "2": break
 sys.stdout.write(json.dumps({"benchmark_id": "3", "memory_items": [{"value": "last"}]}))
 """

@@ -79,7 +79,8 @@ def test_lines_above_the_cap_are_garbage_and_long_ones_below_it_are_not(make, di
     body = """
 for name in rows():
     if name == "a":
-        sys.stdout.write('{"benchmark_id": "a", "memory_items": [], "reasoning": "' + "x" * 25_000_000)
+        sys.stdout.write('{"benchmark_id": "a", "memory_items": [], \
+"reasoning": "' + "x" * 25_000_000)
         halfway()
         print("x" * 25_000_000 + '"}')
     elif name == "b": answer(name, reasoning="x" * 5_000_000)

@@ -120,7 +120,8 @@ def test_what_it_may_return(make, kind, returned):
 
 
 def test_a_prediction_keeps_what_it_says_about_itself(make):
-    returned = """Prediction(benchmark_id="a", track="task1", outcome="ok", repaired=True, raw="as it came",
+    returned = """Prediction(benchmark_id="a", track="task1", outcome="ok", \
+repaired=True, raw="as it came",
         prediction={"memory_items": [{"value": "likes tea"}]}, notes=("a note",))"""
     prediction = ask(make(f"def predict(self, sample): return {returned}"), "a")[0]
     assert (prediction.repaired, prediction.raw, prediction.notes[0]) == (

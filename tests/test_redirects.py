@@ -1,4 +1,4 @@
-"""An endpoint that redirects: the host that it names is never told a key or a word of a dialogue."""
+"""An endpoint that redirects: the host it names is told no key and no dialogue."""
 
 import asyncio
 import itertools

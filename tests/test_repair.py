@@ -66,7 +66,9 @@ IRREGULAR = {
     "the second of two fences": (
         f'The schema:\n```json\n{{"type": "object"}}\n```\nMy answer:\n```json\n{TEXT}\n```'
     ),
-    "a fence around a value that quotes a fence": f"```json\n{TEXT.replace('sort of', 'x ```py y``` z')}\n```",
+    "a fence around a value that quotes a fence": (
+        f"```json\n{TEXT.replace('sort of', 'x ```py y``` z')}\n```"
+    ),
     "prose before and after": f"Sure, the memories: {TEXT} I hope this helps.",
     "prose with brackets before": f"From turns [0] and [3] {{see there}} I read: {TEXT}",
     "prose with forty footnotes before": " ".join(f"[{n}]" for n in range(40)) + f"\n{TEXT}",

@@ -55,7 +55,7 @@ def write(folder, *pairs, size=100):
 
 
 def pairs(count, size=12):
-    """Return pools of values that share no word; the gold stands in a place of its own each time."""
+    """Return pools of values that share no word; the gold stands in another place each time."""
     return [
         pool_row(
             f"r{n}",
@@ -193,7 +193,8 @@ def test_a_python_class_is_shown_no_gold_and_can_answer(tmp_path, monkeypatch):
             def predict(self, sample):
                 assert sample.gold is None
                 number = re.search(r"\\d+", sample.query)[0]
-                chosen = next(c.id for c in sample.candidates if c.value.startswith(f"Memory {number}-{number} "))
+                chosen = next(c.id for c in sample.candidates \
+if c.value.startswith(f"Memory {number}-{number} "))
                 return {"selected_memory_id": chosen, "answer": "", "reason": "it was asked for"}
         """)
     )

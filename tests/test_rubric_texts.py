@@ -21,7 +21,8 @@ COPIED = (
 )
 REPEATED = "An answer that only repeats the query is {} (enforced)."
 EXAMPLE = re.compile(
-    r"(?:memory «(?P<memory>[^»]+)»; )?query «(?P<query>[^»]+)»; response «(?P<response>[^»]+)»: `(?P<verdict>[^`]+)`"
+    r"(?:memory «(?P<memory>[^»]+)»; )?query «(?P<query>[^»]+)»; "
+    r"response «(?P<response>[^»]+)»: `(?P<verdict>[^`]+)`"
 )
 
 binary = pytest.mark.parametrize("name", BINARY)

@@ -1,4 +1,4 @@
-"""What the embedded extractor reads out of invented dialogues, and how well it does on real ones."""
+"""What the embedded extractor reads in invented dialogues, and how it does on real ones."""
 
 import re
 import subprocess

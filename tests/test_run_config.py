@@ -31,7 +31,7 @@ SAID = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A run, and two that its config file gave: one elsewhere, one by way of the second's own file."""
+    """A run, and two from its config file: one elsewhere, one by the second's own file."""
     folder = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

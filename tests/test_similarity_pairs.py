@@ -24,7 +24,8 @@ WORDS = (
     "1,000 1000 2.5 no1 no_x "
     "US us IT it LA didn't user's l'eau cello cellist porto Portuguese the user prefers likes a "
     "ab abc abcdef "
-    "喜欢 喜欢川菜 不 不吃香菜 يعمل في عمان גר בחיפה не живёт café CAFÉ naïve straße x , - _ … “tea” don’t "
+    "喜欢 喜欢川菜 不 不吃香菜 يعمل في عمان גר בחיפה не живёт café CAFÉ naïve "
+    "straße x , - _ … “tea” don’t "
     "कॉफ़ी ½"
 )
 VOCABULARY = WORDS.split()
@@ -146,9 +147,12 @@ FOLDED = (
 )
 """Characters between two letters, folded, and folded loosely."""
 AS_BEFORE = """
-What the lexical judge says has changed, and its fingerprint is of the bytes of alps/similarity.py alone: scores under
-one fingerprint would no longer be of one judge. Undo the change in alps/text.py, alps/similarity.py or the version of
-Python's Unicode tables; or, where it is meant, change alps/similarity.py with it (a line of its docstring will do),
+What the lexical judge says has changed, and its fingerprint is of the bytes of \
+alps/similarity.py alone: scores under
+one fingerprint would no longer be of one judge. Undo the change in alps/text.py, \
+alps/similarity.py or the version of
+Python's Unicode tables; or, where it is meant, change alps/similarity.py with it \
+(a line of its docstring will do),
 so that the fingerprint changes, too, and then these figures.
 """
 

@@ -18,7 +18,8 @@ from alps.systems import baselines
 from alps.tasks.extraction import tracks as known
 def tracks(options):
     systems = {"floor/none": baselines.empty, "floor/one": baselines.content_free}
-    return [replace(task, name="mine", systems=systems, conditions={"mood": "calm"}) for task in known(options)]
+    return [replace(task, name="mine", systems=systems, \
+conditions={"mood": "calm"}) for task in known(options)]
 """
 CANARY = "from pathlib import Path\nPath(__file__).with_name('was-run').touch()\n"
 NAMES = ("python:stranger", "extraction,python:stranger", "python:stranger,python:other")

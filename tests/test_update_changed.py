@@ -1,4 +1,4 @@
-"""F1 of what changed: contradictions that stand, memories that are reworded or dropped, and copies."""
+"""F1 of what changed: standing contradictions, reworded or dropped memories, and copies."""
 
 import pytest
 

@@ -76,7 +76,7 @@ def test_neither_messages_nor_the_row_of_a_program_hold_target_label_stratum_or_
             assert all(turn["text"] in text for turn in TALK)
 
 
-def test_every_ability_is_shown_its_audit_conversation_and_the_history_of_the_input_only_where_there_is_none():
+def test_every_ability_is_shown_its_audit_conversation_or_else_the_history_of_the_input():
     row, gold = target_row("u1")
     row["input"]["model_input"]["dialogue_history"] = [{"role": "user", "text": "another dialogue"}]
     assert [turn.text for turn in samples(PF, row, gold)[0].dialogue] == [
@@ -102,7 +102,8 @@ def test_a_python_class_is_shown_the_dialogue_and_the_query_and_no_target(tmp_pa
         import pathlib
         class Looking:
             def predict(self, sample):
-                pathlib.Path("seen.txt").write_text(repr(sample) + str(sample.model_dump()), encoding="utf-8")
+                pathlib.Path("seen.txt").write_text(repr(sample) + \
+str(sample.model_dump()), encoding="utf-8")
                 return {"answer": "A risotto, " + sample.query}
         """)
     )
@@ -114,7 +115,7 @@ def test_a_python_class_is_shown_the_dialogue_and_the_query_and_no_target(tmp_pa
     assert "What should I cook tonight?" in seen
 
 
-def test_over_the_wire_nothing_of_the_target_reaches_the_model_and_the_judge_gets_target_and_whole_dialogue(
+def test_over_the_wire_no_target_reaches_the_model_and_the_judge_gets_it_and_the_dialogue(
     tmp_path,
 ):
     write_ability(tmp_path / "data", 1, target_row("u1"))
@@ -148,7 +149,7 @@ def test_five_queries_are_five_samples_of_one_session_each_under_the_id_of_its_q
     assert {sample.session_id for sample in samples(EI, row, gold)} == {"e1"}
 
 
-def test_query_ids_that_every_row_repeats_still_tell_their_samples_apart_and_none_stands_twice_in_a_row():
+def test_query_ids_that_every_row_repeats_tell_samples_apart_and_none_stands_twice_in_a_row():
     names = []
     for name in ("e1", "e2"):
         row, gold = target_row(name, queries=["One?", "Two?"])

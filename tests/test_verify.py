@@ -1,4 +1,4 @@
-"""Verifying: what holds, what is named when it does not, and what a maintainer is told to look at."""
+"""Verifying: what holds, what is named if not, and what a maintainer should look at."""
 
 import json
 import subprocess

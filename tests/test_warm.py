@@ -24,10 +24,13 @@ def facts():
         "path": list(dict.fromkeys(sys.path)),
         "environment": dict(os.environ),
         "files": sorted(os.readlink(f"/proc/self/fd/{n}").partition(":")[0] for n in range(3)),
-        "sockets": [n for n in os.listdir("/proc/self/fd") if os.path.realpath(f"/proc/self/fd/{n}").count("socket:")],
-        "signals": [repr(signal.getsignal(n)).partition(" at ")[0] for n in sorted(signal.valid_signals())],
+        "sockets": [n for n in os.listdir("/proc/self/fd") \
+if os.path.realpath(f"/proc/self/fd/{n}").count("socket:")],
+        "signals": [repr(signal.getsignal(n)).partition(" at ")[0] \
+for n in sorted(signal.valid_signals())],
         "main": sys.modules["__main__"].__spec__.name,
-        "streams": [(f.encoding, f.errors, f.line_buffering) for f in (sys.stdin, sys.stdout, sys.stderr)],
+        "streams": [(f.encoding, f.errors, f.line_buffering) \
+for f in (sys.stdin, sys.stdout, sys.stderr)],
         "threads": [thread.name for thread in threading.enumerate()],
         "tests": [name for name in sys.modules if name.partition(".")[0] == "tests"],
         "limits": (os.umask(0o022), sys.getrecursionlimit(), os.getsid(0)),

@@ -26,7 +26,8 @@ class Replay:
         self.found = json.load(open("answers.json"))
 
     def predict(self, sample):
-        return self.found[json.dumps([turn.text for turn in sample.dialogue])] or {"memory_items": None}
+        return self.found[json.dumps([turn.text for turn in sample.dialogue])] \
+or {"memory_items": None}
 """
 
 WAYS = {

@@ -1,4 +1,4 @@
-"""Small data sets of retrieval and utilization, and the command run inside the test's own process."""
+"""Small data sets of retrieval and utilization, and the command run in the test's process."""
 
 import io
 import json

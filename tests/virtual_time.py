@@ -1,4 +1,4 @@
-"""An event loop whose clock goes on only when everybody waits: hours of outages pass in a moment."""
+"""An event loop whose clock moves only when everybody waits: hours pass in a moment."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Visitors who say where they live, and scripts of a model and a judge that are asked about them."""
+"""Visitors who say where they live, and scripts of a model and a judge asked about them."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def visitor_id(number: int) -> str:
 def write_visitors(
     folder: Path, count: int, *, withheld: Sequence[int] = (), split: str = "dev"
 ) -> Path:
-    """Write `count` short dialogues with two gold memories each; those in `withheld` without gold."""
+    """Write `count` short dialogues with two gold memories, or none for those `withheld`."""
 
     def pair(number: int) -> tuple[dict[str, Any], dict[str, Any] | None]:
         ids = {

@@ -89,7 +89,7 @@ _MOST = 1 << 17
 
 
 class WarmProcess:
-    """A command as a child of the warm parent, with as much of `subprocess.Popen` as the tests use."""
+    """A command as a child of the warm parent, with what tests use of `subprocess.Popen`."""
 
     def __init__(
         self, address: str, words: Sequence[str], folder: Path, environment: Mapping[str, str]
@@ -114,7 +114,7 @@ class WarmProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit code; minus the number of the signal that ended it."""
+        """Wait for the end; return the exit code, or minus the signal that ended it."""
         if self.returncode is None:
             self._line.settimeout(timeout)
             try:
