@@ -72,9 +72,8 @@ def main() -> int:
             sys.setprofile(None)
     for module, frames in sorted(trace.modules.items()):
         print(f"{module:32} {frames:5} frames")
-    print(
-        f"{len(trace.modules)} modules hold the settings before the first sample (at most {most})"
-    )
+    count = len(trace.modules)
+    print(f"{count} modules hold the settings before the first sample (at most {most})")
     return int(count > most)
 
 

@@ -35,18 +35,8 @@ SEEN = {
     "run": WORDS | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings"},
     "report": WORDS | {"llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"},
     "calibration": WORDS
-    | {
-        "event_loop",
-        "llm",
-        "stats",
-        "data",
-        "judges",
-        "tasks",
-        "systems",
-        "settings",
-        "run",
-        "report",
-    },
+    | {"event_loop", "llm", "stats", "data", "judges", "tasks", "systems", "settings", "run"}
+    | {"report"},
     "leaderboard": WORDS
     | {
         "event_loop",
