@@ -143,10 +143,17 @@ def calibrated(folder: Path) -> dict[str, str]:
     }
 
 
+def site(folder: Path) -> dict[str, str]:
+    """The leaderboard's site of the submissions in the repository."""
+    done(folder, "leaderboard", "build", "out=site")
+    return tree(folder / "site")
+
+
 MADE: dict[str, Callable[[Path], dict[str, str]]] = {
     "embedded": embedded,
     "asked": asked,
     "calibrated": calibrated,
+    "site": site,
 }
 
 
