@@ -4,25 +4,23 @@
 shows every record of the runs.
 """
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+import alps
+from alps.report.page import write_report
+
 FOLDER = Path("runs/demo")
 PAGE = FOLDER / "report.html"
 RUNS = {
-    "rules": ("task=all", "model=rules"),
-    "bm25": ("task=retrieval", "model=bm25"),
-    "tfidf": ("task=retrieval", "model=tfidf"),
+    "rules": ("all", "rules"),
+    "bm25": ("retrieval", "bm25"),
 }
-"""The runs by the name of the system."""
+"""Task and model of each run, by the name of the system."""
 METRICS = {
     "task1": ("extraction", "f1", "F1 of the extracted memories"),
     "task2": ("update", "f1_changed", "F1 of the changed memories"),
@@ -45,42 +43,14 @@ One record, here:           .venv/bin/alps show runs/demo/rules task1/1"""
 Tracks = dict[str, dict[str, Any]]
 
 
-def alps(*words: str) -> "subprocess.Popen[str]":
-    """Start the command as a process of its own, so that the runs share the cores."""
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "alps", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-    )
-
-
-def finish(process: "subprocess.Popen[str]") -> None:
-    """Wait for a command.
-
-    Raises:
-        SystemExit: With what it printed, if it failed.
-    """
-    printed, _ = process.communicate()
-    if process.returncode:
-        sys.exit(f"{printed}\n{' '.join(process.args[3:])}: exit {process.returncode}")
-
-
 def run_systems() -> dict[str, Tracks]:
     """Run every system, write the page about the first, and return the tracks of each."""
-    processes = {}
-    for name, words in RUNS.items():
-        shutil.rmtree(FOLDER / name, ignore_errors=True)
-        processes[name] = alps("run", *words, "data=samples", f"out={FOLDER / name}")
-    finish(processes.pop("rules"))
-    report = alps("report", str(FOLDER / "rules"), f"out={PAGE}")
-    for process in (*processes.values(), report):
-        finish(process)
     summaries = {}
-    for name in RUNS:
-        text = (FOLDER / name / "summary.json").read_text(encoding="utf-8")
-        summaries[name] = json.loads(text)["tracks"]
+    for name, (task, model) in RUNS.items():
+        shutil.rmtree(FOLDER / name, ignore_errors=True)
+        run = alps.evaluate(task=task, model=model, data="samples", out=FOLDER / name)
+        summaries[name] = run.summary["tracks"]
+    write_report([FOLDER / "rules"], PAGE)
     return summaries
 
 
@@ -105,7 +75,7 @@ def lines(track: str, systems: dict[str, Tracks]) -> Iterator[str]:
 
 def main() -> None:
     """Run the systems, and print their scores and the path of the page."""
-    click.echo("Running three embedded systems on the hand-written samples: no network, no key …\n")
+    click.echo("Running two embedded systems on the hand-written samples: no network, no key …\n")
     systems = run_systems()
     click.echo(f"{'   system':<30}{'score':>5}   95 % interval")
     for track in METRICS:
