@@ -30,7 +30,7 @@ def shown(picture: str) -> list[str]:
 def test_the_picture_of_a_run_is_what_a_terminal_shows(tmp_path: Path) -> None:
     drawn = drawing().terminal(tmp_path)
     kept = (PICTURES / "run.svg").read_text(encoding="utf-8")
-    assert any("this&#160;run&#160;is&#160;above&#160;by" in text for text in shown(kept))
+    assert any("Δ&#160;vs.&#160;baseline" in text for text in shown(kept))
     assert shown(drawn) == shown(kept), "make pictures draws it anew"
 
 
