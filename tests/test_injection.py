@@ -227,7 +227,7 @@ def test_a_judge_that_was_talked_into_praise_is_overruled_and_that_is_counted(tm
         ran = alps_here(*words, *llm(server.url))
     track = track_of(tmp_path / "out", "task4_ability4")
     assert (track["scores"]["cf"]["value"], track["counts"]["enforced"]) == (0.0, 1)
-    assert "1 verdict overruled by a hard rule" in ran.out
+    assert "1 verdict was overruled by a hard rule" in ran.out
 
 
 WIRED = {name: text for name, text in HOSTILE.items() if name not in ("empty", "half a character")}

@@ -73,7 +73,7 @@ def test_runs_that_nobody_rated_are_not_compared_and_the_reason_is_one_line(tmp_
 def test_the_floors_are_a_generic_answer_a_refusal_and_a_parrot(task):
     assert list(floor_systems(task)) == ["floor/generic", "floor/refusal", "floor/parrot"]
     (sample, *_) = samples(task)
-    assert floor_systems(task)["floor/refusal"].answer(sample).prediction == {
+    assert floor_systems(task)["floor/refusal"].answer_at_once(task, sample).prediction == {
         "answer": "I'm sorry, but I can't help with that."
     }
 
