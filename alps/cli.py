@@ -38,9 +38,9 @@ def cli(context: click.Context) -> None:
       alps run task=extraction model=rules data=samples
     """
     if context.invoked_subcommand is None:
-        from alps.welcome import face
+        from alps.welcome import welcome
 
-        click.echo(face())
+        click.echo(welcome())
 
 
 @cli.command()

@@ -14,14 +14,14 @@ CAME_FOR = (
     (
         "Run a system",
         "alps run task=extraction model=rules",
-        "A baseline made of patterns reads 26 dialogues; its score stands beside the floors. "
-        "With model=openai/… it is your model that reads them.",
+        "A baseline made of patterns reads 26 dialogues; its score stands next to trivial "
+        "baselines. With model=openai/… it is your model that reads them.",
     ),
     (
         "Calibrate a judge",
         "alps calibrate judge=lexical labels=stress",
         "How often does a judge agree with answers that are known? "
-        "With labels=DIR it is held against labels that people gave.",
+        "With labels=DIR it is compared with labels that people gave.",
     ),
     (
         "Look at the leaderboard, and submit to it",
@@ -38,7 +38,7 @@ _FURTHER = (
 )
 
 
-def face() -> str:
+def welcome() -> str:
     """Return the text, at most 80 columns wide.
 
     Styled unless NO_COLOR is set (`click.echo` strips it in a pipe).

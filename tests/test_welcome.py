@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from alps.cli import cli
-from alps.welcome import CAME_FOR, face
+from alps.welcome import CAME_FOR, welcome
 from tests.endtoend import run
 from tests.test_cli import HEAVY, modules_after
 from tests.tracks import alps_here
@@ -64,9 +64,9 @@ def test_every_command_that_it_names_exists():
 
 
 def test_it_is_styled_for_a_terminal_unless_that_is_not_wanted(monkeypatch):
-    assert "\x1b[" in face()
+    assert "\x1b[" in welcome()
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[" not in face()
+    assert "\x1b[" not in welcome()
 
 
 def test_the_whole_help_is_where_it_was():
