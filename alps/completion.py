@@ -27,32 +27,7 @@ from click.shell_completion import (
 COMPLETE_VAR = "_ALPS_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
-SYSTEMS: Mapping[str, tuple[str, ...]] = {
-    "extraction": (
-        "rules",
-        "oracle",
-        "floor/empty",
-        "floor/content-free",
-        "floor/content-free-fluent",
-    ),
-    "update": ("rules", "oracle", "floor/no-op", "floor/positional"),
-    "retrieval": (
-        "rules",
-        "bm25",
-        "tfidf",
-        "minilm",
-        "oracle",
-        "floor/random",
-        "floor/lowest-unique-id",
-    ),
-    "utilization": ("rules", "floor/generic", "floor/refusal", "floor/parrot"),
-}
-"""By task, the systems that need no model; written down here because asking the tasks imports what
-they use.
-"""
-
 VALUES: Mapping[str, tuple[str, ...]] = {
-    "task": (*SYSTEMS, "all"),
     "judge": ("lexical", "recorded:", "openai/", "anthropic/"),
     "data": ("samples", "hub"),
     "labels": ("stress",),
@@ -282,11 +257,7 @@ def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[s
         (kind for kind in _OF_A_FILE if name in ("model", "judge") and begun.startswith(kind)), None
     ):
         return [kind + path for path in _paths(begun.removeprefix(kind), files=True)]
-    known = (
-        _systems(given.get("task", "all"))
-        if name == "model"
-        else key.values or VALUES.get(name, ())
-    )
+    known = _known(name, key, given)
     listed = (
         begun[: begun.rfind(",") + 1] if name == "task" else ""
     )  # several tasks, with commas between
@@ -297,20 +268,28 @@ def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[s
     return values
 
 
-def _systems(task: str) -> tuple[str, ...]:
-    """Return the systems that answer every task that is named, and the beginnings of all others."""
-    named = (
-        [SYSTEMS[name] for name in task.split(",") if name in SYSTEMS]
-        if task != "all"
-        else list(SYSTEMS.values())
-    )
-    first = dict.fromkeys(name for names in named for name in names)
-    shared = (
-        first
-        if task == "all"
-        else (name for name in first if all(name in names for names in named))
-    )
-    return (*shared, *_MODELS)
+def _known(name: str, key: Key, given: Mapping[str, str]) -> Sequence[str]:
+    """Return the values of a setting that are known by name; only tasks know their systems."""
+    if name not in ("task", "model"):
+        return key.values or VALUES.get(name, ())
+    # Imported here: a Tab on any other word must not wait for the tasks.
+    from alps.tasks.registry import ALL, systems_by_task
+
+    systems = systems_by_task()
+    if name == "task":
+        return (*systems, ALL)
+    return (*_systems(given.get("task", ALL), systems), *_MODELS)
+
+
+def _systems(task: str, systems: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the systems that answer every task that is named; of no or all tasks, any system."""
+    names: dict[str, None] = {}
+    for of_task in systems.values():
+        names |= dict.fromkeys(of_task)
+    if task == "all":
+        return list(names)
+    named = [systems[name] for name in task.split(",") if name in systems]
+    return [name for name in names if named and all(name in of_task for of_task in named)]
 
 
 def _run_folders(incomplete: str) -> list[str]:

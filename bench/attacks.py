@@ -33,7 +33,7 @@ from sample import sample_folder
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from alps.systems.resolve import embedded_systems, floor_systems  # noqa: E402
+from alps.systems.resolve import floor_systems, resolve_system  # noqa: E402
 from tests import warm  # noqa: E402
 from tests.endtoend import finish, start  # noqa: E402
 
@@ -176,7 +176,8 @@ def _answers(attack: Attack, task: Any, row: Row, gold: Row) -> Iterator[Row]:
     named = {one.benchmark_id: one for one in (read if isinstance(read, list) else [read])}
     for name, given in asked_of(row):
         if attack.make is None:
-            yield {"benchmark_id": name, **embedded_systems(task)[attack.model](named[name])}
+            answer = resolve_system(attack.model, task).answer_at_once(task, named[name])
+            yield {"benchmark_id": name, **answer.prediction}
             continue
         made = attack.make(Sample(name, given, gold["gold"]))
         if attack.task == "utilization":

@@ -397,14 +397,14 @@ def fields_of(model: type[BaseModel], row: Mapping[str, Any]) -> dict[str, Any]:
 def kinds_of(model: str) -> tuple[str, ...]:
     """Return the kinds that a `model=` may be submitted as, the one by its name first."""
     from alps.systems.embedded import RETRIEVERS
-    from alps.systems.resolve import EMBEDDED, PROGRAM, PYTHON, RECORDED
+    from alps.systems.resolve import PROGRAM, PYTHON, RECORDED, is_embedded
 
     # The oracle reads the gold: like what deserves nothing, it is never ranked.
     if model.startswith("floor/") or model == "oracle":
         return ("floor",)
     if model in RETRIEVERS:
         return ("retriever",)
-    if model == "rules" or any(model in names for names in EMBEDDED.values()):
+    if is_embedded(model):
         return ("rules",)
     if model.startswith(RECORDED):
         return ("recorded", "memory", "llm", "retriever")

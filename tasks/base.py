@@ -1,8 +1,14 @@
-"""What a task is to the engine: plain functions over its own samples, predictions and verdicts."""
+"""The description of a task: plain functions over its own samples, predictions and verdicts.
+
+Whatever a room outside needs to know of a task stands in a field here, so that a new task is a
+module of its own and its name in the registry's list.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+
+from pydantic import BaseModel
 
 from alps.judges.base import Judge
 from alps.llm.schemas import schema_of
@@ -40,7 +46,8 @@ class Metric:
     where `rates` is set, and a system that ranks where `ranking` is. `optional` metrics are left
     out where no record has them. Its values lie in [lowest, highest]. Where it is the mean of a
     judge's marks, `rubrics` names what it is the mean of, as people label it. Where trivial
-    baselines score high on it, `with_floors` has theirs printed right below it.
+    baselines score high on it, `with_floors` has theirs printed right below it. No judge has a part
+    in it where `judged` is not set. `beside` names metrics that boards print next to it.
     """
 
     name: str
@@ -58,6 +65,8 @@ class Metric:
     highest: float = 1.0
     rubrics: tuple[str, ...] = ()
     with_floors: bool = False
+    judged: bool = True
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,65 @@ class Scored:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
+Answer = Callable[[Any], dict[str, Any]]
+"""A system without a model: from a sample to the prediction."""
+
+
+RecordParts = Callable[[Any | None, Row | None, Row | None, Row | None], Sequence[Any]]
+"""What is shown of a record, from its sample, prediction, verdict and score, each maybe None."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """One answer and its gold, as they are compared to see whether the gold was copied.
+
+    Attributes:
+        golds: The texts that were to be found.
+        values: What was answered, without what the system was given as it stands.
+        known: Everything that the system was shown.
+    """
+
+    golds: Sequence[str]
+    values: Sequence[str]
+    known: str
+
+
+def all_texts(answer: Row) -> Sequence[str]:
+    """Return the texts of an answer, wherever they are in it."""
+    texts: list[str] = []
+    waiting: list[Any] = [answer]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, str):
+            texts.append(node)
+        elif isinstance(node, Mapping):
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+    return texts
+
+
+@dataclass(frozen=True)
+class PublicAnswers:
+    """How the answers of a submission are looked at before a person believes them.
+
+    Attributes:
+        longest: Characters of one answer, all its texts together, that no model comes near.
+        texts: What the system wrote, without ids: submissions that share it copied each other, and
+            answers that are all the same look at no sample.
+        choice: The id that an answer chooses, and its ranking, best first, of a task whose samples
+            have as `gold` the right id; None where answers are texts.
+        overlap: What of an answer is compared with its gold; None where nothing can be.
+        unit: How the compared values are counted, as in `9 of 10 predicted values are the gold's`.
+    """
+
+    longest: int = 30_000
+    texts: Callable[[Row], Sequence[str]] = all_texts
+    choice: Callable[[Row], tuple[str, Sequence[str]]] | None = None
+    overlap: Callable[[Any, Row], Overlap] | None = None
+    unit: str = "answers are the gold"
+
+
 @dataclass(frozen=True)
 class Task:
     """One task on one track: what is asked, how the answer is read, judged and scored.
@@ -134,8 +202,20 @@ class Task:
         rubrics: The judge's instructions that its scores depend on.
         conditions: What the track is run under beyond its name, printed and written with its
             scores.
-        systems: Answers without a model, by the name that `model=` gives them; those called
+        systems: Answers without a model, by the name that `model=` gives them: a function, or
+            `module:name` of one in `alps.systems`, imported when it is asked. Those called
             `floor/…` stand beside every score.
+        options: The settings of a run that mean something to it, beyond those of every task.
+        title: What boards and pages call the track; its name, capitalised, where left out.
+        variant: What tells it from other tracks of its task in the address of a page, as `100`.
+        form: What a prediction is in files, which submitted answers are held to; the schema of the
+            answer where left out.
+        paired: How many gold and how many predicted memories the pairs of a verdict may name, for a
+            task whose verdicts must have pairs; None for others.
+        public: How submitted answers are looked at.
+        record_parts: What is shown of one record; nothing but its prediction where left out.
+        highlights: The groups of records that teach most about a run, in the order of the page;
+            those of any task where left out.
         pool_size: How many distractors a retrieval pool has; the pools are built where the data has
             none.
         input_row: The row that an external program is given: what a system may see, and nothing
@@ -171,12 +251,35 @@ class Task:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     pool_size: int | None = None
-    systems: Mapping[str, Callable[[Any], dict[str, Any]]] = field(default_factory=dict)
+    systems: Mapping[str, Answer | str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    title: str = ""
+    variant: str = ""
+    form: type[BaseModel] | None = None
+    paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
+    public: PublicAnswers = PublicAnswers()
+    record_parts: RecordParts | None = None
+    highlights: Sequence[Any] = ()
 
     @property
     def place(self) -> str:
         """The folder of its track in the release layout."""
         return self.folder or self.track
+
+    @property
+    def heading(self) -> str:
+        """What boards and pages call the track."""
+        return self.title or self.name.capitalize()
+
+    @property
+    def page(self) -> str:
+        """The name of the track's page, without the suffix."""
+        return f"{self.name}-{self.variant}" if self.variant else self.name
+
+    @property
+    def judged(self) -> bool:
+        """Whether the figure that stands for it depends on a judge."""
+        return self.headline.judged
 
     @property
     def only_rated(self) -> bool:

@@ -333,6 +333,14 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
+    options=("prompt", "extras"),
+    systems={
+        "rules": "rules:extract",
+        "oracle": "baselines:oracle",
+        "floor/empty": "baselines:empty",
+        "floor/content-free": "baselines:content_free",
+        "floor/content-free-fluent": "baselines:content_free_fluent",
+    },
 )
 
 

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
@@ -76,6 +77,12 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
     from alps.tasks.authors_v1 import rescored
 
     return rescored(found)
+
+
+@cache
+def systems_by_task() -> Mapping[str, tuple[str, ...]]:
+    """Return the names of the systems without a model, by the task of the package they answer."""
+    return {name: tuple(load_task(name).systems) for name in TASKS}
 
 
 def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:

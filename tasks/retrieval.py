@@ -28,13 +28,23 @@ USED = "memory_used"
 RUBRICS = (rubric(USED),)
 
 METRICS = (
-    Metric("recall_at_1", "recall@1", headline=True),
-    Metric("recall_at_5", "recall@5", ranking=True),
-    Metric("recall_at_10", "recall@10", ranking=True),
-    Metric("mrr", "mean reciprocal rank", ranking=True),
+    Metric("recall_at_1", "recall@1", headline=True, judged=False),
+    Metric("recall_at_5", "recall@5", ranking=True, judged=False),
+    Metric("recall_at_10", "recall@10", ranking=True, judged=False),
+    Metric("mrr", "mean reciprocal rank", ranking=True, judged=False),
     Metric("memory_used", "memory used in the answer", rates=True, optional=True, rubrics=(USED,)),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )
+
+SYSTEMS = {
+    "rules": "bm25",
+    "bm25": "bm25",
+    "tfidf": "tfidf",
+    "minilm": "minilm",
+    "oracle": "baselines:oracle_retrieval",
+    "floor/random": "baselines:random_candidate",
+    "floor/lowest-unique-id": "baselines:lowest_unique_id",
+}
 
 
 def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
@@ -254,6 +264,10 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             score=score,
             metrics=METRICS,
             rubrics=RUBRICS,
+            options=("distractors",),
+            title=f"Retrieval, {size:,} distractors",
+            variant=str(size),
+            systems=SYSTEMS,
         )
         for size in wanted
     )

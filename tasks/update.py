@@ -483,6 +483,12 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
+    systems={
+        "rules": "baselines:update",
+        "oracle": "baselines:oracle_update",
+        "floor/no-op": "baselines:no_op",
+        "floor/positional": "baselines:positional",
+    },
 )
 
 

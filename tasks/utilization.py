@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -48,13 +48,17 @@ def _binary(name: str, title: str, *, headline: bool = False) -> Metric:
     return Metric(name, title, headline=headline, rates=True, rubrics=(name,))
 
 
-def _emotional(
-    name: str, title: str, dimensions: Sequence[str] = DIMENSIONS, *, headline: bool = False
-) -> Metric:
+def _emotional(name: str, title: str, dimensions: Sequence[str] = DIMENSIONS) -> Metric:
     rubrics = tuple(f"ei_{dimension}" for dimension in dimensions)
-    return Metric(
-        name, title, headline=headline, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics
-    )
+    return Metric(name, title, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics)
+
+
+SYSTEMS = {
+    "rules": "baselines:quote",
+    "floor/generic": "baselines:generic",
+    "floor/refusal": "baselines:refusal",
+    "floor/parrot": "baselines:parrot",
+}
 
 
 @dataclass(frozen=True)
@@ -62,31 +66,58 @@ class Ability:
     """One ability: its number in the release, the rubrics that rate it, and what is reported."""
 
     name: str
+    title: str
     number: int
     rubrics: tuple[str, ...]
     metrics: tuple[Metric, ...]
 
 
 ABILITIES = (
-    Ability("pa", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)),
+    Ability(
+        "pa", "Persona awareness", 1, ("pa",), (_binary("pa", "persona awareness", headline=True),)
+    ),
     Ability(
         "pf",
+        "Preference following",
         2,
         ("pf_general", "pf_interaction"),
         (
-            Metric("pf", "preference following", headline=True, rates=True),
+            Metric(
+                "pf",
+                "preference following",
+                headline=True,
+                rates=True,
+                beside=("pf_general", "pf_interaction"),
+            ),
             _binary("pf_general", "  general preferences"),
             _binary("pf_interaction", "  interaction preferences"),
         ),
     ),
-    Ability("vra", 3, ("vra",), (_binary("vra", "virtual-reality awareness", headline=True),)),
-    Ability("cf", 4, ("cf",), (_binary("cf", "constraint following", headline=True),)),
+    Ability(
+        "vra",
+        "Virtual-reality awareness",
+        3,
+        ("vra",),
+        (_binary("vra", "virtual-reality awareness", headline=True),),
+    ),
+    Ability(
+        "cf",
+        "Constraint following",
+        4,
+        ("cf",),
+        (_binary("cf", "constraint following", headline=True),),
+    ),
     Ability(
         "ei",
+        "Emotional intelligence",
         5,
         ("ei",),
         (
-            _emotional("ei", "emotional intelligence (1–5)", headline=True),
+            replace(
+                _emotional("ei", "emotional intelligence (1–5)"),
+                headline=True,
+                beside=("ei_en", "ei_zh"),
+            ),
             _emotional("ei_en", "  in English"),
             _emotional("ei_zh", "  in Chinese"),
             *(_emotional(name, f"  {name}", (name,)) for name in DIMENSIONS),
@@ -362,6 +393,10 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             fits=fits,
             rubrics=tuple(rubric(name) for name in ability.rubrics),
             conditions=conditions,
+            options=("ability", "condition", "window"),
+            title=ability.title,
+            variant=ability.name,
+            systems=SYSTEMS,
         )
         for ability in ABILITIES
         if options.ability in (ability.name, "all")

@@ -9,12 +9,11 @@ import sys
 import pytest
 
 from alps.cli import cli
-from alps.completion import COMPARE, COMPLETE_VAR, SHELLS, SYSTEMS, VALUES, script
+from alps.completion import COMPARE, COMPLETE_VAR, SHELLS, VALUES, script
 from alps.judges.resolve import EMBEDDED_JUDGES
 from alps.report.compare import CompareSettings
 from alps.settings import RunSettings
-from alps.systems import embedded_names
-from alps.tasks import TASKS, load_task
+from alps.tasks import TASKS
 from tests.endtoend import environment
 from tests.test_cli import HEAVY, PROBE
 from tests.tracks import alps_here
@@ -142,9 +141,6 @@ def test_other_shells_are_told_what_a_setting_is(tab):
 
 
 def test_names_are_those_that_the_suite_knows():
-    assert set(SYSTEMS) == set(TASKS)
-    for name in TASKS:
-        assert set(SYSTEMS[name]) == set(embedded_names(load_task(name)))
     assert set(EMBEDDED_JUDGES) <= set(VALUES["judge"])
     assert set(COMPARE) == set(CompareSettings.model_fields)
 

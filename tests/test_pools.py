@@ -13,13 +13,15 @@ from alps.data.pools import PoolSource, write_pools
 from alps.data.release import open_split, read_track, write_track
 from alps.errors import UsageError
 from alps.similarity import THRESHOLD, similarity
-from alps.systems import FLOORS
+from alps.systems import floor_systems
+from alps.tasks import load_task
 from alps.tasks.retrieval import read_sample
 from alps.text import fold
 from tests.builders import memory
 from tests.endtoend import rows
 from tests.tracks import alps_here, scores_of, track_of
 
+RETRIEVAL = load_task("retrieval")
 SYLLABLES = ("ka", "lo", "mi", "ru", "te", "va", "zo", "pe", "nu", "si")
 SESSION = "session_{:03}"
 SELECTED = "reference_output.jsonl, line 2, gold.selected_memory:"
@@ -296,13 +298,14 @@ def test_a_line_of_the_bank_that_is_no_json_is_named_on_one_line(tmp_path, line)
     assert "bank.jsonl, line 2: not JSON" in ran.one_line
 
 
-@pytest.mark.parametrize("name", FLOORS["retrieval"])
+@pytest.mark.parametrize("name", floor_systems(RETRIEVAL))
 def test_floors_find_no_more_than_chance_in_built_pools(tmp_path, name):
     write(tmp_path, queries=150, memories=130)
     hits = total = 0
     for row, gold in source(tmp_path).rows(100):
         asked = read_sample(row, gold)
-        hits += FLOORS["retrieval"][name](asked)["selected_memory_id"] == asked.gold
+        answer = floor_systems(RETRIEVAL)[name].answer_at_once(RETRIEVAL, asked)
+        hits += answer.prediction["selected_memory_id"] == asked.gold
         total += 1
     assert total == 150
     assert binom.sf(hits - 1, total, 1 / 101) > 0.001

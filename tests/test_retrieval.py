@@ -2,6 +2,7 @@ import json
 import math
 import re
 import textwrap
+from functools import partial
 
 import pytest
 from scipy.stats import binom
@@ -9,7 +10,7 @@ from scipy.stats import binom
 from alps.data.release import read_samples, write_track
 from alps.judges.lexical import LexicalJudge
 from alps.schema import Prediction
-from alps.systems import FLOORS
+from alps.systems import floor_systems
 from alps.tasks import TaskOptions, load_task, load_tracks
 from alps.tasks.retrieval import SIZES, fits, read_answer, read_sample, score
 from tests.desk import QUIET_LITELLM
@@ -405,7 +406,7 @@ def test_a_retriever_has_every_figure_of_its_ranking_its_speed_and_both_floors_w
     track = track_of(tmp_path / "out", "task3_d100")
     assert list(track["scores"]) == ["recall_at_1", "recall_at_5", "recall_at_10", "mrr"]
     assert track["seconds_per_query"] > 0
-    assert set(track["floors"]) == set(FLOORS["retrieval"])
+    assert set(track["floors"]) == set(floor_systems(TASK))
     assert all("above" in floor for floor in track["floors"].values())
     assert "not comparable" not in ran.out
     assert re.search(r"recall@1 +\.\d{3}|recall@1 +1\.000", ran.out)
@@ -417,7 +418,11 @@ def test_the_oracle_finds_everything(tmp_path):
     assert track_of(tmp_path / "out", "task3_d100")["scores"]["recall_at_1"]["value"] == 1.0
 
 
-@pytest.mark.parametrize("name", FLOORS["retrieval"])
+def answer_of(name, sample):
+    return floor_systems(TASK)[name].answer_at_once(TASK, sample).prediction
+
+
+@pytest.mark.parametrize("name", floor_systems(TASK))
 def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_path, name):
     size, count = 101, 120
     ids = [
@@ -434,15 +439,13 @@ def test_a_floor_finds_no_more_than_chance_in_pools_with_the_published_ids(tmp_p
         gold["gold"]["selected_memory_id"] = "m4"
     write_track(tmp_path, made)
     found = list(read_samples(tmp_path, read_sample))
-    hits = sum(
-        FLOORS["retrieval"][name](asked)["selected_memory_id"] == asked.gold for asked in found
-    )
+    hits = sum(answer_of(name, asked)["selected_memory_id"] == asked.gold for asked in found)
     assert len(found) == count
     assert binom.sf(hits - 1, count, 1 / size) > 0.001
 
 
 def test_the_random_floor_chooses_alike_in_every_run_and_elsewhere_for_another_query():
-    floor = FLOORS["retrieval"]["floor/random"]
+    floor = partial(answer_of, "floor/random")
     first = read_sample(*pool_row("r1", VALUES, 2))
     assert floor(first) == floor(first)
     orders = {

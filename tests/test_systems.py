@@ -9,7 +9,7 @@ import pytest
 from alps.errors import AlpsError, DataError, UsageError
 from alps.judges.lexical import LexicalJudge
 from alps.schema import CANONICAL_LABELS, ExtractionSample, Prediction, Turn
-from alps.systems import EMBEDDED, FLOORS, is_local, resolve_system
+from alps.systems import floor_systems, is_local, resolve_system
 from alps.tasks import load_task
 from tests.builders import TRACK, extraction_sample, heard, memories, memory
 
@@ -33,7 +33,7 @@ def f1(prediction: Prediction, sample: ExtractionSample) -> float:
     ).scores["f1"]
 
 
-@pytest.mark.parametrize("model", EMBEDDED["extraction"])
+@pytest.mark.parametrize("model", TASK.systems)
 def test_an_embedded_system_answers_in_the_form_of_the_release(model):
     sample = extraction_sample(
         GOLD, "I live in Porto and I am allergic to walnuts.", benchmark_id="b42"
@@ -46,7 +46,7 @@ def test_an_embedded_system_answers_in_the_form_of_the_release(model):
     assert is_local(model)
 
 
-@pytest.mark.parametrize("floor", FLOORS["extraction"])
+@pytest.mark.parametrize("floor", floor_systems(TASK))
 def test_a_floor_earns_nothing(floor):
     sample = extraction_sample(GOLD, "I live in Porto.")
     assert f1(predict(floor, sample), sample) == 0.0

@@ -20,7 +20,7 @@ from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.run.folder import read_manifest
 from alps.settings import AskSettings, RunSettings
-from alps.systems import PROGRAM, System, embedded_names, is_local, resolve_systems
+from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
 from alps.systems.process import program_environment
 from alps.systems.resolve import PYTHON
@@ -181,7 +181,7 @@ def check_names(
         AlpsError: What is unknown, missing or not taken, in one line.
     """
     if generate and not is_local(settings.model, tasks):
-        known = [name for task in tasks for name in embedded_names(task)]
+        known = [name for task in tasks for name in task.systems]
         asked = _Asked(
             "model", settings.model, settings.api_base, settings.sampling(), settings.request
         )

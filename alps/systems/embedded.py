@@ -11,12 +11,8 @@ from alps.schema import Prediction, RetrievalSample
 from alps.systems.base import Tracebacks, described
 from alps.tasks import Task
 
-RETRIEVERS = {
-    "bm25": ("retrievers", "BM25"),
-    "tfidf": ("retrievers", "TfIdf"),
-    "minilm": ("minilm", "MiniLM"),
-}
-"""Retrievers by name: the module beside this one, and the class in it, imported when asked for."""
+RETRIEVERS = {"bm25": "retrievers:BM25", "tfidf": "retrievers:TfIdf", "minilm": "minilm:MiniLM"}
+"""Retrievers by name: where their class stands, imported when asked for."""
 
 
 class Unheard:
@@ -123,5 +119,24 @@ def retriever(name: str) -> Retriever:
     Raises:
         UsageError: If it needs an extra that is not installed.
     """
-    module, kind = RETRIEVERS[name]
-    return Retriever(name, getattr(import_module(f"alps.systems.{module}"), kind)())
+    return Retriever(name, imported(RETRIEVERS[name])())
+
+
+def imported(place: str) -> Any:
+    """Return what stands at `module:name`, a module beside this one."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"alps.systems.{module}"), name)
+
+
+def embedded(name: str, task: Task, *, tracebacks: Path | None = None) -> Embedded:
+    """Return the system that answers `task` without a model under this name.
+
+    Raises:
+        UsageError: If it needs an extra that is not installed.
+    """
+    answer = task.systems[name]
+    if not isinstance(answer, str):
+        return Embedded(name, answer, tracebacks=tracebacks)
+    if answer in RETRIEVERS:
+        return retriever(answer)
+    return Embedded(name, imported(answer), tracebacks=tracebacks)

@@ -1,54 +1,21 @@
 """From `model=` to a system."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from alps.errors import UsageError, closest
-from alps.systems import baselines, rules
 from alps.systems.base import STDERR, TRACEBACKS, System
-from alps.systems.embedded import RETRIEVERS, Embedded, Unheard, retriever
+from alps.systems.embedded import Embedded, Unheard, embedded
 from alps.systems.recorded import RecordedPredictions
 from alps.tasks import Task
+from alps.tasks.registry import systems_by_task
 
-FLOORS: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
-    "extraction": {
-        "floor/empty": baselines.empty,
-        "floor/content-free": baselines.content_free,
-        "floor/content-free-fluent": baselines.content_free_fluent,
-    },
-    "update": {"floor/no-op": baselines.no_op, "floor/positional": baselines.positional},
-    "retrieval": {
-        "floor/random": baselines.random_candidate,
-        "floor/lowest-unique-id": baselines.lowest_unique_id,
-    },
-    "utilization": {
-        "floor/generic": baselines.generic,
-        "floor/refusal": baselines.refusal,
-        "floor/parrot": baselines.parrot,
-    },
-}
-"""By task: trivial baselines, expected to score about 0. They stand next to every score."""
-
-EMBEDDED: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
-    "extraction": {**FLOORS["extraction"], "rules": rules.extract, "oracle": baselines.oracle},
-    "update": {**FLOORS["update"], "rules": baselines.update, "oracle": baselines.oracle_update},
-    "retrieval": {**FLOORS["retrieval"], "oracle": baselines.oracle_retrieval},
-    "utilization": {**FLOORS["utilization"], "rules": baselines.quote},
-}
-"""By task: every system that is a plain function."""
-
-RULES_OF_RETRIEVAL = "bm25"
-"""What `model=rules` is in retrieval."""
+FLOOR = "floor/"
+"""How trivial baselines are called: expected to score about 0, they stand next to every score."""
 
 RECORDED, PROGRAM, PYTHON = "predictions:", "program:", "python:"
 NO_SYSTEM = ""
 """The `model` of a run that only judges."""
-
-
-def embedded_systems(task: Task) -> dict[str, Callable[[Any], dict[str, Any]]]:
-    """Return the systems that are plain functions of a sample of `task`, by name."""
-    return {**EMBEDDED.get(task.name, {}), **task.systems}
 
 
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
@@ -57,28 +24,24 @@ def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]
     What they raise is kept in `folder`.
     """
     log = _tracebacks_in(folder)
-    return {
-        name: Embedded(name, function, tracebacks=log)
-        for name, function in embedded_systems(task).items()
-        if name.startswith("floor/")
-    }
+    names = (name for name in task.systems if name.startswith(FLOOR))
+    return {name: embedded(name, task, tracebacks=log) for name in names}
 
 
 def _tracebacks_in(folder: Path | None) -> Path | None:
     return None if folder is None else folder / TRACEBACKS
 
 
-def embedded_names(task: Task) -> tuple[str, ...]:
-    """Return the names of the systems that answer `task` without a model."""
-    own = tuple(embedded_systems(task))
-    return (*own, "rules", *RETRIEVERS) if task.name == "retrieval" else own
+def is_embedded(model: str) -> bool:
+    """Tell whether a task of the package is answered by an embedded system of that name."""
+    return any(model in names for names in systems_by_task().values())
 
 
 def is_local(model: str, tasks: Sequence[Task] = ()) -> bool:
     """Tell whether `model` needs no LLM client."""
-    own = [task.systems for task in tasks]
-    known = any(model in names for names in (*EMBEDDED.values(), RETRIEVERS, *own))
-    return known or model.startswith((RECORDED, PROGRAM, PYTHON)) or model == NO_SYSTEM
+    if model == NO_SYSTEM or model.startswith((RECORDED, PROGRAM, PYTHON)):
+        return True
+    return is_embedded(model) or any(model in task.systems for task in tasks)
 
 
 def resolve_system(
@@ -120,25 +83,21 @@ def resolve_system(
         return PythonSystem(path, timeout=timeout, tracebacks=_tracebacks_in(folder))
     if model == NO_SYSTEM:
         return Unheard(model)
-    if model not in embedded_names(task):
+    if model not in task.systems:
         raise _unknown(model, task)
-    if model in (functions := embedded_systems(task)):
-        return Embedded(model, functions[model], tracebacks=_tracebacks_in(folder))
-    return retriever(RULES_OF_RETRIEVAL if model == "rules" else model)
+    return embedded(model, task, tracebacks=_tracebacks_in(folder))
 
 
 def _unknown(model: str, task: Task) -> UsageError:
     """Return the error for a name that no system of `task` has."""
-    known = embedded_names(task)
-    names = ", ".join(known)
-    others = [name for name, systems in EMBEDDED.items() if model in systems]
-    others += ["retrieval"] if model in RETRIEVERS else []
+    names = ", ".join(task.systems)
+    others = [name for name, systems in systems_by_task().items() if model in systems]
     if others:
         only = f"it answers {', '.join(others)} alone"
         return UsageError(
             f"model={model}: no system of {task.name}, {only} (embedded there: {names})"
         )
-    hint = closest(model, known)
+    hint = closest(model, task.systems)
     return UsageError(f"model={model}: unknown system{hint} (embedded in {task.name}: {names})")
 
 

@@ -26,8 +26,7 @@ from alps.leaderboard.submission import (
     kinds_of,
 )
 from alps.leaderboard.unsafe_text import leak_in, mixed_scripts, read_alike, shown, texts_of
-from alps.systems import EMBEDDED
-from alps.systems.embedded import RETRIEVERS
+from alps.systems import is_embedded
 from alps.tasks import Task
 from alps.tasks.registry import ALL, TASKS
 from alps.text import fold_loosely
@@ -147,10 +146,9 @@ def is_baseline(card: Submission) -> bool:
     return card.system.kind == "floor" or card.system.model.startswith(_FLOOR)
 
 
-def is_embedded(model: str) -> bool:
+def is_own(model: str) -> bool:
     """Tell whether a system goes by the name of one of the package's own."""
-    names = (*EMBEDDED.values(), RETRIEVERS)
-    return model.startswith(_FLOOR) or any(model in group for group in names)
+    return model.startswith(_FLOOR) or is_embedded(model)
 
 
 def check_baseline_name(card: Submission, findings: Findings) -> None:

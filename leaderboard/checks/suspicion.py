@@ -7,7 +7,7 @@ from typing import Any
 
 from alps.errors import AlpsError
 from alps.event_loop import run_loop
-from alps.leaderboard.checks.card import RENAME, is_baseline, is_embedded
+from alps.leaderboard.checks.card import RENAME, is_baseline, is_own
 from alps.leaderboard.checks.gold_overlap import check_gold_overlap
 from alps.leaderboard.checks.rows import TrackRows, named
 from alps.leaderboard.findings import Findings, some_of
@@ -171,7 +171,7 @@ def check_baseline(
         findings: Takes what is found.
     """
     model = card.system.model
-    if not is_embedded(model):
+    if not is_own(model):
         return
     unchecked = f"{name}: whether {shown(model)} answers so"
     if gold is None:
