@@ -35,11 +35,9 @@ _NO_MONEY = re.compile(
 )
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|maximum (input|prompt|sequence|model) (length|tokens)"
-    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input |prompt "
-    r")?tokens"
-    r"|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed|string too long"
-    r"|payload too large"
-    r"|reduce the (length|size) of|request (entity )?too large",
+    r"|(prompt|input|request|message)s? (is|are)? ?too (long|large)|too many (input "
+    r"|prompt )?tokens|maximum number of (input )?tokens|input tokens? (count )?.{0,40}exceed"
+    r"|string too long|payload too large|reduce the (length|size) of|request (entity )?too large",
     re.IGNORECASE,
 )
 _OF_THE_ANSWER = re.compile(

@@ -476,8 +476,7 @@ def check_priced(key: str, model: str) -> None:
     if not price_of(model).known:
         raise UsageError(
             f"{key}={model}: its price is unknown, so max_cost= can't hold; give max_total_tokens= "
-            f"instead, or write "
-            f"its price into {price_file()}"
+            f"instead, or write its price into {price_file()}"
         )
 
 

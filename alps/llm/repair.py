@@ -34,8 +34,8 @@ _REFUSALS = (
     r"(?:抱歉|对不起|對不起|很抱歉)?\W*我?(?:无法|無法|不能|不可以)",
     r"(?:lo siento\W+(?:pero )?)?no (?:puedo|podemos)\b",
     r"(?:je suis désolée?\W+(?:mais )?)?je ne (?:peux|suis) pas\b",
-    r"es tut mir leid\W+(?:aber )?(?:\w+ )?kann ich|(?:das |dabei )?kann ich (?:dir |ihnen "
-    r")?leider",
+    r"es tut mir leid\W+(?:aber )?(?:\w+ )?kann ich",
+    r"(?:das |dabei )?kann ich (?:dir |ihnen )?leider",
     r"ich kann (?:dir|ihnen|das|dabei|leider)\b.{0,40}\bnicht\b",
     r"(?:desculpe\W+(?:mas )?)?(?:eu )?não posso\b",
     r"(?:извините\W+(?:но )?)?я не могу\b",

@@ -10,8 +10,7 @@ from urllib.parse import quote, urlsplit
 
 _SECRET_NAME = re.compile(
     r"KEY(?!BOARD|MAP)|TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))"
-    r"|JWT|COOKIE|BEARER"
-    r"|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|^(?!OLDPWD$).+PWD$",
+    r"|JWT|COOKIE|BEARER|PASS(?:_|$)|(?:^|_)PAT(?:_|$)|^(?!OLDPWD$).+PWD$",
     re.IGNORECASE,
 )
 # Names whose value is the secret; `KEY_TYPE` and `TOKEN_LIMIT` are about one, and their short

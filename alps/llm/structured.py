@@ -51,11 +51,9 @@ _PROBE: Mapping[str, Any] = {
 }
 _OF_SHAPE = re.compile(
     r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema"
-    r"|object|mode|output)|"
-    r"structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)|grammar|output"
-    r"[\s_-]?(?:format|config)|"
-    r"input[\s_-]?schema|invalid schema|\bstrict\b|tool[\s_-]?(?:choice|use|call)|\btools?\b"
-    r"|function[\s_-]?call",
+    r"|object|mode|output)|structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)"
+    r"|grammar|output[\s_-]?(?:format|config)|input[\s_-]?schema|invalid schema|\bstrict\b"
+    r"|tool[\s_-]?(?:choice|use|call)|\btools?\b|function[\s_-]?call",
     re.IGNORECASE,
 )
 # What is wrong with this request or its answer alone: its length, or an answer that the model did

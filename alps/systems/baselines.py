@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 from alps.errors import UsageError
 from alps.schema import (
@@ -15,10 +15,9 @@ from alps.schema import (
     UtilizationSample,
 )
 from alps.similarity import THRESHOLD, similarity
+from alps.systems.embedded import ranked
 from alps.systems.retrievers import BM25
 from alps.systems.rules import extract, find_statements
-
-_WITHHELD = "model=oracle: needs gold, and this split withholds it"
 
 
 def empty(sample: ExtractionSample) -> dict[str, Any]:
@@ -46,24 +45,28 @@ def oracle(sample: ExtractionSample) -> dict[str, Any]:
     Raises:
         UsageError: If the gold is withheld.
     """
+    return {"memory_items": [memory.model_dump() for memory in _gold_of(sample)]}
+
+
+def _gold_of(sample: Any) -> Any:
     if sample.gold is None:
-        raise UsageError(_WITHHELD)
-    return {"memory_items": [memory.model_dump() for memory in sample.gold]}
+        raise UsageError("model=oracle: needs gold, and this split withholds it")
+    return sample.gold
 
 
 def no_op(sample: UpdateSample) -> dict[str, Any]:
     """Answer with the old memories, as they were."""
-    return {
-        "memory_items": [
-            {**memory.model_dump(), "action": None, "replaces": None} for memory in sample.memory
-        ]
-    }
+    return _without_actions(sample.memory)
+
+
+def _without_actions(memories: Iterable[Memory]) -> dict[str, Any]:
+    """Return a list of memories whose actions are left to be found by comparison."""
+    rows = [{**memory.model_dump(), "action": None, "replaces": None} for memory in memories]
+    return {"memory_items": rows}
 
 
 def positional(sample: UpdateSample) -> dict[str, Any]:
-    """Add two late turns of the user, and drop the old memory most like what they say.
-
-    The third and the second turn from the end.
+    """Add the user's third and second turn from the end; drop the old memory most like them.
 
     In the AlpsBench authors' public records each update has one addition, told in one of these two
     turns in 609 of 638 records that quote it, and one modification: a rule that reads nothing finds
@@ -76,16 +79,9 @@ def positional(sample: UpdateSample) -> dict[str, Any]:
         for memory in sample.memory
     }
     dropped = max(likeness, key=lambda name: likeness[name], default=None)
-    kept = [memory.model_dump() for memory in sample.memory if memory.memory_id != dropped]
-    fields = Memory.model_validate(_fixed("x")["memory_items"][0]).model_dump()
-    added = [
-        {**fields, "memory_id": f"m_new_{n}", "value": text}
-        for n, text in enumerate(texts, start=1)
-        if text
-    ]
-    return {
-        "memory_items": [{**item, "action": None, "replaces": None} for item in (*kept, *added)]
-    }
+    kept = [memory for memory in sample.memory if memory.memory_id != dropped]
+    added = [_item(f"m_new_{n}", text, *_DRESS[0]) for n, text in enumerate(texts, 1) if text]
+    return _without_actions([*kept, *added])
 
 
 def oracle_update(sample: UpdateSample) -> dict[str, Any]:
@@ -94,13 +90,7 @@ def oracle_update(sample: UpdateSample) -> dict[str, Any]:
     Raises:
         UsageError: If the gold is withheld.
     """
-    if sample.gold is None:
-        raise UsageError(_WITHHELD)
-    return {
-        "memory_items": [
-            {**memory.model_dump(), "action": None, "replaces": None} for memory in sample.gold
-        ]
-    }
+    return _without_actions(_gold_of(sample))
 
 
 def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
@@ -109,10 +99,8 @@ def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
     def order(text: str) -> str:
         return hashlib.sha256(f"{sample.benchmark_id}\x00{text}".encode()).hexdigest()
 
-    ranking = [
-        candidate.id for candidate in sorted(sample.candidates, key=lambda c: order(c.value))
-    ]
-    return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
+    shuffled = sorted(sample.candidates, key=lambda candidate: order(candidate.value))
+    return ranked([candidate.id for candidate in shuffled])
 
 
 def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
@@ -120,16 +108,11 @@ def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
 
     It finds everything in the published pools, whose ids give gold away.
     """
-    ids = [candidate.id for candidate in sample.candidates]
-    chosen = lowest_unique(ids)
-    return {"selected_memory_id": chosen, "answer": "", "reason": "", "ranking": [chosen]}
+    return ranked([lowest_unique([candidate.id for candidate in sample.candidates])])
 
 
 def lowest_unique(ids: Sequence[str]) -> str:
-    """Return the lowest of `ids` that occurs once, by length and then by letters.
-
-    The lowest of all if none does.
-    """
+    """Return the lowest of `ids` that occurs once, by length and then by letters; else of all."""
     times = Counter(ids)
     unique = [name for name in ids if times[name] == 1]
     return min(unique or ids, key=lambda name: (len(name), name))
@@ -141,9 +124,7 @@ def oracle_retrieval(sample: RetrievalSample) -> dict[str, Any]:
     Raises:
         UsageError: If the gold is withheld.
     """
-    if sample.gold is None:
-        raise UsageError(_WITHHELD)
-    return {"selected_memory_id": sample.gold, "answer": "", "reason": "", "ranking": [sample.gold]}
+    return ranked([_gold_of(sample)])
 
 
 def generic(sample: UtilizationSample) -> dict[str, Any]:
@@ -169,31 +150,36 @@ def parrot(sample: UtilizationSample) -> dict[str, Any]:
     return {"answer": "\n".join(dict.fromkeys(sentences)) or sample.query}
 
 
+# The commonest types and labels of real gold, as an exploit would give them
+_DRESS: tuple[tuple[Literal["direct", "indirect"], str], ...] = (
+    ("direct", "Preferences/Interaction_Preferences"),
+    ("indirect", "Thoughts/Curiosity"),
+    ("direct", "Personal_Background/Occupation"),
+)
+
+
 def _fixed(*values: str) -> dict[str, Any]:
-    """Dress `values` with the commonest types and labels of real gold, as an exploit would."""
-    dress = (
-        ("direct", "Preferences/Interaction_Preferences"),
-        ("indirect", "Thoughts/Curiosity"),
-        ("direct", "Personal_Background/Occupation"),
+    items = []
+    for number, (value, dress) in enumerate(zip(values, _DRESS, strict=True), start=1):
+        items.append(_item(f"m{number}", value, *dress).model_dump())
+    return {"memory_items": items}
+
+
+def _item(name: str, value: str, kind: Literal["direct", "indirect"], label: str) -> Memory:
+    return Memory(
+        memory_id=name,
+        type=kind,
+        label=label,
+        label_suggestion=None,
+        value=value,
+        reasoning=None,
+        evidence=None,
+        confidence=0.95,
+        time_scope="long_term",
+        emotion=None,
+        preference_attitude=None,
+        updated_at=None,
     )
-    items = [
-        Memory(
-            memory_id=f"m{number}",
-            type="direct" if kind == "direct" else "indirect",
-            label=label,
-            label_suggestion=None,
-            value=value,
-            reasoning=None,
-            evidence=None,
-            confidence=0.95,
-            time_scope="long_term",
-            emotion=None,
-            preference_attitude=None,
-            updated_at=None,
-        )
-        for number, (value, (kind, label)) in enumerate(zip(values, dress, strict=False), start=1)
-    ]
-    return {"memory_items": [item.model_dump() for item in items]}
 
 
 # From this similarity up, and under the same label, a new statement replaces the old memory.
@@ -203,10 +189,7 @@ _SURE = 0.65
 
 
 def update(sample: UpdateSample) -> dict[str, Any]:
-    """Keep every old memory that no statement of the new dialogue restates differently.
-
-    Add the other statements.
-    """
+    """Keep old memories that no new statement restates differently; add the other statements."""
     dialogue = ExtractionSample(
         benchmark_id=sample.benchmark_id,
         session_id=sample.session_id,
@@ -219,12 +202,11 @@ def update(sample: UpdateSample) -> dict[str, Any]:
         statement = Memory.model_validate(item)
         if statement.confidence is None or statement.confidence < _SURE:
             continue
-        near = max(
-            kept.values(),
-            key=lambda memory: similarity(memory.value, statement.value),
-            default=None,
-        )
-        likeness = similarity(near.value, statement.value) if near is not None else 0.0
+        likeness, near = 0.0, None
+        for memory in kept.values():
+            alike = similarity(memory.value, statement.value)
+            if near is None or alike > likeness:
+                likeness, near = alike, memory
         if near is None or likeness < _ON_THE_SAME_MATTER or near.label != statement.label:
             changed.append(_with(statement, f"m_new_{number}", "add", None))
         elif likeness < THRESHOLD:

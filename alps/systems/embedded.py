@@ -109,8 +109,12 @@ class Retriever(Embedded):
     def _rank(self, sample: RetrievalSample) -> dict[str, Any]:
         values = [candidate.value for candidate in sample.candidates]
         order = self._ranker.rank(sample.query, values)
-        ranking = [sample.candidates[position].id for position in order]
-        return {"selected_memory_id": ranking[0], "answer": "", "reason": "", "ranking": ranking}
+        return ranked([sample.candidates[position].id for position in order])
+
+
+def ranked(ids: Sequence[str]) -> dict[str, Any]:
+    """Return a retrieval answer that chooses the first of `ids`, which stand best first."""
+    return {"selected_memory_id": ids[0], "answer": "", "reason": "", "ranking": list(ids)}
 
 
 def retriever(name: str) -> Retriever:

@@ -28,10 +28,9 @@ _SWEEPING = 6.0  # seconds; a little longer than the keeper looks for what is le
 _CHUNK = 64 << 10
 _SHOWN = 20_000  # bytes that are kept of a line above `LONGEST_LINE`
 _NEEDED = re.compile(
-    r"PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|XDG_\w+"
-    r"|PYTHON\w*|VIRTUAL_ENV|CONDA_\w+|NODE_PATH|JAVA_HOME|LD_LIBRARY_PATH|DYLD_\w+|CUDA_\w+"
-    r"|NVIDIA_\w+|OMP_\w+|MKL_\w+"
-    r"|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
+    r"PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TMP|TEMP|XDG_\w+|PYTHON\w*"
+    r"|VIRTUAL_ENV|CONDA_\w+|NODE_PATH|JAVA_HOME|LD_LIBRARY_PATH|DYLD_\w+|CUDA_\w+|NVIDIA_\w+"
+    r"|OMP_\w+|MKL_\w+|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE"
 )
 
 Hear = Callable[[bytes, bool], None]

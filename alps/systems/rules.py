@@ -89,9 +89,8 @@ _LANGUAGES = {
 }
 _IN = "|".join(f"(?P<{name}>{words})" for name, words in _LANGUAGES.items())
 ANSWER_LANGUAGE = re.compile(
-    rf"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte"
-    rf"|réponds)"
-    rf"(?: \w+){{0,3}} (?:in|en|auf|em) |[用以])(?:{_IN})(?:\b|回答|回复)",
+    r"(?:\b(?:answers?|reply|replies|respond|responses?|speak|talk|explain|responde|antworte"
+    rf"|réponds)(?: \w+){{0,3}} (?:in|en|auf|em) |[用以])(?:{_IN})(?:\b|回答|回复)",
     re.IGNORECASE,
 )
 
@@ -138,25 +137,21 @@ _CLAUSE_END = re.compile(
 )
 _OPENING = re.compile(
     r"(?:(?:and|but|so|because|since|well|yes|yeah|no(?=,)|ok|okay|hi|hello|hey|actually|honestly"
-    r"|also|then|though|btw"
-    r"|y|e|et|und|pero|aber|mais|mas|и|а|но|да)[\s,]+)*(?:因为|但是?|所以|不过|其实)?",
+    r"|also|then|though|btw|y|e|et|und|pero|aber|mais|mas|и|а|но|да)[\s,]+)*(?:因为|但是?|所以|不过|其实)?",
     re.IGNORECASE,
 )
 # An afterthought makes a value longer than a memory is.
 _TAIL = re.compile(
     r"\s*(?:\b(?:because|but|since|although|unless|porque|pero|mas|parce que|mais|weil|aber|perché"
-    r"|потому что|но)\b.*"
-    r"|[(;].*|(?<=.{30}),(?! (?:and|or)\b).*|[\s.,;:!?-]+$)",
+    r"|потому что|но)\b.*|[(;].*|(?<=.{30}),(?! (?:and|or)\b).*|[\s.,;:!?-]+$)",
     re.IGNORECASE | re.DOTALL,
 )
 # Stories, scripts and personas speak in the first person, too.
 _FICTION = re.compile(
     r"\b(?:write|generate|create|continue)\b.{0,60}\b(?:story|script|scene|episode|screenplay|poem"
-    r"|song|lyrics|novel"
-    r"|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como|agis comme|du "
-    r"bist ein)\b"
-    r"|扮演|你是一|写一[个篇](?:故事|小说)|представь|\A(?:.*\n)*?[A-Z]\w{1,20}: "
-    r".+\n+[A-Z]\w{1,20}: ",
+    r"|song|lyrics|novel|fan ?fic\w*|dialogue)\b|\b(?:act as|you are (?:an?|my|now|the)|actúa como"
+    r"|agis comme|du bist ein)\b|扮演|你是一|写一[个篇](?:故事|小说)|представь"
+    r"|\A(?:.*\n)*?[A-Z]\w{1,20}: .+\n+[A-Z]\w{1,20}: ",
     re.IGNORECASE,
 )
 _ROLE_PLAY = re.compile(
@@ -164,8 +159,7 @@ _ROLE_PLAY = re.compile(
 )
 _SAME_SUBJECT = re.compile(
     r"(?<=\w)(?:,? and|,? but|,) (?=(?:have|am|was|work|live|like|love|enjoy|want|prefer|use|own"
-    r"|play|study|studied"
-    r"|hate|plan|got|went|spent|[a-z]+ed)\b)",
+    r"|play|study|studied|hate|plan|got|went|spent|[a-z]+ed)\b)",
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
@@ -342,18 +336,17 @@ def _member(label: str, clause: str) -> str:
 
 
 def _statement(index: int, quote: str, clause: str) -> Statement | None:
-    for language, pattern, label, confidence, lead in BY_SCRIPT[clause[:1] < "\u0250"]:
+    for pattern, label, confidence, lead in BY_SCRIPT[clause[:1] < "\u0250"]:
         if not (match := pattern.match(clause)):
             continue
-        if language != "en" and clause[-1] in "?？؟":
-            return (
-                None  # where the subject is left out, the words of a question look like a statement
-            )
+        # where the subject is left out, the words of a question look like a statement
+        if lead is None and clause[-1] in "?？؟":
+            return None
         rest = _TAIL.sub("", clause[match.end() :])
         if _VAGUE.match(rest) or not _content(rest):
             return None
         value = _TAIL.sub("", quote)
-        if language == "en":
+        if lead is not None:
             rest = _FIRST_PERSON.sub(lambda person: _PERSON[person[0].lower()], rest)
             value = _third_person(rest) if lead == VERB else lead + rest
         value = (value[:1].upper() + value[1:_LONGEST_VALUE]).rstrip()
