@@ -30,9 +30,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 def start(folder: Path, *words: str, **variables: str) -> Process:
-    """Start the command in `folder`; what is slow to start as a child of a parent that has imported
-    what it takes.
-    """
+    """Start the command in `folder`, as a child of a parent that has imported what it takes."""
     return begin(folder, words, environment(folder, **variables))
 
 
@@ -45,7 +43,7 @@ def begin(
     folder: Path, words: Sequence[str], given: Mapping[str, str], *, cold: bool = False
 ) -> Process:
     """Start the command in `folder` with exactly the given environment."""
-    if not cold and warm.is_slow_to_start(words) and (address := warm.address_for(given)):
+    if not cold and (address := warm.address_for(given)):
         return warm.WarmProcess(address, words, folder, given)
     return subprocess.Popen(
         [sys.executable, "-m", "alps", *words],
@@ -60,18 +58,16 @@ def begin(
 def install(place: Path, *, cold: bool = False) -> Path:
     """Write `alps` and `python` into `place` as they stand in an installed environment.
 
-    Unless `cold`, `alps` asks the parent of warm processes for what is slow to start. No reader may
+    Unless `cold`, `alps` asks the parent of warm processes. No reader may
     run before this is done: what any process holds open for writing can't be started, and a shell
     takes another command of that name.
     """
     python = shlex.quote(sys.executable)
-    warmly = ""
+    alps = f"{python} -P -m alps"
     if not cold and (address := warm.address_for(environment(place))):
-        client = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
-        slow = "|".join([f"*{warm.ASKING}*", *(f"{name}\\ *" for name in warm.COMPUTING)])
-        warmly = f'case "$*" in {slow}) exec {client} "$@" ;; esac\n'
+        alps = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
     for name, line in {
-        "alps": f"{warmly}exec {python} -P -m alps",
+        "alps": f"exec {alps}",
         "python": f"exec {python}",
     }.items():
         (place / name).write_text(f'#!/bin/sh\n{line} "$@"\n')

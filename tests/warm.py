@@ -1,36 +1,38 @@
-"""Commands that ask a model or compute, forked from a parent that has imported the libraries for
-it.
+"""Commands of the tests, forked from a parent that has imported the package and its libraries.
 
-Importing litellm and instructor takes seconds in every process, scipy.stats most of one, numpy and
-pydantic a part, and hundreds of tests start processes that need them. So the first such command of
-a pytest worker starts a parent (`python -P tests/warm.py parent SOCKET`), which imports what others
-wrote and waits. For every command it forks a child, and the child is what the test looks at. It is
-an honest process:
+Importing litellm and instructor takes seconds in every process, scipy.stats most of one, and the
+modules of `alps` half of one; a test's command itself often takes a tenth. So the first command of
+a pytest worker starts a parent (`python -P tests/warm.py parent SOCKET`), which imports them all
+and waits. For every command it forks a child, and the child is what the test looks at. It is an
+honest process:
 
 - It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test
   can interrupt it or kill it. Nothing is replaced: it talks HTTP with the same litellm, through the
   same sockets, as any other.
-- The parent imports third-party modules only, never `alps`. The child runs
-  `runpy.run_module("alps", run_name="__main__")`, which is what `python -m alps` does: every module
-  of the package is read and run anew, in the folder, with the words and the environment of the
-  command, on its own stdin, stdout and stderr.
+- The parent imports and calls nothing. The child runs
+  `runpy.run_module("alps", run_name="__main__")`, which is what `python -m alps` does, in the
+  folder, with the words and the environment of the command, on its own stdin, stdout and stderr.
 - The parent makes no request, so there is neither an event loop nor a connection to inherit
   (tests/test_warm.py compares what a child finds with what a process of its own does), and it forks
   only while it has one Python thread. OpenBLAS ends its threads before a fork and starts them again
   after it; `random`, `ssl` and numpy get new seeds.
-- The child ends as an interpreter does: it runs exit handlers, joins threads, flushes, finalizes.
+- The child joins its threads, runs exit handlers, collects what it no longer uses and flushes.
+  It does not take apart what the parent imported, which takes longer than many a command.
 
-What it can't show: what is imported by which command, how long a start takes, what libraries read
-from the environment when they are imported, and another seed of `hash` than that of the parent.
-Tests of those, and some of every kind of run, start `python -m alps` (`tests.endtoend.start_cold`).
-So does every command where the environment differs in something that an interpreter or a library
-reads at its start, every one with `ALPS_TESTS_COLD=1`, and every one on a system other than Linux.
+What it can't show: what is imported by which command, how long a start takes, what the package and
+libraries read when they are imported, what modules still hold at the very end, and another seed of
+`hash` than that of the parent. Tests of those, and some of every kind of run, start
+`python -m alps` (`tests.endtoend.start_cold`). So does every command where the environment differs
+in something that an interpreter or a library reads at its start, every one with
+`ALPS_TESTS_COLD=1`, and every one on a system other than Linux.
 """
 
+import atexit
 import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import selectors
 import shutil
@@ -60,13 +62,6 @@ READ_AT_START = (
     "TIKTOKEN_",
 )
 """Variables that begin so are read by the interpreter or by libraries, once."""
-ASKING = "=openai/"
-"""What words of commands hold that load the libraries which ask models."""
-COMPUTING = (
-    *("run", "score", "calibrate", "compare", "sensitivity", "prompt-sensitivity"),
-    *("ls", "show", "report", "labels", "data", "submit", "verify", "rescore", "leaderboard"),
-)
-"""Commands that load numpy or pydantic, and most of them scipy."""
 HARMLESS = ("PYTHONDONTWRITEBYTECODE", "TIKTOKEN_CACHE_DIR")
 """The second is set by litellm itself, whatever it was, once it counts tokens: in the tests' own
 process, too.
@@ -250,11 +245,6 @@ def address_for(environment: Mapping[str, str]) -> str | None:
     )
 
 
-def is_slow_to_start(words: Sequence[str]) -> bool:
-    """Tell whether a command loads libraries that take longer than the command."""
-    return any(ASKING in word for word in words) or next(iter(words), None) in COMPUTING
-
-
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: text
@@ -365,12 +355,42 @@ def become(asked: dict[str, Any]) -> None:
     importlib.invalidate_caches()
     importlib.import_module("numpy").random.seed()
     sys.argv = ["-m", *asked["words"]]
-    runpy.run_module("alps", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("alps", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            _codes.append(end.code or 0)
+        raise
 
 
-def import_libraries() -> None:
-    """Import what a run with a model imports of others, in the way in which the package does it."""
-    for name in LIBRARIES:
+_codes: list[int] = []
+"""The exit code of a child, once its command has ended with one."""
+
+
+def _end_early() -> None:
+    """End a child that ended with an exit code before the interpreter takes its modules apart.
+
+    An uncaught error, Ctrl-C, or output that can't be written end it as they end any process.
+    """
+    if not _codes:
+        return
+    gc.collect()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except OSError:
+        return
+    os._exit(_codes[0] & 0xFF)
+
+
+def import_all() -> None:
+    """Import the package, and what a run with a model imports of others in the way it does it."""
+    package = importlib.import_module("alps")
+    own = [module.name for module in pkgutil.walk_packages(package.__path__, "alps.")]
+    for name in (*LIBRARIES, *own):
+        if name == "alps.__main__":
+            continue
         with suppress(
             ModuleNotFoundError
         ):  # in another version: the child will import what it needs
@@ -382,7 +402,8 @@ def import_libraries() -> None:
 def be_parent(number: int) -> None:
     """Be a parent until stdin ends, or a child from its fork on."""
     listener = socket.socket(fileno=number)
-    import_libraries()
+    atexit.register(_end_early)  # before all others: the last to run
+    import_all()
     asked = Parent(listener).serve()
     if asked is None:
         shutil.rmtree(os.getcwd(), ignore_errors=True)
