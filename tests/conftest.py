@@ -28,10 +28,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl-C, and let the commands hear it: a shell has what it starts in the background
-    ignore it.
+    ignore it. Workers of pytest-xdist share one parent of commands.
     """
+    if config.getoption("numprocesses", None):
+        warm.share()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """End the parent of warm processes."""
+    """End the parent of warm processes, where this process started it."""
     warm.stop()
 
 

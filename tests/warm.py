@@ -1,10 +1,10 @@
 """Commands of the tests, forked from a parent that has imported the package and its libraries.
 
 Importing litellm and instructor takes seconds in every process, scipy.stats most of one, and the
-modules of `alps` half of one; a test's command itself often takes a tenth. So the first command of
-a pytest worker starts a parent (`python -P tests/warm.py parent SOCKET`), which imports them all
-and waits. For every command it forks a child, and the child is what the test looks at. It is an
-honest process:
+modules of `alps` half of one; a test's command itself often takes a tenth. So the first command,
+or pytest-xdist before its workers, starts a parent (`python -P tests/warm.py parent SOCKET`), which
+imports them all and waits. For every command it forks a child, and the child is what the test looks
+at. It is an honest process:
 
 - It has a pid, open files and locks of its own, and ends with an exit code or by a signal; a test
   can interrupt it or kill it. Nothing is replaced: it talks HTTP with the same litellm, through the
@@ -46,6 +46,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -203,21 +204,21 @@ def variables() -> dict[str, str]:
 
 
 class _Home:
-    """The parent of this pytest worker, and the socket under which it is asked."""
+    """A parent that this process started, and the socket under which it is asked."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="alps-"))
-        self.address = str(self.folder / "warm")
-        self.environment = {**variables(), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        environment = {**variables(), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        self.place = Place(str(self.folder / "warm"), _read_at_start(environment))
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            listener.bind(self.address)
+            listener.bind(self.place.address)
             listener.listen(64)
             self.process = subprocess.Popen(
                 [sys.executable, "-P", __file__, "parent", str(listener.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 cwd=self.folder,
-                env=self.environment,
+                env=environment,
                 pass_fds=[listener.fileno()],
             )
 
@@ -226,23 +227,42 @@ class _Home:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a parent is asked, and what it read of its environment."""
+
+    address: str
+    read: dict[str, str]
+
+
+SHARED = "ALPS_TESTS_WARM"
+"""The variable by which the workers of pytest-xdist hear of the parent that all of them ask."""
 _home: _Home | None = None
 _lock = threading.Lock()
 
 
-def address_for(environment: Mapping[str, str]) -> str | None:
-    """Return where the parent of this pytest worker is asked, None where a command needs a start of
-    its own.
-    """
+def share() -> None:
+    """Start a parent and let the processes that this one starts ask it."""
+    if sys.platform == "linux" and SHARED not in os.environ:
+        place = _own_place()
+        os.environ[SHARED] = json.dumps([place.address, place.read])
+
+
+def _own_place() -> Place:
     global _home  # noqa: PLW0603
-    if sys.platform != "linux" or os.environ.get("ALPS_TESTS_COLD"):
-        return None
     with _lock:
         if _home is None:
             _home = _Home()
-    return (
-        _home.address if _read_at_start(environment) == _read_at_start(_home.environment) else None
-    )
+    return _home.place
+
+
+def address_for(environment: Mapping[str, str]) -> str | None:
+    """Return where the parent is asked, None where a command needs a start of its own."""
+    if sys.platform != "linux" or os.environ.get("ALPS_TESTS_COLD"):
+        return None
+    shared = os.environ.get(SHARED)
+    place = Place(*json.loads(shared)) if shared else _own_place()
+    return place.address if _read_at_start(environment) == place.read else None
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -254,7 +274,7 @@ def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def stop() -> None:
-    """End the parent of this pytest worker, where there is one."""
+    """End the parent that this process started, if any."""
     global _home  # noqa: PLW0603
     if _home is not None:
         _home.close()
