@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -33,23 +33,10 @@ from alps.llm.types import Structured
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
-OPERATIONAL = (
-    *(
-        "out",
-        "concurrency",
-        "max_failures",
-        "timeout",
-        "patience",
-        "max_cost",
-        "max_total_tokens",
-        "dry_run",
-        "config",
-    ),
-    "calibration",
-)
-"""Keys that change how a run is carried out but not what it measures; they may differ when it is
-resumed.
+_OPERATIONAL = """
+out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
 """
+"""Keys of how a run is carried out, not of what it measures: a resumed run may change them."""
 
 
 def _share(value: object) -> object:
@@ -80,6 +67,12 @@ def _at_home(path: str) -> str:
         raise ValueError(f"there is no home folder for {Path(path).parts[0]}") from error
 
 
+def _readable(address: str | None) -> str | None:
+    if address is not None:
+        check_address(address)
+    return address
+
+
 def _unset(value: object) -> object:
     """Read nothing, and the word for it, as a setting that is not sent."""
     return "none" if isinstance(value, str) and value.strip().casefold() in ("", "none") else value
@@ -90,7 +83,10 @@ def _given_temperature(value: object) -> object:
 
 
 _DATA = "samples, hub[:OWNER/NAME][@REVISION], or a folder in the release layout"
-Data = Annotated[str, Field(description=_DATA)]
+_SPLIT = "dev, validation, …; needed where there are several"
+_SENT = "sent to the model, if given"
+Address = Annotated[str | None, AfterValidator(_readable)]
+Format = Literal["table", "json"]
 HomePath = Annotated[str, AfterValidator(_at_home)]
 """A path that may begin with `~`."""
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
@@ -100,7 +96,6 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
 _UNSETTABLE = ("temperature", "judge_temperature")
 """Settings that may be given as nothing."""
-_NONE: frozenset[str] = frozenset()
 _A_SLIP = 0.9
 """From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor
 `judge_api_key`.
@@ -133,59 +128,41 @@ class AskSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    judge: Annotated[str, Field(description="lexical, a litellm model, or recorded:FILE")] = (
-        "lexical"
+    judge: str = Field("lexical", description="lexical, a litellm model, or recorded:FILE")
+    judge_api_base: Address = Field(None, description="endpoint of the judge")
+    judge_temperature: Annotated[Temperature | Literal["none"] | None, BeforeValidator(_unset)] = (
+        Field(None, description="of the judge [0, where the model takes it]; none: not sent")
     )
-    judge_api_base: Annotated[str | None, Field(description="endpoint of the judge")] = None
-    judge_temperature: Annotated[
-        Temperature | Literal["none"] | None,
-        BeforeValidator(_unset),
-        Field(description="of the judge [0, where the model takes it]; none: not sent"),
-    ] = None
-    judge_max_tokens: Annotated[int | None, Field(ge=1, description="of the judge's replies")] = (
-        None
+    judge_max_tokens: int | None = Field(None, ge=1, description="of the judge's replies")
+    judge_reasoning_effort: str | None = Field(None, description="of the judge")
+    judge_request: JudgeExtra = Field(
+        None, description="judge_request.NAME=VALUE: the judge is sent, too"
     )
-    judge_reasoning_effort: Annotated[str | None, Field(description="of the judge")] = None
-    judge_request: Annotated[
-        JudgeExtra, Field(description="judge_request.NAME=VALUE: the judge is sent, too")
-    ] = None
-    judge_structured: Annotated[
-        Structured | None, Field(description="as structured=, of the judge")
-    ] = None
-    judge_repeats: Annotated[
-        int, Field(ge=1, le=100, description="ask the judge so often, majority decides")
-    ] = 1
-    out: Annotated[HomePath | None, Field(description="the folder that is written")] = None
-    seed: Annotated[int, Field(ge=0, description="of every random draw")] = 0
-    concurrency: Annotated[
-        Annotated[int, Field(ge=1, le=1024)] | Literal["auto"],
-        Field(
-            description=(
-                "the most requests under way at each endpoint; auto: 16, and up to 200 while that "
-                "is clean"
-            )
-        ),
-    ] = "auto"
-    timeout: Annotated[float, Field(gt=0, description="seconds for one request")] = 120.0
-    patience: Annotated[
-        float,
-        BeforeValidator(_seconds),
-        Field(
-            ge=0,
-            description=(
-                "how long failures that may pass are tried again: seconds, 90s, 30min or 2h [30min]"
-            ),
-        ),
-    ] = PATIENCE
-    max_failures: Annotated[
-        Share, Field(description="exit 1 when a larger share failed or is unscored")
-    ] = 0.05
-    max_cost: Annotated[float | None, Field(ge=0, description="US dollars for the whole run")] = (
-        None
+    judge_structured: Structured | None = Field(None, description="as structured=, of the judge")
+    judge_repeats: int = Field(
+        1, ge=1, le=100, description="ask the judge so often, majority decides"
     )
-    max_total_tokens: Annotated[
-        int | None, Field(ge=0, description="prompt and completion tokens together")
-    ] = None
+    out: HomePath | None = Field(None, description="the folder that is written")
+    seed: int = Field(0, ge=0, description="of every random draw")
+    concurrency: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+        "auto",
+        description="the most requests under way at each endpoint; auto: 16, and up to 200 while "
+        "that is clean",
+    )
+    timeout: float = Field(120.0, gt=0, description="seconds for one request")
+    patience: Annotated[float, BeforeValidator(_seconds)] = Field(
+        PATIENCE,
+        ge=0,
+        description="how long failures that may pass are tried again: seconds, 90s, 30min or 2h "
+        "[30min]",
+    )
+    max_failures: Share = Field(
+        0.05, description="exit 1 when a larger share failed or is unscored"
+    )
+    max_cost: float | None = Field(None, ge=0, description="US dollars for the whole run")
+    max_total_tokens: int | None = Field(
+        None, ge=0, description="prompt and completion tokens together"
+    )
 
     @property
     def at_once(self) -> int | None:
@@ -194,147 +171,108 @@ class AskSettings(BaseModel):
 
     @property
     def workers(self) -> int:
-        """How many records are worked on at once.
-
-        Enough to keep the requests of two endpoints under way.
-        """
-        return 2 * (AUTO_MOST if self.concurrency == "auto" else self.concurrency)
+        """How many records are worked on at once: two endpoints are kept busy."""
+        return 2 * (self.at_once or AUTO_MOST)
 
     def judge_sampling(self) -> dict[str, Any]:
         """Return the decoding settings of the judge that were given.
 
         None for a temperature that is not to be sent.
         """
-        given = {name: getattr(self, f"judge_{name}") for name in JUDGE_SAMPLING}
-        return {
-            name: None if value == "none" else value
-            for name, value in given.items()
-            if value is not None
-        }
-
-    @field_validator("judge_api_base", "api_base", check_fields=False)
-    @classmethod
-    def _readable(cls, address: str | None) -> str | None:
-        if address is not None:
-            check_address(address)
-        return address
+        sampling: dict[str, Any] = {}
+        for name in JUDGE_SAMPLING:
+            value = getattr(self, f"judge_{name}")
+            if value is not None:
+                sampling[name] = None if value == "none" else value
+        return sampling
 
 
 class JudgeSettings(AskSettings):
     """How predictions are judged and scored."""
 
-    extras: Annotated[
-        Literal["none", "judge"], Field(description="judge: is an unmatched prediction true?")
-    ] = "none"
-    baseline_records: Annotated[
-        int,
-        Field(
-            ge=0, description="records of a track that an LLM judge judges each trivial baseline on"
-        ),
-    ] = 30
-    scoring: Annotated[
-        Literal["alps", "authors-v1"], Field(description="authors-v1: the published v1 score")
-    ] = "alps"
-    calibration: Annotated[
-        str | None,
-        Field(
-            description=(
-                "a calibration of the judge, to correct by; off: none; else those that are known"
-            )
-        ),
-    ] = None
+    extras: Literal["none", "judge"] = Field(
+        "none", description="judge: is an unmatched prediction true?"
+    )
+    baseline_records: int = Field(
+        30,
+        ge=0,
+        description="records of a track that an LLM judge judges each trivial baseline on",
+    )
+    scoring: Literal["alps", "authors-v1"] = Field(
+        "alps", description="authors-v1: the published v1 score"
+    )
+    calibration: str | None = Field(
+        None,
+        description="a calibration of the judge, to correct by; off: none; else those that are "
+        "known",
+    )
 
 
 class SensitivitySettings(AskSettings):
     """What `alps sensitivity` can be told beside the runs."""
 
-    judge: Annotated[str, Field(description="a litellm model")]
-    prompts: Annotated[
-        str,
-        Field(description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric"),
-    ]
-    out: Annotated[
-        HomePath | None,
-        Field(description="where the scores land: RUN/WORDING; else beside the run"),
-    ] = None
-    format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
+    judge: str = Field(description="a litellm model")
+    prompts: str = Field(
+        description="a folder of wordings: NAME/RUBRIC.md, or NAME.md for a single rubric"
+    )
+    out: HomePath | None = Field(
+        None, description="where the scores land: RUN/WORDING; else beside the run"
+    )
+    format: Format = Field("table", description="table or json")
 
 
 class RunSettings(JudgeSettings):
     """Everything `alps run` can be told."""
 
-    task: Annotated[
-        str,
-        Field(
-            description="extraction, update, retrieval, utilization, several with commas, or all"
-        ),
-    ]
-    model: Annotated[
-        str,
-        Field(
-            description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, "
-            "predictions:FILE, program:CMD, python:MODULE:CLASS"
-        ),
-    ]
-    data: Data = "samples"
-    split: Annotated[
-        str | None, Field(description="dev, validation, …; needed where there are several")
-    ] = None
-    limit: Annotated[int | None, Field(ge=1, description="only the first so many records")] = None
-    distractors: Annotated[
-        Distractors, Field(description="100, 300, 500, 700, 1000 or all (retrieval)")
-    ] = "100"
-    ability: Annotated[Ability, Field(description="pa, pf, vra, cf, ei or all (utilization)")] = (
-        "all"
+    task: str = Field(
+        description="extraction, update, retrieval, utilization, several with commas, or all"
     )
-    condition: Annotated[
-        Literal["history", "gold_memory"],
-        Field(description="gold_memory: show the true memories, too (utilization)"),
-    ] = "history"
-    prompt: Annotated[
-        Literal["precision", "recall"],
-        Field(description="recall: ask for every memory, in six fields (extraction)"),
-    ] = "precision"
-    window: Annotated[
-        int | None,
-        Field(ge=100, description="tokens of history at most: the oldest turns go (utilization)"),
-    ] = None
-    env: Annotated[
-        str | None, Field(description="NAME,NAME: variables that a program gets, too (program:CMD)")
-    ] = None
-    repeats: Annotated[int, Field(ge=1, le=100, description="ask the system so often")] = 1
-    dry_run: Annotated[
-        bool, Field(description="say what a run would ask and cost, without one request")
-    ] = False
-    config: Annotated[
-        str | None, Field(description="a TOML file with any of these keys; words come first")
-    ] = None
-    api_base: Annotated[str | None, Field(description="endpoint of the model")] = None
-    structured: Annotated[
-        Structured | None,
-        Field(description="how typed answers are asked for: schema, tools, json or prompt [auto]"),
-    ] = None
-    temperature: Annotated[
-        Temperature | None,
-        BeforeValidator(_given_temperature),
-        Field(description="sent to the model, if given"),
-    ] = None
-    top_p: Annotated[float | None, Field(gt=0, le=1, description="sent to the model, if given")] = (
-        None
+    model: str = Field(
+        description="a litellm model, rules, bm25, tfidf, minilm, floor/…, oracle, "
+        "predictions:FILE, program:CMD, python:MODULE:CLASS"
     )
-    max_tokens: Annotated[
-        int | None, Field(ge=1, description="the longest answer; sent to the model, if given")
-    ] = None
-    frequency_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = (
-        None
+    data: str = Field("samples", description=_DATA)
+    split: str | None = Field(None, description=_SPLIT)
+    limit: int | None = Field(None, ge=1, description="only the first so many records")
+    distractors: Distractors = Field(
+        "100", description="100, 300, 500, 700, 1000 or all (retrieval)"
     )
-    presence_penalty: Annotated[float | None, Field(description="sent to the model, if given")] = (
-        None
+    ability: Ability = Field("all", description="pa, pf, vra, cf, ei or all (utilization)")
+    condition: Literal["history", "gold_memory"] = Field(
+        "history", description="gold_memory: show the true memories, too (utilization)"
     )
-    reasoning_effort: Annotated[str | None, Field(description="sent to the model, if given")] = None
-    request: Annotated[
-        Extra, Field(description="request.NAME=VALUE: what else the model is sent")
-    ] = None
+    prompt: Literal["precision", "recall"] = Field(
+        "precision", description="recall: ask for every memory, in six fields (extraction)"
+    )
+    window: int | None = Field(
+        None, ge=100, description="tokens of history at most: the oldest turns go (utilization)"
+    )
+    env: str | None = Field(
+        None, description="NAME,NAME: variables that a program gets, too (program:CMD)"
+    )
+    repeats: int = Field(1, ge=1, le=100, description="ask the system so often")
+    dry_run: bool = Field(
+        False, description="say what a run would ask and cost, without one request"
+    )
+    config: str | None = Field(
+        None, description="a TOML file with any of these keys; words come first"
+    )
+    api_base: Address = Field(None, description="endpoint of the model")
+    structured: Structured | None = Field(
+        None,
+        description="how typed answers are asked for: schema, tools, json or prompt [auto]",
+    )
+    temperature: Annotated[Temperature | None, BeforeValidator(_given_temperature)] = Field(
+        None, description=_SENT
+    )
+    top_p: float | None = Field(None, gt=0, le=1, description=_SENT)
+    max_tokens: int | None = Field(
+        None, ge=1, description="the longest answer; sent to the model, if given"
+    )
+    frequency_penalty: float | None = Field(None, description=_SENT)
+    presence_penalty: float | None = Field(None, description=_SENT)
+    reasoning_effort: str | None = Field(None, description=_SENT)
+    request: Extra = Field(None, description="request.NAME=VALUE: what else the model is sent")
 
     @field_validator("task")
     @classmethod
@@ -356,15 +294,11 @@ class RunSettings(JudgeSettings):
         return {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
 
     def experiment(self) -> dict[str, Any]:
-        """Return what the run measures.
-
-        Every setting that is not operational, a secret in a command left out.
-
-        What came later is left out where it was not given: folders are named after a hash of these.
-        """
+        """Return what the run measures: settings that are not operational, secrets left out."""
+        # Folders are named after a hash of these: what came later is left out where not given.
         since = ("env", "request", "judge_request", "structured", "judge_structured")
         later = [name for name in since if getattr(self, name) is None]
-        settings = self.model_dump(exclude={*OPERATIONAL, *later})
+        settings = self.model_dump(exclude={*_OPERATIONAL.split(), *later})
         return {**settings, "model": redact(self.model)}
 
 
@@ -373,26 +307,22 @@ class DataSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: Data = "samples"
-    split: Annotated[
-        str | None, Field(description="dev, validation, …; needed where there are several")
-    ] = None
+    data: str = Field("samples", description=_DATA)
+    split: str | None = Field(None, description=_SPLIT)
 
 
 class AuditSettings(DataSettings):
     """What `alps data audit` can be told."""
 
-    format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
+    format: Format = Field("table", description="table or json")
 
 
 class PoolSettings(DataSettings):
     """What `alps data pools` can be told."""
 
-    out: Annotated[HomePath, Field(description="the folder to write")]
-    distractors: Annotated[Distractors, Field(description="100, 300, 500, 700, 1000 or all")] = (
-        "all"
-    )
-    seed: Annotated[int, Field(ge=0, description="of the drawing")] = 0
+    out: HomePath = Field(description="the folder to write")
+    distractors: Distractors = Field("all", description="100, 300, 500, 700, 1000 or all")
+    seed: int = Field(0, ge=0, description="of the drawing")
 
 
 def part_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -434,7 +364,7 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     values = read_config(config, model)
     pairs |= over_file(tables, values)
     values = {key: value for key, value in values.items() if key not in pairs}
-    return _parse({**values, **pairs}, model, config=config, of_config=frozenset(values))
+    return _parse({**values, **pairs}, model, config=config, of_config=values)
 
 
 def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:
@@ -473,18 +403,13 @@ def _parse(
     model: type[SettingsT],
     *,
     config: Path | None = None,
-    of_config: frozenset[str] = _NONE,
+    of_config: Collection[str] = (),
 ) -> SettingsT:
     """Validate; what is wrong with a value out of a config file names the file."""
-    empty = next(
-        (key for key, value in values.items() if value == "" and _needed(key, model)), None
-    )
-    if empty is not None:
-        raise UsageError(
-            _missing(empty, model)
-            if empty not in of_config
-            else f"{config}: {_missing(empty, model)}"
-        )
+    for key, value in values.items():
+        if value == "" and _needed(key, model):
+            where = f"{config}: " if key in of_config else ""
+            raise UsageError(f"{where}{_missing(key, model)}")
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
@@ -529,9 +454,9 @@ def _missing(key: str, model: type[BaseModel]) -> str:
 
 def _in_words(error: Any) -> str:
     """Say what is wrong with a value, in words of users and not of the validator."""
-    said = _IN_WORDS.get(error["type"])
-    if said is not None:
-        return said.format(**error.get("ctx", {}))
+    fault = _IN_WORDS.get(error["type"])
+    if fault is not None:
+        return fault.format(**error.get("ctx", {}))
     if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] == _DAY:
         return "it takes a day, such as 2026-05-31"
     text = str(error["msg"]).removeprefix("Value error, ")

@@ -13,32 +13,14 @@ _OPTIONAL_MARK_CLASSES = frozenset((*range(10, 37), *range(200, 241)))
 # Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties): nothing of them is seen.
 # Fillers of Hangul are letters to Python, so a response of U+3164 alone counted as one that says
 # something.
-_INVISIBLE_RANGES = (
-    *(
-        (0xAD, 0xAD),
-        (0x34F, 0x34F),
-        (0x61C, 0x61C),
-        (0x115F, 0x1160),
-        (0x17B4, 0x17B5),
-        (0x180B, 0x180F),
-    ),
-    *(
-        (0x200B, 0x200F),
-        (0x202A, 0x202E),
-        (0x2060, 0x206F),
-        (0x3164, 0x3164),
-        (0xFE00, 0xFE0F),
-        (0xFEFF, 0xFEFF),
-    ),
-    *(
-        (0xFFA0, 0xFFA0),
-        (0xFFF0, 0xFFF8),
-        (0x1BCA0, 0x1BCA3),
-        (0x1D173, 0x1D17A),
-        (0xE0000, 0xE0FFF),
-    ),
-)
-_INVISIBLE = {code: None for first, last in _INVISIBLE_RANGES for code in range(first, last + 1)}
+_INVISIBLE_RANGES = """
+AD-AD 34F-34F 61C-61C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164-3164
+FE00-FE0F FEFF-FEFF FFA0-FFA0 FFF0-FFF8 1BCA0-1BCA3 1D173-1D17A E0000-E0FFF
+"""
+_INVISIBLE: dict[int, None] = {}
+for _range in _INVISIBLE_RANGES.split():
+    _first, _, _last = _range.partition("-")
+    _INVISIBLE |= dict.fromkeys(range(int(_first, 16), int(_last, 16) + 1))
 
 
 class _Kept(dict[int, str | None]):

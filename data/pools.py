@@ -16,8 +16,7 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from alps.data.bank import BankMemory, read_bank
-from alps.data.generator import generated_memories
+from alps.data.bank import BankMemory, generated_memories, read_bank
 from alps.data.release import GOLD, INPUT, Row, RowPair, Split, open_split, read_track, write_track
 from alps.errors import DataError, UsageError
 from alps.rejection import is_rejected, shown_value
