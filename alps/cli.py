@@ -1,6 +1,7 @@
 """The command; imports nothing heavy before it knows what is asked."""
 
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
@@ -19,7 +20,6 @@ from alps.completion import (
 )
 from alps.errors import BudgetError, TooManyFailuresError
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
-from alps.typed import allow_typed
 
 
 @click.group(
@@ -83,10 +83,8 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.run.start import score_again
     from alps.settings import JudgeSettings, parse_words
 
-    settings = allow_typed(settings)
-    parsed = parse_words(settings, JudgeSettings)
-    given = {key: getattr(parsed, key) for key in sorted(parsed.model_fields_set)}
-    _show(score_again(find_run(run_folder), given))
+    parsed = parse_words(_allow_typed(settings), JudgeSettings)
+    _show(score_again(find_run(run_folder), _typed_settings(parsed)))
 
 
 @cli.command()
@@ -106,27 +104,19 @@ def sensitivity(words: tuple[str, ...]) -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
-    import json
-
     from alps.report.runs import find_run
     from alps.report.sensitivity import find_sensitivity
     from alps.report.sensitivity_table import print_sensitivity
     from alps.run.sensitivity import judge_reworded, plan_wordings
     from alps.settings import SensitivitySettings, parse_words, part_words
 
-    runs, settings = part_words(allow_typed(words))
+    runs, settings = part_words(_allow_typed(words))
     parsed = parse_words(settings, SensitivitySettings)
-    given = sorted(parsed.model_fields_set)
     plan = plan_wordings([find_run(word) for word in runs], parsed)
     click.echo(plan.announcement, err=True)
-    done = judge_reworded(plan, {key: getattr(parsed, key) for key in given})
-    found = find_sensitivity(done)
-    if parsed.format == "json":
-        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
-    else:
-        print_sensitivity(found, _console())
-    if done.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+    done = judge_reworded(plan, _typed_settings(parsed))
+    _print(find_sensitivity(done), parsed.format, print_sensitivity)
+    _stop_at_budget(done)
     if done.too_many_unscored:
         sys.exit(1)
 
@@ -145,7 +135,7 @@ def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) ->
     from alps.report.runs import find_run
     from alps.report.show import show_record
 
-    if others := allow_typed(settings):
+    if others := _allow_typed(settings):
         raise click.UsageError(f"'{others[0]}': expected no more than task=python:MODULE")
     show_record(find_run(run_folder), record, _console(), full=full)
 
@@ -174,7 +164,7 @@ def report(words: tuple[str, ...]) -> None:
     from alps.report.page import write_report
     from alps.report.runs import find_run
 
-    words = allow_typed(words)
+    words = _allow_typed(words)
     out = [word.partition("=")[2] for word in words if word.startswith("out=")]
     folders = [find_run(word) for word in words if not word.startswith("out=")]
     if not folders:
@@ -193,20 +183,15 @@ def compare(words: tuple[str, ...]) -> None:
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
-    import json
-
     from alps.report.compare import CompareSettings, compare_runs
     from alps.report.compare_table import print_comparison
     from alps.report.runs import find_run
     from alps.settings import parse_words, part_words
 
-    runs, settings = part_words(allow_typed(words))
+    runs, settings = part_words(_allow_typed(words))
     parsed = parse_words(settings, CompareSettings)
     comparison = compare_runs([find_run(word) for word in runs], seed=parsed.seed)
-    if parsed.format == "json":
-        click.echo(json.dumps(comparison.as_json(), ensure_ascii=False, indent=2))
-    else:
-        print_comparison(comparison, _console())
+    _print(comparison, parsed.format, print_comparison)
 
 
 @cli.group()
@@ -225,19 +210,14 @@ def data_audit(settings: tuple[str, ...]) -> None:
       alps data audit data=samples
       alps data audit data=FOLDER split=dev format=json
     """
-    import json
-
     from alps.data.audit import audit
     from alps.report.audit import print_audit
     from alps.settings import AuditSettings, parse_words
 
     parsed = parse_words(settings, AuditSettings)
-    found = audit(parsed.data, parsed.split)
-    if parsed.format == "json":
-        click.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
-    else:
-        print_audit(found, _console())
-    sys.exit(1 if found.serious else 0)
+    report = audit(parsed.data, parsed.split)
+    _print(report, parsed.format, print_audit)
+    sys.exit(1 if report.serious else 0)
 
 
 @data.command("pools")
@@ -284,7 +264,7 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
     from alps.report.runs import find_run
     from alps.settings import parse_words
 
-    parsed = parse_words(allow_typed(settings), DrawSettings)
+    parsed = parse_words(_allow_typed(settings), DrawSettings)
     drawn = draw_labels(find_run(run_folder), n=parsed.n, out=Path(parsed.out), seed=parsed.seed)
     for rubric, counts in drawn.rubrics.items():
         how = "at random" if counts.random else "the likeliest half chosen, so no random sample"
@@ -322,8 +302,7 @@ def calibrate(settings: tuple[str, ...]) -> None:
         page = write_calibration_page(done.row, done.folder / "calibration.html")
         click.echo(f"wrote {done.folder / 'calibration.json'}")
         click.echo(f"wrote {page}")
-    if done.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+    _stop_at_budget(done)
     if done.too_many_unheard:
         sys.exit(1)
 
@@ -427,10 +406,39 @@ def doctor() -> None:
     sys.exit(examine(_console()))
 
 
+def _allow_typed(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Let the tasks of `task=python:MODULE` among `words` be imported; return the other words."""
+    from alps.tasks.registry import PYTHON, allow_modules
+
+    own = [word for word in words if word.startswith(f"task={PYTHON}")]
+    for word in own:
+        allow_modules(word.partition("=")[2])
+    return tuple(word for word in words if word not in own)
+
+
+def _typed_settings(settings: Any) -> dict[str, Any]:
+    """Return the settings that were typed; all others are those of the run."""
+    return {name: getattr(settings, name) for name in sorted(settings.model_fields_set)}
+
+
 def _console() -> Any:
     from alps.report.terminal import terminal
 
     return terminal()
+
+
+def _print(result: Any, form: str, print_table: Callable[[Any, Any], None]) -> None:
+    if form == "json":
+        import json
+
+        click.echo(json.dumps(result.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_table(result, _console())
+
+
+def _stop_at_budget(done: Any) -> None:
+    if done.budget_spent:
+        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
 
 
 def _show(finished: Any) -> None:
@@ -438,8 +446,7 @@ def _show(finished: Any) -> None:
 
     metrics = {task.track: task.metrics for task in finished.tasks}
     show_run(finished.summary, metrics, folder=str(finished.folder))
-    if finished.budget_spent:
-        raise BudgetError("stopped by the budget; the same command with a larger one goes on")
+    _stop_at_budget(finished)
     if finished.complaint is not None:
         raise TooManyFailuresError(finished.complaint)
 
