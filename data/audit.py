@@ -17,9 +17,8 @@
 | `misaligned-row` | serious | everywhere: rows or parts that don't belong together |
 | `split-overlap` | serious | everywhere: a session, dialogue or query stands in two splits |
 
-How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`,
-`audit_updates`, `audit_splits`, and the statistical tests in `audit_cues`. Rows stream; no pool is
-kept.
+How each is decided stands where it is decided: `audit_rows`, `audit_gold`, `audit_pools`, and the
+statistical tests in `audit_findings`. Rows stream; no pool is kept.
 """
 
 from collections import defaultdict
@@ -69,12 +68,12 @@ def audit(data: str, split: str | None) -> AuditReport:
     # What the other tracks say of a user is known before the pools are looked at, and to nobody
     # where there are none.
     tracks = sorted(track_folders(opened), key=lambda pair: _has_pools(pair[0]))
-    known: Known | None = (
-        defaultdict(set) if any(_has_pools(track) for track, _ in tracks) else None
-    )
+    known: Known | None = None
+    if any(_has_pools(track) for track, _ in tracks):
+        known = defaultdict(set)
     for track, folder in tracks:
-        found, rows = _audit_track(track, folder, known, overlap)
-        findings += found
+        of_track, rows = _audit_track(track, folder, known, overlap)
+        findings += of_track
         looked.append(rows)
         if not rows.with_gold:
             unchecked.append(
@@ -113,7 +112,7 @@ def _audit_track(
         elif known is not None:
             for session, value in known_values(row, gold):
                 known[session].add(value)
-    found = tally.findings()
+    findings = tally.findings()
     for aggregate in (pools, updates):
-        found += aggregate.findings() if aggregate is not None else []
-    return found, TrackLooked(track, rows, with_gold)
+        findings += aggregate.findings() if aggregate is not None else []
+    return findings, TrackLooked(track, rows, with_gold)

@@ -1,4 +1,4 @@
-"""What an audit finds, and the tally it is counted in."""
+"""Findings of an audit, the tally they are counted in, and the tests for cues in pools."""
 
 import math
 import re
@@ -75,16 +75,16 @@ class AuditReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain lists and dicts, with the number of findings by severity."""
-        found = Counter(finding.severity for finding in self.findings)
+        counts = dict.fromkeys(SEVERITIES, 0) | Counter(one.severity for one in self.findings)
+        row = asdict(self)
+        row["findings"] = [{**one, "examples": list(one["examples"])} for one in row["findings"]]
         return {
             "data": self.data,
             "split": self.split,
             "serious": self.serious,
-            "found": {severity: found[severity] for severity in SEVERITIES},
-            "tracks": [asdict(track) for track in self.tracks],
-            "findings": [
-                {**asdict(f), "examples": [asdict(e) for e in f.examples]} for f in self.findings
-            ],
+            "found": counts,
+            "tracks": list(row["tracks"]),
+            "findings": row["findings"],
             "unchecked": list(self.unchecked),
         }
 
@@ -101,10 +101,6 @@ class Tally:
     def look(self, unit: str, count: int = 1) -> None:
         """Count things looked at."""
         self._looked[unit] += count
-
-    def looked(self, unit: str) -> int:
-        """Return how many of a thing were looked at."""
-        return self._looked[unit]
 
     def find(
         self,
@@ -128,20 +124,26 @@ class Tally:
 
     def findings(self) -> list[Finding]:
         """Return what was counted."""
-        return [
-            Finding(
-                code,
-                severity,
-                self.track,
-                count,
-                self._looked[unit],
-                unit,
-                detail,
-                tuple(self._examples[key]),
-            )
-            for key, count in self._counts.items()
-            for code, severity, unit, detail in (key,)
-        ]
+        findings = []
+        for key, count in self._counts.items():
+            code, severity, unit, detail = key
+            of, examples = self._looked[unit], self._examples[key]
+            findings.append(self.finding(code, severity, (count, of), unit, detail, *examples))
+        return findings
+
+    def finding(
+        self,
+        code: str,
+        severity: Severity,
+        share: tuple[int, int],
+        unit: str,
+        detail: str,
+        *examples: Example,
+    ) -> Finding:
+        """Return a finding of this track; `share` is how often it is, out of how many."""
+        count, of = share
+        first = examples[:MOST_EXAMPLES]
+        return Finding(code, severity, self.track, count, of, unit, detail, first)
 
 
 def shorten(text: str, longest: int = LONGEST_EXAMPLE) -> str:
@@ -170,46 +172,16 @@ def natural(identifier: str) -> Key:
 def _part(part: str) -> tuple[int, int, str]:
     if not part.isdecimal():
         return 0, 0, part
-    digits = "".join(str(int(digit)) for digit in part).lstrip(
-        "0"
-    )  # of any script, and too many for one number
+    # Digits may be of any script, and too many for one number.
+    digits = "".join(str(int(digit)) for digit in part).lstrip("0")
     return 1, len(digits), digits
-
-
-def _lowest_once(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    return min(once, key=natural, default=None)
-
-
-def _highest_once(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    return max(once, key=natural, default=None)
-
-
-def _only_once(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    return once[0] if len(once) == 1 else None
-
-
-def _lowest(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    return min(set(ids), key=natural)
-
-
-def _highest(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    return max(set(ids), key=natural)
-
-
-def _first_once(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    # Where every id occurs once this is the first place, which is no matter of ids.
-    return once[0] if once and len(once) < len(ids) else None
-
-
-def _last_once(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
-    return once[-1] if once and len(once) < len(ids) else None
 
 
 def _own_form(ids: Sequence[str], once: Sequence[str], session: str) -> str | None:
     forms: dict[str, list[str]] = {}
     for identifier in ids:
         forms.setdefault(re.sub(r"\d+", "0", identifier), []).append(identifier)
-    alone = [found[0] for found in forms.values() if len(found) == 1]
+    alone = [of_form[0] for of_form in forms.values() if len(of_form) == 1]
     return alone[0] if len(alone) == 1 and len(forms) > 1 else None
 
 
@@ -218,14 +190,19 @@ def _own_session(ids: Sequence[str], once: Sequence[str], session: str) -> str |
     return named[0] if len(named) == 1 else None
 
 
+# Where every id occurs once, the first and the last of these are places, no matter of ids.
 ID_RULES: dict[str, Callable[[Sequence[str], Sequence[str], str], str | None]] = {
-    "the lowest id that occurs once": _lowest_once,
-    "the highest id that occurs once": _highest_once,
-    "the only id that occurs once": _only_once,
-    "the first id that occurs once": _first_once,
-    "the last id that occurs once": _last_once,
-    "the lowest id": _lowest,
-    "the highest id": _highest,
+    "the lowest id that occurs once": lambda _, once, __: min(once, key=natural, default=None),
+    "the highest id that occurs once": lambda _, once, __: max(once, key=natural, default=None),
+    "the only id that occurs once": lambda _, once, __: once[0] if len(once) == 1 else None,
+    "the first id that occurs once": lambda ids, once, _: (
+        once[0] if 0 < len(once) < len(ids) else None
+    ),
+    "the last id that occurs once": lambda ids, once, _: (
+        once[-1] if 0 < len(once) < len(ids) else None
+    ),
+    "the lowest id": lambda ids, _, __: min(set(ids), key=natural),
+    "the highest id": lambda ids, _, __: max(set(ids), key=natural),
     "the only id of its form": _own_form,
     "the only id with the session in it": _own_session,
 }
@@ -237,12 +214,12 @@ def picks(ids: Sequence[str], session: str) -> dict[str, int]:
     """Return the place that each rule picks, for the rules that pick one."""
     counts = Counter(ids)
     once = [identifier for identifier in ids if counts[identifier] == 1]
-    found = {}
+    places = {}
     for name, rule in ID_RULES.items():
         chosen = rule(ids, once, session) if ids else None
         if chosen is not None and counts[chosen] == 1:
-            found[name] = ids.index(chosen)
-    return found
+            places[name] = ids.index(chosen)
+    return places
 
 
 def above_chance(hits: int, sizes: Sequence[int], *, tried: int) -> float | None:

@@ -1,7 +1,4 @@
-"""What an audit looks for in gold.
-
-Rejected items, quotes nobody said, and gold that stands in the input.
-"""
+"""Checks of gold: rejected items, quotes nobody said, gold in the input, cues, other splits."""
 
 import hashlib
 import re
@@ -35,23 +32,14 @@ FUZZY = 80.0
 """Similarity from 0 to 100 (`rapidfuzz.fuzz.partial_ratio`) from which a quote counts as said."""
 
 SHORTEST_FUZZY = 8
-"""Characters from which a part of a quote may be found fuzzily; shorter ones must stand there as
-they are.
-"""
+"""Characters from which a part of a quote is looked for fuzzily, not exactly."""
 
 SHORTEST_INSIDE = 12
 """Characters from which a gold value that stands within a longer text gives itself away."""
 
 _OMISSION = re.compile(r"\.{3,}|…|\[…\]|\n")
 _LISTS = (("input", "memory"), ("input", "candidate_memories"), *DIALOGUES)
-_NAMES = {
-    ("benchmark_id",),
-    ("session_id",),
-    ("canonical_id",),
-    ("stratum",),
-    ("task",),
-    ("ability",),
-}
+_NAMES = ("benchmark_id", "session_id", "canonical_id", "stratum", "task", "ability")
 _NO_LABEL = {"", UNMAPPED, "UNKNOWN"}
 
 
@@ -79,65 +67,54 @@ def check_evidence(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     turns = conversation(row) or turns_at(gold, "gold", "conversation")
     if not items or not turns:
         return
-    said = _voice(turns, user=True)
+    by_user = _voice(turns, user=True)
     for item in items:
         quote = text_at(item, "evidence", "text")
         tally.look("quotes")
-        if not _is_said(quote, said):
-            by_assistant = _is_said(quote, _voice(turns, user=False))
-            detail = (
-                "the quote stands in assistant's turns only"
-                if by_assistant
-                else "the quote stands in no turn"
-            )
-            tally.find(
-                "evidence-not-in-user-turn", "warning", detail, name, f"«{quote}»", unit="quotes"
-            )
+        if _is_said(quote, by_user):
+            continue
+        by_assistant = _is_said(quote, _voice(turns, user=False))
+        where = "assistant's turns only" if by_assistant else "no turn"
+        detail, what = f"the quote stands in {where}", f"«{quote}»"
+        tally.find("evidence-not-in-user-turn", "warning", detail, name, what, unit="quotes")
 
 
 def _voice(turns: Turns, *, user: bool) -> str:
     return fold_loosely("\n".join(text for role, text in turns if (role == "user") == user))
 
 
-def _is_said(quote: str, said: str) -> bool:
-    parts = [
-        part
-        for part in (fold_loosely(part).strip(" \"'«»“”„") for part in _OMISSION.split(quote))
-        if part
-    ]
-    total = sum(map(len, parts))
-    found = 0
+def _is_said(quote: str, voice: str) -> bool:
+    parts = [fold_loosely(part).strip(" \"'«»“”„") for part in _OMISSION.split(quote)]
+    length = 0
     for part in parts:
-        if part in said or (
-            SHORTEST_FUZZY <= len(part) <= 1.25 * len(said)
-            and fuzz.partial_ratio(part, said, score_cutoff=FUZZY)
+        if part in voice or (
+            SHORTEST_FUZZY <= len(part) <= 1.25 * len(voice)
+            and fuzz.partial_ratio(part, voice, score_cutoff=FUZZY)
         ):
-            found += len(part)
-    return 2 * found >= total
+            length += len(part)
+    return 2 * length >= sum(map(len, parts))
 
 
 def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     """Count input rows that give their gold away: `label-in-input`.
 
     Serious: the value or the id of the gold memory stands in the input outside of memory lists,
-        candidates and
-    dialogues. A value that is also said in the dialogue only counts where a field holds it and
-    nothing else. Note:
-    `stratum` is the label of the gold memory, or `audit_context` repeats the dialogue; no system
-    may be shown either.
+    candidates and dialogues. A value that is also said in the dialogue only counts where a field
+    holds it and nothing else. Note: `stratum` is the label of the gold memory, or `audit_context`
+    repeats the dialogue; no system may be shown either.
     """
     if gold is None:
         return
     values, ids = _secrets(row, gold)
-    heard = fold(" ".join(text for _, text in conversation(row)))
-    inside = {value for value in values if len(value) >= SHORTEST_INSIDE and value not in heard}
+    dialogues = fold(" ".join(text for _, text in conversation(row)))
+    inside = {value for value in values if len(value) >= SHORTEST_INSIDE and value not in dialogues}
     by_value, by_id = [], []
     for path, text in _leaves(row, ()):
-        folded, place = fold(text), ".".join(path)
+        folded, field = fold(text), ".".join(path)
         if folded in values or any(value in folded for value in inside):
-            by_value.append(f"{place}: «{text}»")
+            by_value.append(f"{field}: «{text}»")
         elif text in ids:
-            by_id.append(f"{place} is the id of the gold memory, {text}")
+            by_id.append(f"{field} is the id of the gold memory, {text}")
     if by_value or by_id:
         detail = "the gold memory stands in the input"
         tally.find("label-in-input", "serious", detail, name, (by_value + by_id)[0])
@@ -147,18 +124,13 @@ def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
 def _note_labels(name: str, row: Row, gold: Row, tally: Tally) -> None:
     stratum = text_at(row, "stratum")
     kept = {text_at(item, "memory_id") for item in dicts_at(row, "input", "memory")}
-    labels = {
-        text_at(m, "label")
-        for m in gold_memories(gold)
-        if text_at(m, "memory_id") not in kept or not kept
-    }
-    if stratum in labels - _NO_LABEL:
+    new = [memory for memory in gold_memories(gold) if text_at(memory, "memory_id") not in kept]
+    if stratum in {text_at(memory, "label") for memory in new} - _NO_LABEL:
         candidates = dicts_at(row, "input", "candidate_memories")
         alike = sum(text_at(candidate, "label") == stratum for candidate in candidates)
         also = f", which {alike} of {len(candidates)} candidates carry" if alike else ""
-        tally.find(
-            "label-in-input", "note", "stratum is the label of the gold", name, stratum + also
-        )
+        detail = "stratum is the label of the gold"
+        tally.find("label-in-input", "note", detail, name, stratum + also)
     turns = turns_at(row, "input", "audit_context", "conversation")
     if turns:
         what = f"audit_context.conversation, {len(turns)} turns"
@@ -183,7 +155,7 @@ def _secrets(row: Row, gold: Row) -> tuple[set[str], set[str]]:
 
 def _leaves(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield every text of an input row outside memory lists, candidates and dialogues."""
-    if path in _LISTS or path in _NAMES:
+    if path in _LISTS or (len(path) == 1 and path[0] in _NAMES):
         return
     if isinstance(node, str):
         yield path, node
@@ -241,13 +213,11 @@ class UpdateAudit:
         kept = {fold(text_at(item, "value")) for item in items}
         new = [item for item in items if fold(text_at(item, "value")) not in old]
         self._changes[len(new), len(old - kept)] += 1
-        turns = [
-            turn for turn in dicts_at(row, "input", "new_dialogue") if turn.get("role") == "user"
-        ]
-        texts = [fold(text_at(turn, "text")) for turn in turns]
+        turns = turns_at(row, "input", "new_dialogue")
+        texts = [fold(text) for role, text in turns if role == "user"]
         for item in new:
             quote = fold(text_at(item, "evidence", "text"))
-            holding = [place for place, text in enumerate(texts) if quote and quote in text]
+            holding = [number for number, text in enumerate(texts) if quote and quote in text]
             if len(holding) == 1:
                 distance = len(texts) - holding[0]
                 self._distances[distance] += 1
@@ -257,10 +227,9 @@ class UpdateAudit:
 
     def findings(self) -> list[Finding]:
         """Return what the records have in common that gives their changes away."""
-        found = [self._position_cue(), self._count_cue()]
-        return [finding for finding in found if finding is not None]
+        return [*self._position_cue(), *self._count_cue()]
 
-    def _position_cue(self) -> Finding | None:
+    def _position_cue(self) -> Iterator[Finding]:
         """Compare the commonest distances from the end with as many turns drawn by chance.
 
         One-sided exact binomial test against the mean share that `NEAR` turns have of a dialogue's
@@ -269,50 +238,34 @@ class UpdateAudit:
         """
         n = sum(self._distances.values())
         if n < FEWEST:
-            return None
+            return
         commonest = sorted(distance for distance, _ in self._distances.most_common(NEAR))
         hits = sum(self._distances[distance] for distance in commonest)
         chance = sum(min(1.0, NEAR / turns) for turns in self._user_turns) / n
         if hits / n < LEAST_SHARE or hits / n - chance < LEAST_GAIN:
-            return None
+            return
         from scipy.stats import binom
 
         longest = max(self._user_turns)
         p = min(1.0, longest * (longest - 1) / 2 * float(binom.sf(hits - 1, n, chance)))
         if p >= ALPHA:
-            return None
-        turns = " or ".join(str(distance) for distance in commonest)
-        detail = (
-            f"the evidence of a new memory lies in user turn {turns} from the end of the new "
-            "dialogue "
-            f"(by chance {chance:.0%}, p = {p:.1g})"
-        )
-        examples = tuple(self._examples[:3])
-        return Finding(
-            "update-position-cue",
-            "serious",
-            self._tally.track,
-            hits,
-            n,
-            "changes",
-            detail,
-            examples,
-        )
+            return
+        turns = " or ".join(map(str, commonest))
+        where = f"user turn {turns} from the end of the new dialogue"
+        chances = f"(by chance {chance:.0%}, p = {p:.1g})"
+        detail = f"the evidence of a new memory lies in {where} {chances}"
+        code, examples = "update-position-cue", self._examples[:3]
+        yield self._tally.finding(code, "serious", (hits, n), "changes", detail, *examples)
 
-    def _count_cue(self) -> Finding | None:
+    def _count_cue(self) -> Iterator[Finding]:
         n = sum(self._changes.values())
         if n < FEWEST:
-            return None
+            return
         (new, gone), hits = self._changes.most_common(1)[0]
-        if hits / n < USUAL:
-            return None
-        detail = (
-            f"{_memories(new)} new and {_memories(gone)} gone: a system can know how many to look "
-            "for"
-        )
-        return Finding(
-            "update-count-cue", "warning", self._tally.track, hits, n, "rows", detail, ()
-        )
+        if hits / n >= USUAL:
+            changes = f"{_memories(new)} new and {_memories(gone)} gone"
+            detail = f"{changes}: a system can know how many to look for"
+            yield self._tally.finding("update-count-cue", "warning", (hits, n), "rows", detail)
 
 
 def _memories(count: int) -> str:
@@ -329,12 +282,8 @@ def track_folders(split: Split | HubSplit) -> list[tuple[str, Path]]:
         UsageError: If a split of the hub can't be fetched.
     """
     top = split.folder() if isinstance(split, HubSplit) else split.folder
-    folders = {
-        path.parent
-        for pattern in (f"task*/{INPUT}", f"task*/*/{INPUT}")
-        for path in top.glob(pattern)
-    }
-    named = [(folder.relative_to(top).as_posix(), folder) for folder in folders]
+    files = {*top.glob(f"task*/{INPUT}"), *top.glob(f"task*/*/{INPUT}")}
+    named = [(file.parent.relative_to(top).as_posix(), file.parent) for file in files]
     return sorted(named, key=lambda pair: order_of(pair[0]))
 
 
@@ -348,15 +297,15 @@ class Overlap:
 
     def __init__(self, split: Split) -> None:
         self.splits: list[str] = []
-        self._known: dict[bytes, tuple[str, str]] = {}
+        self._known: dict[bytes, str] = {}
         for folder in sorted(path for path in split.folder.parent.iterdir() if path.is_dir()):
             tracks = [] if folder == split.folder else track_folders(Split(folder.name, folder))
             if tracks:
                 self.splits.append(folder.name)
-            for track, place in tracks:
-                for _, row, _ in joined(place, Tally(track), with_gold=False):
+            for track, of_track in tracks:
+                for _, row, _ in joined(of_track, Tally(track), with_gold=False):
                     for _, _, digest in _traces(row, track):
-                        self._known.setdefault(digest, (folder.name, track))
+                        self._known.setdefault(digest, f"{folder.name}/{track}")
 
     def check(self, name: str, row: Row, tally: Tally) -> None:
         """Count what a row shares with another split: `split-overlap`, serious.
@@ -367,12 +316,11 @@ class Overlap:
         """
         shared: set[str] = set()
         for kind, text, digest in _traces(row, tally.track):
-            if kind not in shared and (place := self._known.get(digest)) is not None:
+            if kind not in shared and digest in self._known:
                 shared.add(kind)
-                what = f"{place[0]}/{place[1]}: {text}"
-                tally.find(
-                    "split-overlap", "serious", f"the {kind} stands in another split", name, what
-                )
+                detail = f"the {kind} stands in another split"
+                what = f"{self._known[digest]}: {text}"
+                tally.find("split-overlap", "serious", detail, name, what)
 
 
 def _traces(row: Row, track: str) -> Iterator[tuple[str, str, bytes]]:
@@ -381,14 +329,14 @@ def _traces(row: Row, track: str) -> Iterator[tuple[str, str, bytes]]:
     if session := text_at(row, "session_id"):
         yield "session", session, _digest(task, "session", session)
     for path in DIALOGUES:
-        said = fold(" ".join(text for _, text in turns_at(row, *path)))
-        if len(said) >= _SHORTEST_TEXT:
-            yield "dialogue", f"«{said[:80]}»", _digest(task, "dialogue", said)
+        dialogue = fold(" ".join(text for _, text in turns_at(row, *path)))
+        if len(dialogue) >= _SHORTEST_TEXT:
+            yield "dialogue", f"«{dialogue[:80]}»", _digest(task, "dialogue", dialogue)
     # In extraction and update the query is the instruction, the same for everyone.
     for query in queries(row) if task in ("task3", "task4") else ():
-        asked = fold(query)
-        if len(asked) >= _SHORTEST_TEXT:
-            yield "query", f"«{asked[:80]}»", _digest(task, "query", asked)
+        folded = fold(query)
+        if len(folded) >= _SHORTEST_TEXT:
+            yield "query", f"«{folded[:80]}»", _digest(task, "query", folded)
 
 
 def _digest(*parts: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What an audit looks for in retrieval pools. Of a pool only a few figures are kept."""
+"""Checks of retrieval pools, of which only a few figures each are kept."""
 
 import math
 from collections import Counter
@@ -20,8 +20,8 @@ from alps.data.audit_findings import (
     shifted,
     shorten,
 )
-from alps.data.audit_rows import MISALIGNED, at, dicts_at, rows_of, text_at
-from alps.data.release import Row
+from alps.data.audit_rows import MISALIGNED, at, dicts_at, text_at
+from alps.data.release import Row, read_rows
 from alps.rejection import shown_value
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
 from alps.text import fold, fold_loosely
@@ -58,14 +58,7 @@ class PoolAudit:
 
     def __init__(self, folder: Path, tally: Tally, known: Mapping[str, Set[str]]) -> None:
         self._tally, self._known = tally, known
-        path = next(
-            (place / BANK for place in (folder, folder.parent) if (place / BANK).is_file()), None
-        )
-        self._bank = (
-            [(row, fold(text_at(row, "value"))) for row in rows_of(path)]
-            if path is not None
-            else None
-        )
+        self._bank = _read_bank(folder)
         self._sizes: list[int] = []
         self._hits: Counter[str] = Counter()
         self._hit_examples: dict[str, list[Example]] = {}
@@ -104,24 +97,18 @@ class PoolAudit:
         candidates: Sequence[Row],
         folded: Sequence[str],
     ) -> Pool | None:
-        chosen = text_at(gold, "gold", "selected_memory_id") or text_at(
-            gold, "gold", "selected_memory", "memory_id"
-        )
-        value = fold(text_at(gold, "gold", "selected_memory", "value"))
-        if gold is None or not chosen:
+        selected = at(gold, "gold", "selected_memory")
+        chosen = text_at(gold, "gold", "selected_memory_id") or text_at(selected, "memory_id")
+        value = fold(text_at(selected, "value"))
+        if not chosen:
             return None
-        named = [
-            place for place, candidate in enumerate(candidates) if candidate_id(candidate) == chosen
-        ]
+        named = [place for place, item in enumerate(candidates) if candidate_id(item) == chosen]
         right = [place for place in named if not value or folded[place] == value]
         if not right:
-            detail = "the gold is not in its pool"
-            what = f"{chosen}: «{value}»" + (
-                " (the id is there, with another value)" if named else ""
-            )
+            other = " (the id is there, with another value)" if named else ""
+            detail, what = "the gold is not in its pool", f"{chosen}: «{value}»{other}"
             self._tally.find(MISALIGNED, "serious", detail, name, what)
             return None
-        selected = at(gold, "gold", "selected_memory")
         place = right[0]
         memory = {**candidates[place], **(selected if isinstance(selected, dict) else {})}
         return Pool(
@@ -142,10 +129,8 @@ class PoolAudit:
         severity: Severity = "serious" if twin else "warning"
         detail = "the gold's value stands twice" if twin else "distractors have equal values"
         value = gold if twin and gold else max(again, key=lambda value: again[value])
-        spare = sum(again.values())
-        what = (
-            f"{spare} of {len(candidates)} candidates are spare; {again[value] + 1} times «{value}»"
-        )
+        spare = f"{sum(again.values())} of {len(candidates)} candidates are spare"
+        what = f"{spare}; {again[value] + 1} times «{value}»"
         self._tally.find("duplicate-candidate", severity, detail, name, what, unit="pools")
 
     def _cues(self, pool: Pool) -> None:
@@ -187,9 +172,8 @@ class PoolAudit:
         ]
         if close := near(text_at(pool.gold, "value"), others):
             detail = f"a distractor's similarity with the gold is {THRESHOLD:g} or more"
-            self._tally.find(
-                "near-duplicate-of-gold", "warning", detail, pool.name, close, unit="pools"
-            )
+            code = "near-duplicate-of-gold"
+            self._tally.find(code, "warning", detail, pool.name, close, unit="pools")
 
     def _same_user(self, pool: Pool) -> None:
         """Count pools with a distractor of the gold's own user.
@@ -202,35 +186,31 @@ class PoolAudit:
         for place, candidate in enumerate(pool.candidates):
             if place == pool.place or pool.folded[place] == pool.gold_value:
                 continue
-            what = f"{candidate_id(candidate)}: «{text_at(candidate, 'value')}»"
+            severity: Severity
             if _owners(candidate) & owners:
-                detail = "a distractor has the session or the user of the gold"
-                self._tally.find(
-                    "same-session-distractor", "serious", detail, pool.name, what, unit="pools"
-                )
-                return
-            if pool.folded[place] in known:
-                detail = "a distractor's value is gold of the same session"
-                self._tally.find(
-                    "same-session-distractor", "warning", detail, pool.name, what, unit="pools"
-                )
-                return
+                severity, detail = "serious", "a distractor has the session or the user of the gold"
+            elif pool.folded[place] in known:
+                severity, detail = "warning", "a distractor's value is gold of the same session"
+            else:
+                continue
+            code = "same-session-distractor"
+            what = f"{candidate_id(candidate)}: «{text_at(candidate, 'value')}»"
+            self._tally.find(code, severity, detail, pool.name, what, unit="pools")
+            return
 
     def _look_at_bank(self, name: str, row: Row, gold: Row) -> None:
         """Look at what the bank offers a query.
 
         The memories of other users, without those equal to the gold.
         """
-        value = text_at(gold, "gold", "selected_memory", "value")
+        selected = at(gold, "gold", "selected_memory") or {}
+        value = text_at(selected, "value")
+        length = len(fold(value))
         self._tally.look(_OVER_BANK)
-        own = {text_at(row, "session_id")} - {""} | _owners(
-            at(gold, "gold", "selected_memory") or {}
-        )
+        own = {text_at(row, "session_id")} - {""} | _owners(selected)
         offered = [(item, folded) for item, folded in self._bank or () if not _owners(item) & own]
         others = [text_at(item, "value") for item, folded in offered if folded != fold(value)]
-        self._lengths(
-            name, len(fold(value)), [len(fold(value)), *(len(folded) for _, folded in offered)]
-        )
+        self._lengths(name, length, [length, *(len(folded) for _, folded in offered)])
         if close := near(value, others):
             detail = f"{BANK} has another user's memory like the gold, not for its pool"
             self._tally.find("near-duplicate-of-gold", "note", detail, name, close, unit=_OVER_BANK)
@@ -247,16 +227,15 @@ class PoolAudit:
 
     def findings(self) -> list[Finding]:
         """Return what the figures of all pools say: `id-leak`, `position-cue`, `length-cue`."""
-        found = [self._id_leak(), self._position_cue(), self._length_cue()]
-        return [finding for finding in found if finding is not None] + self._bank_duplicates()
+        cues = [self._id_leak(), self._position_cue(), self._length_cue(), self._bank_duplicates()]
+        return [finding for finding in cues if finding is not None]
 
     def _id_leak(self) -> Finding | None:
         """Test every rule over ids alone; the one that finds most is reported, as serious.
 
         Test: `above_chance` over all pools with at least two candidates, corrected for the number
-            of rules; for
-        «always the same id» also for the ids that could have been it (the size of the largest
-        pool).
+        of rules; for «always the same id» also for the ids that could have been it (the size of
+        the largest pool).
         """
         tried = len(ID_RULES) + 1
         rules = {rule: (self._hits[rule], tried) for rule in ID_RULES}
@@ -268,8 +247,7 @@ class PoolAudit:
         """Test where the gold stands: serious.
 
         Tests: `above_chance` for the first, the last and the most frequent place (corrected for all
-            of these), and
-        `far_from_uniform` over the relative places.
+        of these), and `far_from_uniform` over the relative places.
         """
         if not self._sizes:
             return None
@@ -281,19 +259,16 @@ class PoolAudit:
             return finding
         if uneven := far_from_uniform(self._places):
             distance, p = uneven
-            detail = (
-                f"places are far from uniform: distance {distance:.2f}, p {_p(p)} "
-                "(Kolmogorov-Smirnov)"
-            )
-            n = len(self._places)
-            return Finding("position-cue", "serious", self._tally.track, n, n, "pools", detail, ())
+            figures = f"distance {distance:.2f}, p {_p(p)} (Kolmogorov-Smirnov)"
+            detail, n = f"places are far from uniform: {figures}", len(self._places)
+            return self._tally.finding("position-cue", "serious", (n, n), "pools", detail)
         return None
 
     def _length_cue(self) -> Finding | None:
         """Test the length of the gold's value among those of its pool.
 
         Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean rank
-            is off (`shifted`).
+        is off (`shifted`).
         """
         rules = {rule: (self._hits[rule], len(_LENGTHS)) for rule in _LENGTHS}
         if finding := self._by_rule("length-cue", rules, self._value_sizes):
@@ -301,15 +276,10 @@ class PoolAudit:
         if off := shifted(self._ranks, self._value_sizes):
             mean, p = off
             kind = "longer" if mean > 0.5 else "shorter"
-            detail = (
-                f"the gold is {kind} than its pool: mean rank {mean:.2f} where .50 is fair, p "
-                f"{_p(p)} (z test)"
-            )
-            n = len(self._ranks)
+            figures = f"mean rank {mean:.2f} where .50 is fair, p {_p(p)} (z test)"
+            detail, n = f"the gold is {kind} than its pool: {figures}", len(self._ranks)
             count = sum((rank > 0.5) == (mean > 0.5) and rank != 0.5 for rank in self._ranks)
-            return Finding(
-                "length-cue", "warning", self._tally.track, count, n, self._unit, detail, ()
-            )
+            return self._tally.finding("length-cue", "warning", (count, n), self._unit, detail)
         return None
 
     def _by_rule(
@@ -322,34 +292,32 @@ class PoolAudit:
             return None
         chance = math.fsum(1 / size for size in sizes) / len(sizes)
         detail = f"{rule} is the gold: chance {chance:.1%}, p {_p(p)} (binomial)"
-        examples = tuple(self._hit_examples.get(rule, ()))
-        return Finding(
-            code, "serious", self._tally.track, hits, len(sizes), self._unit, detail, examples
-        )
+        share, examples = (hits, len(sizes)), self._hit_examples.get(rule, ())
+        return self._tally.finding(code, "serious", share, self._unit, detail, *examples)
 
-    def _bank_duplicates(self) -> list[Finding]:
-        counts = Counter(folded for _, folded in self._bank or ())
-        again = [(value, count) for value, count in counts.items() if count > 1]
-        if not again or self._bank is None:
-            return []
-        examples = tuple(
-            Example(BANK, shorten(f"{count} times «{value}»"))
-            for value, count in again[:MOST_EXAMPLES]
-        )
-        spare, track = sum(count - 1 for _, count in again), self._tally.track
-        detail = f"{BANK} has equal values, of which a pool gets one"
-        return [
-            Finding(
-                "duplicate-candidate",
-                "note",
-                track,
-                spare,
-                len(self._bank),
-                "bank rows",
-                detail,
-                examples,
-            )
-        ]
+    def _bank_duplicates(self) -> Finding | None:
+        bank = self._bank or ()
+        counts = Counter(folded for _, folded in bank)
+        spare, examples = len(bank) - len(counts), []
+        for value, count in counts.items():
+            if count > 1:
+                examples.append(Example(BANK, shorten(f"{count} times «{value}»")))
+        if not spare:
+            return None
+        code, detail = "duplicate-candidate", f"{BANK} has equal values, of which a pool gets one"
+        return self._tally.finding(code, "note", (spare, len(bank)), "bank rows", detail, *examples)
+
+
+def _read_bank(folder: Path) -> list[tuple[Row, str]] | None:
+    """Return the rows of the bank in or beside a folder with their folded values, if there is one.
+
+    Lines that can't be read are left out.
+    """
+    for path in (folder / BANK, folder.parent / BANK):
+        if path.is_file():
+            rows = read_rows(path, on_fault=lambda fault: None)
+            return [(row, fold(text_at(row, "value"))) for _, row in rows]
+    return None
 
 
 def candidate_id(candidate: Row) -> str:
@@ -373,7 +341,7 @@ def near(gold: str, others: Sequence[str]) -> str | None:
         - BOILERPLATE_WEIGHT * len(wanted.boilerplate)
         - 1e-9
     )
-    found = []
+    close = []
     for other in dict.fromkeys(map(shown_value, others)):
         # Pieces hold no comma: numbers lose theirs, and words end at one.
         text = (other.lower() if other.isascii() else fold_loosely(other)).replace(",", "")
@@ -381,22 +349,18 @@ def near(gold: str, others: Sequence[str]) -> str | None:
             continue
         strength = similarity(gold, other)
         if strength >= THRESHOLD:
-            found.append((strength, other))
-    if not found:
+            close.append((strength, other))
+    if not close:
         return None
-    found.sort(key=lambda pair: -pair[0])
-    named = "; ".join(f"{strength:.2f} «{other}»" for strength, other in found[:_MOST_NEIGHBOURS])
+    close.sort(key=lambda pair: -pair[0])
+    named = "; ".join(f"{strength:.2f} «{other}»" for strength, other in close[:_MOST_NEIGHBOURS])
     return f"gold «{gold}»: {named}"
 
 
 def _owners(memory: Row) -> set[str]:
     """Return the sessions and users that a memory names as its own."""
-    named = (
-        text_at(memory, "session_id"),
-        text_at(memory, "user_id"),
-        text_at(memory, "evidence", "session_id"),
-    )
-    return {name for name in named if name}
+    owners = {text_at(memory, "session_id"), text_at(memory, "user_id")}
+    return (owners | {text_at(memory, "evidence", "session_id")}) - {""}
 
 
 def _p(p: float) -> str:

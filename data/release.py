@@ -6,11 +6,11 @@ Input rows stream; of the gold rows only their places are kept in memory.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -23,6 +23,35 @@ INPUT, GOLD = "model_input.jsonl", "reference_output.jsonl"
 Row = dict[str, Any]
 _LINE_BITS = 32
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+class JoinError(DataError):
+    """A row that can't be joined: no JSON object, without an id, with another's, or gold alone.
+
+    Args:
+        kind: What is wrong.
+        message: The same for people.
+        path: The file.
+        line: The line, counted from 1.
+        name: The id of the row, where it has one.
+    """
+
+    def __init__(
+        self,
+        kind: Literal["unreadable", "nameless", "twice", "orphan"],
+        message: str,
+        *,
+        path: Path,
+        line: int,
+        name: str = "",
+    ) -> None:
+        field = None if kind == "unreadable" else "benchmark_id"
+        super().__init__(message, path=path, line=line, field=field)
+        self.kind, self.name, self.place = kind, name, f"{path.name} line {line}"
+
+
+def _refuse(fault: JoinError) -> None:
+    raise fault
 
 
 @dataclass(frozen=True)
@@ -111,25 +140,29 @@ def _is_split(folder: Path) -> bool:
     return any(folder.glob(f"*/{INPUT}")) or any(folder.glob(f"task*/*/{INPUT}"))
 
 
-def read_track(folder: Path) -> Iterator[RowPair]:
+def read_track(
+    folder: Path, *, with_gold: bool = True, on_fault: Callable[[JoinError], None] = _refuse
+) -> Iterator[RowPair]:
     """Yield the joined rows of one track in the order of the input file.
 
+    Args:
+        folder: That of the track.
+        with_gold: Whether the gold file is opened.
+        on_fault: Takes what is wrong with a row that can't be joined, which is then left out.
+
     Raises:
-        DataError: If a line is not a JSON object, an id is missing or stands twice, or a gold row
-            has no input row.
+        DataError: If a row can't be joined, unless `on_fault` raises nothing.
     """
-    places = _gold_places(folder / GOLD)
+    inputs, golds = folder / INPUT, folder / GOLD
+    places = _gold_places(golds, on_fault) if with_gold else {}
     without_gold: set[str] = set()
-    gold_file = (folder / GOLD).open("rb") if places else None
+    gold_file = golds.open("rb") if places else None
     try:
-        for line, row in read_rows(folder / INPUT):
-            name = _benchmark_id(row, folder / INPUT, line)
+        for line, _, name, row in _named_rows(inputs, on_fault):
             place = places.get(name)
             if name in without_gold or (place is not None and place < 0):
-                raise DataError(
-                    f"'{name}' stands twice", path=folder / INPUT, line=line, field="benchmark_id"
-                )
-            if gold_file is None or place is None:
+                on_fault(_twice(name, inputs, line))
+            elif gold_file is None or place is None:
                 without_gold.add(name)
                 yield RowPair(row, None, line, None)
             else:
@@ -139,11 +172,10 @@ def read_track(folder: Path) -> Iterator[RowPair]:
     finally:
         if gold_file is not None:
             gold_file.close()
-    if orphan := next((name for name, place in places.items() if place >= 0), None):
-        message = f"'{orphan}' has no row in {INPUT}"
-        raise DataError(
-            message, path=folder / GOLD, line=_line_of(places[orphan]), field="benchmark_id"
-        )
+    for name, place in places.items():
+        if place >= 0:
+            message = f"'{name}' has no row in {INPUT}"
+            on_fault(JoinError("orphan", message, path=golds, line=_line_of(place), name=name))
 
 
 def read_samples(folder: Path, read: Any) -> Iterator[Any]:
@@ -225,56 +257,72 @@ def write_track(
     return count
 
 
-def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def read_rows(
+    path: Path, on_fault: Callable[[JoinError], None] = _refuse
+) -> Iterator[tuple[int, Row]]:
     """Yield the object on each line of a file, with the number of the line.
 
-    Blank lines are skipped.
+    Blank lines are skipped, and those of which `on_fault` is told what is wrong with them.
 
     Raises:
-        DataError: If a line is not a JSON object; names the file and the line.
+        DataError: If a line is not a JSON object, unless `on_fault` raises nothing.
     """
+    for line, _, row in _scan(path, on_fault):
+        yield line, row
+
+
+def _scan(path: Path, on_fault: Callable[[JoinError], None]) -> Iterator[tuple[int, int, Row]]:
+    """Yield the number, the offset and the object of every line that holds one."""
+    offset = 0
     with path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
-            if raw.strip():
-                yield line, _parse(raw, path, line)
+            row = _parse(raw, path, line, on_fault) if raw.strip() else None
+            if row is not None:
+                yield line, offset, row
+            offset += len(raw)
 
 
-def _parse(raw: bytes, path: Path, line: int) -> Row:
+def _parse(raw: bytes, path: Path, line: int, on_fault: Callable[[JoinError], None]) -> Row | None:
     try:
         row = parse_json(raw)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})", path=path, line=line) from error
+    except ValueError as error:
+        on_fault(JoinError("unreadable", f"not JSON ({error})", path=path, line=line))
+        return None
     if not isinstance(row, dict):
-        raise DataError(f"expected a JSON object, got {type(row).__name__}", path=path, line=line)
+        message = f"expected a JSON object, got {type(row).__name__}"
+        on_fault(JoinError("unreadable", message, path=path, line=line))
+        return None
     return row
 
 
-def _benchmark_id(row: Row, path: Path, line: int) -> str:
-    name = row.get("benchmark_id")
-    if not isinstance(name, str) or not name:
-        raise DataError("must be a non-empty string", path=path, line=line, field="benchmark_id")
-    return name
+def _named_rows(
+    path: Path, on_fault: Callable[[JoinError], None]
+) -> Iterator[tuple[int, int, str, Row]]:
+    """Yield the number, the offset, the id and the object of every line that has an id."""
+    for line, offset, row in _scan(path, on_fault):
+        name = row.get("benchmark_id")
+        if isinstance(name, str) and name:
+            yield line, offset, name, row
+        else:
+            on_fault(JoinError("nameless", "must be a non-empty string", path=path, line=line))
 
 
-def _gold_places(path: Path) -> dict[str, int]:
+def _twice(name: str, path: Path, line: int) -> JoinError:
+    return JoinError("twice", f"'{name}' stands twice", path=path, line=line, name=name)
+
+
+def _gold_places(path: Path, on_fault: Callable[[JoinError], None]) -> dict[str, int]:
     """Return the place of every gold row by its id.
 
     Its offset above `_LINE_BITS` bits, and below them its line.
     """
-    if not path.is_file():
-        return {}
     places: dict[str, int] = {}
-    offset = 0
-    with path.open("rb") as file:
-        for line, raw in enumerate(file, start=1):
-            if raw.strip():
-                name = _benchmark_id(_parse(raw, path, line), path, line)
-                if name in places:
-                    raise DataError(
-                        f"'{name}' stands twice", path=path, line=line, field="benchmark_id"
-                    )
+    if path.is_file():
+        for line, offset, name, _ in _named_rows(path, on_fault):
+            if name in places:
+                on_fault(_twice(name, path, line))
+            else:
                 places[name] = offset << _LINE_BITS | line
-            offset += len(raw)
     return places
 
 
