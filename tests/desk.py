@@ -76,7 +76,7 @@ class Desk:
             client = Client(
                 ledger=ledger, **{"concurrency": 8, "cache": None, "patience": 2.0, **options}
             )
-            return asked_over_http(asyncio.wait_for(work(client), 30))
+            return asked_over_http(asyncio.wait_for(work(client), 300))
         finally:
             ledger.close()
 

@@ -1,4 +1,6 @@
 import asyncio
+import itertools
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -209,7 +211,13 @@ def test_a_caller_that_goes_away_does_not_take_the_answer_from_the_other(desk: D
 
 
 def test_no_more_requests_are_under_way_than_allowed(desk: Desk):
-    with serve(always(Answer(GOOD, delay=0.03))) as server:
+    four = threading.Barrier(4)
+
+    def script(_: dict[str, Any]) -> Answer:
+        four.wait(300)
+        return Answer(GOOD, delay=0.03)
+
+    with serve(script) as server:
         completions = desk.ask_all(*(question(server, repeat=n) for n in range(12)), concurrency=4)
     assert [completion.outcome for completion in completions] == ["ok"] * 12
     assert server.most_under_way == 4
@@ -217,9 +225,13 @@ def test_no_more_requests_are_under_way_than_allowed(desk: Desk):
 
 def test_after_a_429_fewer_requests_are_under_way_and_later_as_many_as_before(desk: Desk):
     under_way: list[int] = [0]
+    all_began = asyncio.Event()
 
     async def send(*_: Any) -> Reply:
         under_way.append(under_way[-1] + 1)
+        if under_way[-1] == 4:
+            all_began.set()
+        await all_began.wait()
         await asyncio.sleep(0.001)
         under_way.append(under_way[-1] - 1)
         if len(under_way) < 12:
@@ -236,12 +248,20 @@ def test_after_a_429_fewer_requests_are_under_way_and_later_as_many_as_before(de
 
 @pytest.mark.filterwarnings("ignore:coroutine .*acompletion:RuntimeWarning")
 def test_a_request_that_hangs_is_tried_again_after_the_timeout(desk: Desk):
-    with serve(in_turn(Answer(GOOD), Answer(GOOD, delay=0.3), Answer(GOOD))) as server:
+    given_up, asked = threading.Event(), itertools.count()
+
+    def script(_: dict[str, Any]) -> Answer:
+        if next(asked) == 1:
+            given_up.wait(300)
+        return Answer(GOOD)
+
+    with serve(script) as server:
         desk.ask(question(server, repeat=1))
-        completion = desk.ask(question(server), timeout=0.15)
+        completion = desk.ask(question(server), timeout=1.0)
+        given_up.set()
     assert completion.outcome == "ok"
     assert [row["outcome"] for row in desk.rows[:2]] == ["ok", "transport"]
-    assert "0.15 s" in desk.rows[1]["error"]
+    assert "1 s" in desk.rows[1]["error"]
 
 
 def test_a_server_that_never_answers_is_given_up(desk: Desk):

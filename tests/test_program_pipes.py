@@ -14,6 +14,7 @@ from tests.programs import (
     HOLDING,
     PATIENT,
     PRELUDE,
+    QUICK,
     TASK,
     Diary,
     answered,
@@ -30,7 +31,7 @@ def halfway():
     note("halfway")
     began = time.monotonic()
     while not os.path.exists(sys.argv[0] + ".greeting"):
-        if time.monotonic() - began > 10: sys.exit(1)
+        if time.monotonic() - began > 300: sys.exit(1)
         time.sleep(0.01)
 """
 
@@ -113,7 +114,7 @@ for name in rows():
 def test_secrets_in_garbage_are_not_kept(make, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hush-hush-hush")
     body = 'for name in rows(): print("calling with " + os.environ["SOME_API_KEY"])'
-    predictions = ask(make(body, timeout=2.0, env=("SOME_API_KEY",)), "a")
+    predictions = ask(make(body, timeout=QUICK, env=("SOME_API_KEY",)), "a")
     assert predictions["a"].raw == "calling with [secret]"
 
 

@@ -69,7 +69,7 @@ def ask(asked: PythonSystem, *names: str) -> list[Prediction]:
 
 
 def threads_end() -> bool:
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 300.0
     while time.monotonic() < deadline:
         if not any(thread.name == "alps python system" for thread in threading.enumerate()):
             return True
@@ -227,7 +227,7 @@ def test_a_plain_predict_does_not_hold_up_the_event_loop(make):
     body = """
 def predict(self, sample):
     seen.append(threading.Event())
-    return [f"the loop was free: {seen[0].wait(5)}"]
+    return [f"the loop was free: {seen[0].wait(300)}"]
 """
     asked = make(body)
 
@@ -282,17 +282,17 @@ def test_a_call_that_takes_too_long_is_empty_and_the_others_are_unaffected(make,
     header, _, sleep = pause.partition(": ")
     body = f"""
 {header}:
-    for _ in range(1000 if sample.benchmark_id == "b" else 0):
+    for _ in range(60_000 if sample.benchmark_id == "b" else 0):
         if seen: break
         {sleep}(0.01)
     return [sample.benchmark_id]
 """
-    asked = make(body, timeout=0.3)
+    asked = make(body, timeout=3.0)
     predictions = ask(asked, "a", "b", "c", "d")
     seen_by(asked).append("the end of the test")
     assert [facts(predictions[place]) for place in (0, 2, 3)] == [["a"], ["c"], ["d"]]
     assert predictions[1].outcome == "empty"
-    assert predictions[1].error == "no answer within 0.3 s"
+    assert predictions[1].error == "no answer within 3 s"
     assert threads_end()
 
 
@@ -324,15 +324,18 @@ print(asyncio.run(PythonSystem("{module}:Mine", timeout=0.1).answer(TASK, sample
 
 def test_a_cancelled_run_leaves_the_call(make):
     asked = make(
-        "async def predict(self, sample):\n    try: await asyncio.sleep(60)\n    finally: "
-        "seen.append('left')"
+        "async def predict(self, sample):\n    seen.append('begun')\n"
+        "    try: await asyncio.sleep(600)\n    finally: seen.append('left')"
     )
 
     async def run() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asked.answer(TASK, sample("a")), 0.1)
-        await asyncio.sleep(0.01)
-        assert seen_by(asked) == ["left"]
+        call = asyncio.ensure_future(asked.answer(TASK, sample("a")))
+        while not seen_by(asked):
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert seen_by(asked) == ["begun", "left"]
 
     asyncio.run(run())
 
