@@ -2,6 +2,15 @@
 
     python bench/label_sets.py format=openqa_eval file=joined.jsonl out=labels
 
+The sets keep labels and verdicts in separate files; `file` is one into which those were joined:
+
+- `openqa_eval`, 1,490 answers to questions (arXiv:2305.06984, `ehsk/OpenQA-eval`): JSON with `row`,
+  `question_id`, `question`, `gold_answers`, `candidate`, and by name `human`, `judges`, `judge_raw`;
+- `empathy`, 21 dimensions rated by three experts (arXiv:2506.10150): CSV with `dataset`,
+  `dimension`, `conversation_id`, `rater`, `rater_kind`, `rating`, `scale_min`, `scale_max`;
+- `llmbar`, 567 pairs of outputs (arXiv:2310.07641, `princeton-nlp/LLMBar`): JSON with `subset`,
+  `i`, `input`, `output_1`, `output_2`, `label`, and `verdicts` by judge, two in either order.
+
 A converter is one function, named in `CONVERTERS`: it reads a file and fills a `Collected`, which
 checks each row where it was read. What is wrong is reported with a line of the file that the user
 has, not of one that was about to be written.
