@@ -5,7 +5,7 @@
 The sets keep labels and verdicts in separate files; `file` is one into which those were joined:
 
 - `openqa_eval`, 1,490 answers to questions (arXiv:2305.06984, `ehsk/OpenQA-eval`): JSON with `row`,
-  `question_id`, `question`, `gold_answers`, `candidate`, and by name `human`, `judges`, `judge_raw`;
+  `question_id`, `question`, `gold_answers`, `candidate`; by name `human`, `judges`, `judge_raw`;
 - `empathy`, 21 dimensions rated by three experts (arXiv:2506.10150): CSV with `dataset`,
   `dimension`, `conversation_id`, `rater`, `rater_kind`, `rating`, `scale_min`, `scale_max`;
 - `llmbar`, 567 pairs of outputs (arXiv:2310.07641, `princeton-nlp/LLMBar`): JSON with `subset`,
