@@ -9,6 +9,7 @@ replies. Asks nobody. Exits 1 where a bound is missed. `write=yes` puts the figu
 docs/benchmarks.md.
 """
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -29,6 +30,7 @@ from alps.judges.base import question
 from alps.judges.llm import LlmJudge, MatchReply
 from alps.judges.matching import Item
 from alps.judges.recorded import RELATION_OF
+from alps.llm.recording import Recorder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request
 from alps.schema import Memory, read_gold, read_memories
@@ -145,7 +147,7 @@ def ours(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
     for case in found:
         asked = question(case.gold, case.predicted)
         if not asked.empty:
-            add(sent, judge.match_requests(*asked.asked, about="record"), tokens)
+            add(sent, requests_of(judge, *asked.asked), tokens)
             sent.replies += said(case.reviews, *asked.asked, tokens)
     return sent
 
@@ -157,9 +159,16 @@ def per_pair(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
         gold_asked, predicted_asked = question(case.gold, case.predicted).asked
         for gold in gold_asked:
             for predicted in predicted_asked:
-                add(sent, judge.match_requests([gold], [predicted], about="record"), tokens)
+                add(sent, requests_of(judge, [gold], [predicted]), tokens)
                 sent.replies += said(case.reviews, [gold], [predicted], tokens)
     return sent
+
+
+def requests_of(judge: LlmJudge, gold: Sequence[Item], predicted: Sequence[Item]) -> list[Any]:
+    """Return what `judge` would send to relate two lists."""
+    recorder = Recorder()
+    asyncio.run(judge.on(recorder).match(gold, predicted, about="record"))
+    return recorder.requests
 
 
 def add(sent: Sent, requests: Sequence[Request[Any]], tokens: Tokens) -> None:

@@ -30,6 +30,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
     from alps.data.release import open_split, read_samples
     from alps.judges.llm import LlmJudge
     from alps.judges.matching import gold_items, predicted_items
+    from alps.llm.recording import Recorder
     from alps.schema import read_memories
     from alps.tasks import load_tracks
 
@@ -39,9 +40,12 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
         asked = [dict(message) for message in task.messages(sample)]
         yield {"id": f"{sample.benchmark_id}-asked", "model": MODEL, "input": asked}
         answered = read_memories(json.loads(content({"messages": asked}))).memories
-        (request,) = judge.match_requests(
+        recorder = Recorder()
+        asked_for = judge.on(recorder).match(
             gold_items(sample.gold), predicted_items(answered), about=""
         )
+        asyncio.run(asked_for)
+        (request,) = recorder.requests
         judged = [dict(message) for message in request.messages]
         yield {"id": f"{sample.benchmark_id}-judged", "model": JUDGE, "input": judged}
 

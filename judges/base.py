@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from alps.judges.matching import (
     Item,
@@ -17,7 +17,7 @@ from alps.judges.matching import (
 from alps.judges.rubric import Rating, RubricQuestion
 from alps.judges.screening import Screening, screen
 from alps.judges.support import Dialogue, SupportJudgement
-from alps.llm.types import Request
+from alps.llm.recording import Completes
 from alps.prompts import Prompt
 from alps.schema import Memory
 
@@ -64,20 +64,8 @@ class Judge(Protocol):
         """Rate an answer by its rubric. Only asked where `rates` is true."""
         ...
 
-    def match_requests(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Sequence[Request[Any]]:
-        """Return the calls that `match` makes; none for an embedded judge."""
-        ...
-
-    def support_requests(
-        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
-    ) -> Sequence[Request[Any]]:
-        """Return the calls that `support` makes; none for an embedded judge."""
-        ...
-
-    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
-        """Return the calls that `rate` makes; none for an embedded judge."""
+    def on(self, client: Completes) -> "Judge":
+        """Return the same judge with another client; itself, where it makes no calls."""
         ...
 
 
@@ -91,31 +79,19 @@ class Embedded:
     supports = False
     rates = False
 
+    def on(self, client: Completes) -> Self:
+        """Return itself."""
+        return self
+
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
         """Return the fingerprint: embedded judges read no rubrics."""
         return self.fingerprint
-
-    def match_requests(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Sequence[Request[Any]]:
-        """Return no calls."""
-        return ()
-
-    def support_requests(
-        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
-    ) -> Sequence[Request[Any]]:
-        """Return no calls."""
-        return ()
 
     async def support(
         self, dialogue: Dialogue, items: Sequence[Item], *, about: str
     ) -> SupportJudgement:
         """Fail: this judge does not read dialogues."""
         return SupportJudgement("invalid", {}, error="this judge does not read dialogues")
-
-    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
-        """Return no calls."""
-        return ()
 
     async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
         """Fail: this judge reads no rubrics."""

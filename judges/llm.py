@@ -10,7 +10,10 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel
 
@@ -28,12 +31,11 @@ from alps.judges.rubric import (
 from alps.judges.support import (
     RUBRIC,
     Dialogue,
-    Support,
     SupportJudgement,
     SupportReply,
     support_answer,
 )
-from alps.llm.client import Client
+from alps.llm.recording import Completes
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse, schema_of
 from alps.llm.types import AnswerType, Read, Request, Structured
@@ -140,7 +142,7 @@ class LlmJudge:
         self,
         model: str,
         *,
-        client: Client,
+        client: Completes,
         api_base: str | None = None,
         sampling: Mapping[str, Any] | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -150,8 +152,8 @@ class LlmJudge:
         structured: Structured | None = None,
     ) -> None:
         self.name = model
-        self._wording = wording or {}
         self._client = client
+        self._wording = wording or {}
         self._repeat = repeat
         self._seed = seed
         self._api_base = api_base
@@ -169,6 +171,12 @@ class LlmJudge:
             "parser": PARSER_VERSION,
             **({"structured": structured} if structured is not None else {}),
         }
+
+    def on(self, client: Completes) -> Self:
+        """Return the same judge, which asks `client`."""
+        twin = copy(self)
+        twin._client = client
+        return twin
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on.
@@ -191,7 +199,7 @@ class LlmJudge:
 
         One failed call fails the judgement.
         """
-        asked = self.match_requests(gold, predicted, about=about)
+        asked = self._match_requests(gold, predicted, about)
         replies = await asyncio.gather(*(self._client.complete(request) for request in asked))
         raw = tuple(reply.raw for reply in replies if reply.raw is not None)
         for reply in replies:
@@ -208,25 +216,27 @@ class LlmJudge:
             pairs, notes = pairs + located, notes + said
         return Judgement("ok", tuple(pairs), tuple(notes), raw=raw)
 
-    def match_requests(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
+    def _match_requests(
+        self, gold: Sequence[Item], predicted: Sequence[Item], about: str
     ) -> list[Request[tuple[JudgedPair, ...]]]:
         """Return the calls that it takes to relate `gold` and `predicted`.
 
         One, or one a block of long lists.
         """
-        payloads = (
-            {
+        requests = []
+        for rows, columns in self._blocks(gold, predicted):
+            payload = {
                 "kind": "match",
                 "gold": [gold[row].payload() for row in rows],
                 "predicted": [predicted[column].payload() for column in columns],
             }
-            for rows, columns in self._blocks(gold, predicted)
-        )
-        return [
-            self._request(self._said("matching"), payload, MATCH_ANSWER, about)
-            for payload in payloads
-        ]
+            request = self._request(self._said("matching"), payload, MATCH_ANSWER, about)
+            # Every prediction adds detail to one gold memory: so the check that follows is noted
+            # with all that it can be about, and none of them is a bundle.
+            named = [predicted[column].id for column in columns] if 0 in rows else []
+            likely = partial(_all_narrower, gold[0].id, named)
+            requests.append(replace(request, likely=likely))
+        return requests
 
     def _blocks(
         self, gold: Sequence[Item], predicted: Sequence[Item]
@@ -250,14 +260,6 @@ class LlmJudge:
         self, dialogue: Dialogue, items: Sequence[Item], *, about: str
     ) -> SupportJudgement:
         """Ask whether `dialogue` supports each of `items`, in one call."""
-        (request,) = self.support_requests(dialogue, items, about=about)
-        reply = await self._client.complete(request)
-        return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
-
-    def support_requests(
-        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
-    ) -> list[Request[dict[str, tuple[Support, str]]]]:
-        """Return the one call that it takes to check `items` against `dialogue`."""
         ordered = [items[position] for position in self._order("support", items)]
         payload = {
             "kind": "support",
@@ -265,27 +267,21 @@ class LlmJudge:
             "items": [{"id": shown.id, "value": shown.value} for shown in ordered],
         }
         answer = support_answer([item.id for item in items])
-        return [self._request(RUBRIC.text, payload, answer, about)]
+        reply = await self._client.complete(self._request(RUBRIC.text, payload, answer, about))
+        return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
 
     async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
         """Ask for a verdict by the rubric, in one call.
 
         Its hard rules are enforced on what comes back.
         """
-        (request,) = self.rate_requests(question, about=about)
-        reply = await self._client.complete(request)
+        text, answer = self._said(question.rubric), rating_answer(question.rubric)
+        reply = await self._client.complete(self._request(text, question.payload(), answer, about))
         raw = (reply.raw,) if reply.raw is not None else ()
         if reply.value is None:
             return Rating(reply.outcome, error=reply.error, raw=raw)
         marks, reason = reply.value
         return enforce(Rating("ok", marks, reason, raw=raw), question)
-
-    def rate_requests(
-        self, question: RubricQuestion, *, about: str
-    ) -> list[Request[tuple[dict[str, int], str]]]:
-        """Return the one call that it takes to rate an answer."""
-        text, answer = self._said(question.rubric), rating_answer(question.rubric)
-        return [self._request(text, question.payload(), answer, about)]
 
     def _said(self, name: str) -> str:
         return (self._wording.get(name) or rubric(name)).text
@@ -328,6 +324,12 @@ def payload_text(payload: Mapping[str, Any]) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def _all_narrower(gold: str, predicted: Sequence[str]) -> tuple[JudgedPair, ...]:
+    return tuple(
+        JudgedPair(reason="", gold=gold, predicted=name, relation="narrower") for name in predicted
+    )
 
 
 def _locate(

@@ -16,20 +16,17 @@ from typing import Any
 from alps.judges.base import Judge, match_memories, match_row, question
 from alps.judges.matching import (
     POLICIES,
-    Item,
     Match,
     Pair,
     assign,
     bundles_named,
-    gold_items,
     left_over,
     pairs_from_rows,
-    predicted_items,
 )
 from alps.judges.rubric import rubric
 from alps.judges.screening import Screening
 from alps.judges.support import SUPPORTS, Dialogue
-from alps.llm.types import Request
+from alps.rejection import shown_value
 from alps.schema import Memory
 from alps.similarity import features
 from alps.text import fold
@@ -110,28 +107,13 @@ async def relate(
     return verdict
 
 
-def relate_requests(
-    gold: Sequence[Memory],
-    predicted: Sequence[Memory] | None,
-    dialogue: Dialogue,
-    *,
-    judge: Judge,
-    about: str,
-    extras: bool = False,
-) -> list[Request[Any]]:
-    """Return the calls that `relate` makes.
+def in_other_words(memory: Memory) -> Memory:
+    """Return what a prediction may say of a gold memory: as long, and not in its words.
 
-    The gold stands in for predictions that do not exist yet (None).
+    A prediction in the words of the gold pairs with it before a judge is asked, and an estimate
+    counts what a judge is asked: so the value is there backwards.
     """
-    if predicted is None:
-        shown = predicted_items(gold)
-        calls = list(judge.match_requests(gold_items(gold), shown, about=about)) if gold else []
-        return [*calls, *_support_requests(judge, dialogue, shown, about)]
-    asked = question(gold, predicted)
-    calls = [] if asked.empty else list(judge.match_requests(*asked.asked, about=about))
-    if calls or (extras and asked.asked[1]):
-        calls += _support_requests(judge, dialogue, asked.asked[1], about)
-    return calls
+    return memory.model_copy(update={"value": shown_value(memory.value)[::-1]})
 
 
 def _with_detail_named(
@@ -165,18 +147,6 @@ def _adds_name_or_number(value: str, known: str) -> bool:
     names = [fold(word) for word in _WORD.findall(value)[1:] if word[0].isupper()]
     folded = fold(known)
     return any(name not in folded for name in names)
-
-
-def _support_requests(
-    judge: Judge, dialogue: Dialogue, items: Sequence[Item], about: str
-) -> list[Request[Any]]:
-    """Return the calls of the check against the dialogue, which may turn out not to be needed."""
-    if not judge.supports or not items:
-        return []
-    return [
-        replace(call, certain=False)
-        for call in judge.support_requests(dialogue, items, about=about)
-    ]
 
 
 def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:

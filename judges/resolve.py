@@ -19,7 +19,7 @@ from alps.judges.matching import POLICIES, RELATIONS, Item, Judgement, Pair, Rel
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import Rating, RubricQuestion, agreement_of
 from alps.judges.support import Dialogue, Support, SupportJudgement
-from alps.llm.types import Request
+from alps.llm.recording import Completes
 from alps.prompts import Prompt
 
 _UNRELATED = "unrelated"
@@ -42,6 +42,10 @@ class RepeatedJudge:
         self.supports = first.supports
         self.rates = first.rates
         self.fingerprint: Mapping[str, Any] = {**first.fingerprint, "repeats": len(draws)}
+
+    def on(self, client: Completes) -> "RepeatedJudge":
+        """Return the same draws, each of which asks `client`."""
+        return RepeatedJudge([draw.on(client) for draw in self._draws])
 
     def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on."""
@@ -110,32 +114,6 @@ class RepeatedJudge:
         raw = tuple(text for rating in ratings for text in rating.raw)
         said = tuple(rating.marks for rating in ratings)
         return replace(closest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=said)
-
-    def rate_requests(self, question: RubricQuestion, *, about: str) -> Sequence[Request[Any]]:
-        """Return the calls of all draws."""
-        return [
-            request for draw in self._draws for request in draw.rate_requests(question, about=about)
-        ]
-
-    def match_requests(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Sequence[Request[Any]]:
-        """Return the calls of all draws."""
-        return [
-            request
-            for draw in self._draws
-            for request in draw.match_requests(gold, predicted, about=about)
-        ]
-
-    def support_requests(
-        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
-    ) -> Sequence[Request[Any]]:
-        """Return the calls of all draws."""
-        return [
-            call
-            for draw in self._draws
-            for call in draw.support_requests(dialogue, items, about=about)
-        ]
 
 
 def _majority(named: Sequence[Pair | None]) -> Pair | None:

@@ -11,7 +11,6 @@ from alps.errors import UsageError
 from alps.judges.authors_v1 import algorithm_score, final_score, judge_score
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.recorded import RecordedJudge
-from alps.llm.types import Request
 from alps.schema import Memory, Prediction
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task
 from alps.tasks.extraction import predicted_memories
@@ -83,15 +82,9 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
         scores |= {"judge_score": judged} if judged is not None else {}
         return Scored({**scores, "final_score": final_score(algorithm.algo, judged)})
 
-    def judge_requests(
-        sample: Any, prediction: Prediction | None, judge: Judge, options: JudgingOptions
-    ) -> Sequence[Request[Any]]:
-        return ()
-
     return replace(
         task,
         judge=judge_prediction,
-        judge_requests=judge_requests,
         score=score,
         metrics=METRICS,
         rubrics=(),

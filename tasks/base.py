@@ -5,14 +5,14 @@ module of its own and its name in the registry's list.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, Protocol
 
 from pydantic import BaseModel
 
 from alps.judges.base import Judge
 from alps.llm.schemas import schema_of
-from alps.llm.types import AnswerType, Read, Request
+from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
 
@@ -223,10 +223,11 @@ class Task:
         to_prediction: Turns the typed answer into the release's form of a prediction.
         has_gold: Whether the sample can be scored.
         judge: Asks the judge about one prediction; returns the verdict row without ids.
-        judge_requests: The calls that judging a prediction takes; for one that does not exist yet,
-            the calls that the likeliest one takes.
         score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
         metrics: What is reported, in this order.
+        likely: The likeliest prediction for a sample with gold, before there is one: a dry run
+            counts the calls that judging it takes, and without it none.
+        judge_requests: Not used any more; tasks of users' own may give it for one more version.
     """
 
     name: str
@@ -239,9 +240,6 @@ class Task:
     to_prediction: Callable[[Any], dict[str, Any]]
     has_gold: Callable[[Any], bool]
     judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]]
-    judge_requests: Callable[
-        [Any, Prediction | None, Judge, JudgingOptions], Sequence[Request[Any]]
-    ]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
     prompts: tuple[Prompt, ...] = ()
@@ -260,6 +258,8 @@ class Task:
     public: PublicAnswers = PublicAnswers()
     record_parts: RecordParts | None = None
     highlights: Sequence[Any] = ()
+    likely: Callable[[Any], dict[str, Any]] | None = None
+    judge_requests: InitVar[object] = None
 
     @property
     def place(self) -> str:

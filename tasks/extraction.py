@@ -16,13 +16,13 @@ from alps.judges.relate import (
     RUBRICS,
     Relations,
     counted_extras,
+    in_other_words,
     relate,
-    relate_requests,
     relation_counts,
     relations_of,
     set_aside,
 )
-from alps.llm.types import AnswerType, Read, Request
+from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt
 from alps.rejection import is_rejected
 from alps.schema import (
@@ -185,18 +185,9 @@ async def judge_prediction(
     )
 
 
-def judge_requests(
-    sample: ExtractionSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
-) -> list[Request[Any]]:
-    """Return the calls that judging takes."""
-    return relate_requests(
-        sample.gold or (),
-        None if prediction is None else predicted_memories(prediction),
-        sample.dialogue,
-        judge=judge,
-        about=sample.benchmark_id,
-        extras=options.extras,
-    )
+def likely_prediction(sample: ExtractionSample) -> dict[str, Any]:
+    """Return the memories of the gold, as somebody else would put them."""
+    return to_prediction([in_other_words(memory) for memory in sample.gold or ()])
 
 
 def score(
@@ -328,7 +319,7 @@ TASK = Task(
     to_prediction=to_prediction,
     has_gold=lambda sample: sample.gold is not None,
     judge=judge_prediction,
-    judge_requests=judge_requests,
+    likely=likely_prediction,
     score=score,
     metrics=METRICS,
     fits=fits,

@@ -26,7 +26,7 @@ from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 TASKS = ("extraction", "update", "retrieval", "utilization")
 ALL = "all"
 PYTHON = "python:"
-_CALLED = ("messages", "input_row", "has_gold", "judge_requests", "score")
+_CALLED = ("messages", "input_row", "has_gold", "score")
 """Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
 ValueErrors.
 """
@@ -227,7 +227,6 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
         to_prediction=refuse,
         has_gold=refuse,
         judge=refuse,
-        judge_requests=refuse,
         score=refuse,
         metrics=_metrics(found),
         conditions=_conditions(found),

@@ -8,13 +8,13 @@ of a judge that can tell.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import RubricQuestion, rubric
-from alps.llm.types import AnswerType, Read, Request
+from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
@@ -179,20 +179,9 @@ async def judge_prediction(
     return verdict
 
 
-def judge_requests(
-    sample: RetrievalSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
-) -> Sequence[Request[Any]]:
-    """Return the calls that judging takes.
-
-    An answer that does not exist yet is taken to be the gold memory.
-    """
-    expected = {"answer": _value(sample, sample.gold)}
-    asked = _question(sample, expected if prediction is None else prediction.prediction or {})
-    return (
-        judge.rate_requests(asked, about=sample.benchmark_id)
-        if asked is not None and judge.rates
-        else ()
-    )
+def likely_prediction(sample: RetrievalSample) -> dict[str, Any]:
+    """Return the choice of the gold memory, which stands for the answer, too."""
+    return {"selected_memory_id": sample.gold, "answer": _value(sample, sample.gold), "ranking": []}
 
 
 def score(
@@ -260,7 +249,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             to_prediction=dict,
             has_gold=lambda sample: sample.gold is not None,
             judge=judge_prediction,
-            judge_requests=judge_requests,
+            likely=likely_prediction,
             score=score,
             metrics=METRICS,
             rubrics=RUBRICS,

@@ -20,13 +20,13 @@ from alps.judges.relate import (
     RUBRICS,
     Relations,
     counted_extras,
+    in_other_words,
     relate,
-    relate_requests,
     relation_counts,
     relations_of,
     set_aside,
 )
-from alps.llm.types import AnswerType, Read, Request
+from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected
 from alps.schema import (
@@ -215,24 +215,15 @@ async def judge_prediction(
     return await relate(rows, listed, _dialogue(sample), judge=judge, about=sample.benchmark_id)
 
 
-def judge_requests(
-    sample: UpdateSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
-) -> Sequence[Request[Any]]:
-    """Return the calls that judging takes.
-
-    For a prediction that does not exist yet, those about what should change.
-    """
+def likely_prediction(sample: UpdateSample) -> dict[str, Any]:
+    """Return the memories of the gold: those that should change as somebody else would put them."""
     lists = compare(sample.memory, sample.gold or ())
-    rows, about = lists.rows, sample.benchmark_id
-    if prediction is not None:
-        listed, _ = predicted_lists(prediction)
-        return relate_requests(rows, listed, _dialogue(sample), judge=judge, about=about)
-    changed = [
-        memory
-        for memory, change in zip(rows, lists.changes, strict=False)
-        if change.action != "retain"
-    ]
-    return relate_requests(changed, None, _dialogue(sample), judge=judge, about=about)
+    undeclared = {"action": None, "replaces": None}
+    items = []
+    for memory, change in zip(lists.rows, lists.changes, strict=False):
+        said = memory if change.action == "retain" else in_other_words(memory)
+        items.append({**said.model_dump(), **undeclared})
+    return {"memory_items": items}
 
 
 def _dialogue(sample: UpdateSample) -> tuple[Turn, ...]:
@@ -478,7 +469,7 @@ TASK = Task(
     to_prediction=to_prediction,
     has_gold=lambda sample: sample.gold is not None,
     judge=judge_prediction,
-    judge_requests=judge_requests,
+    likely=likely_prediction,
     score=score,
     metrics=METRICS,
     fits=fits,

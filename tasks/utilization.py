@@ -15,7 +15,7 @@ from typing import Any
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.grounding import grounding
 from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
-from alps.llm.types import AnswerType, EmptyAnswer, Read, Request
+from alps.llm.types import AnswerType, EmptyAnswer, Read
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected, shown_value
 from alps.schema import (
@@ -274,20 +274,6 @@ async def judge_prediction(
     return {**verdict, "rubric": asked.rubric, **rating.row()}
 
 
-def judge_requests(
-    sample: UtilizationSample, prediction: Prediction | None, judge: Judge, options: JudgingOptions
-) -> Sequence[Request[Any]]:
-    """Return the one call that judging takes.
-
-    The query stands in for an answer that does not exist yet.
-    """
-    return (
-        judge.rate_requests(_question(sample, prediction), about=sample.benchmark_id)
-        if judge.rates
-        else ()
-    )
-
-
 def fits(sample: UtilizationSample, prediction: Row) -> None:
     """Check that what was kept of an answer is text.
 
@@ -359,12 +345,10 @@ def _target(
     )
 
 
-def _question(sample: UtilizationSample, prediction: Prediction | None) -> RubricQuestion:
+def _question(sample: UtilizationSample, prediction: Prediction) -> RubricQuestion:
     target = sample.gold
     assert target is not None
-    response = (
-        sample.query if prediction is None else (prediction.prediction or {}).get("answer", "")
-    )
+    response = (prediction.prediction or {}).get("answer", "")
     return RubricQuestion(target.rubric, sample.query, response, target.memory, target.dialogue)
 
 
@@ -387,7 +371,7 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             to_prediction=lambda text: {"answer": text},
             has_gold=lambda sample: sample.gold is not None,
             judge=judge_prediction,
-            judge_requests=judge_requests,
+            likely=lambda sample: {"answer": sample.query},
             score=score,
             metrics=(*ability.metrics, AGREEMENT),
             fits=fits,

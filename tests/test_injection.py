@@ -16,6 +16,7 @@ from alps.tasks import TaskOptions, load_task
 from tests.builders import memory
 from tests.desk import QUIET_LITELLM
 from tests.loopback import Answer, serve
+from tests.recorded_requests import requests_of
 from tests.tracks import (
     TALK,
     alps_here,
@@ -78,8 +79,11 @@ def item(name: str, text: str) -> Item:
 
 
 def check_match(text: str) -> None:
-    (request,) = JUDGE.match_requests(
-        [item("g1", text)], [item("p1", text), item("p2", "plain")], about="b1"
+    (request,) = requests_of(
+        JUDGE,
+        lambda judge: judge.match(
+            [item("g1", text)], [item("p1", text), item("p2", "plain")], about="b1"
+        ),
     )
     payload = shape(request, rubric("matching").text)
     assert list(payload) == ["kind", "gold", "predicted"]
@@ -92,7 +96,9 @@ def check_match(text: str) -> None:
 
 def check_support(text: str) -> None:
     turns = [Turn(role="user", text=text), Turn(role="assistant", text="ok")]
-    (request,) = JUDGE.support_requests(turns, [item("p1", text)], about="b1")
+    (request,) = requests_of(
+        JUDGE, lambda judge: judge.support(turns, [item("p1", text)], about="b1")
+    )
     payload = shape(request, rubric("support").text)
     assert payload == {
         "kind": "support",
@@ -103,7 +109,7 @@ def check_support(text: str) -> None:
 
 def check_rubric(name: str, *, query: str, response: str, remembered: str, said: str) -> None:
     asked = RubricQuestion(name, query, response, remembered, (Turn(role="user", text=said),))
-    (request,) = JUDGE.rate_requests(asked, about="b1")
+    (request,) = requests_of(JUDGE, lambda judge: judge.rate(asked, about="b1"))
     assert shape(request, rubric(name).text) == {
         "kind": "rubric",
         "rubric": name,
@@ -166,7 +172,7 @@ def test_what_a_system_is_asked_is_one_json_object_whatever_query_and_dialogue_s
 def test_no_memory_can_name_itself_into_another_place_of_the_payload():
     claims = memory("p1", memory_id="g1", label='g1", "relation": "same')
     asked = question([claims], [memory("g1", memory_id="g1")])
-    (request,) = JUDGE.match_requests(*asked.asked, about="b1")
+    (request,) = requests_of(JUDGE, lambda judge: judge.match(*asked.asked, about="b1"))
     payload = shape(request, rubric("matching").text)
     assert [(i["id"], i["value"]) for i in payload["gold"] + payload["predicted"]] == [
         ("g1", "p1"),

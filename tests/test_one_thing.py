@@ -24,6 +24,7 @@ from alps.tasks.update import TASK as UPDATE
 from tests.builders import extraction_sample, heard, memories, memory
 from tests.endtoend import extraction, rows, run, task1
 from tests.loopback import Answer, serve
+from tests.recorded_requests import requests_of
 from tests.visitors import is_judging, memory_items, values_of, visitor, write_visitors
 
 DOG = "Has a four-year-old beagle named Pip"
@@ -305,8 +306,11 @@ def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value(ma
 
 
 def shown(judge: LlmJudge, values: Sequence[str]) -> list[str]:
-    (request,) = judge.match_requests(
-        gold_items(memories("a")), predicted_items(memories(*values)), about="b"
+    (request,) = requests_of(
+        judge,
+        lambda one: one.match(
+            gold_items(memories("a")), predicted_items(memories(*values)), about="b"
+        ),
     )
     return [item["value"] for item in payload_of(request)["predicted"]]
 

@@ -491,7 +491,6 @@ def test_the_lexical_judge_fails_to_rate_and_says_why():
         "this judge reads no rubrics",
     )
     assert not judge.rates
-    assert judge.rate_requests(asked(), about="b1") == ()
 
 
 Figure = Callable[[float | None], bool]

@@ -24,6 +24,7 @@ from tests.builders import memories
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.loopback import Answer, LoopbackServer, serve
+from tests.recorded_requests import requests_of
 from tests.test_cli import HEAVY, modules_after
 from tests.tracks import (
     JUDGE,
@@ -321,13 +322,13 @@ def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
         "openai/x", client=None, wording={"matching": mine("Match."), "cf": mine("Rate.")}
     )
     gold, predicted = memories("Plays the cello"), memories("A cellist")
-    (match,) = worded.match_requests(gold_items(gold), predicted_items(predicted), about="b1")
-    rated = {
-        name: worded.rate_requests(
-            RubricQuestion(name, "Q?", "An answer.", "A memory.", ()), about="b1"
-        )[0]
-        for name in ("cf", "pa")
-    }
+    (match,) = requests_of(
+        worded, lambda one: one.match(gold_items(gold), predicted_items(predicted), about="b1")
+    )
+    rated = {}
+    for name in ("cf", "pa"):
+        asked = RubricQuestion(name, "Q?", "An answer.", "A memory.", ())
+        (rated[name],) = requests_of(worded, lambda one, asked=asked: one.rate(asked, about="b1"))
     assert match.messages[0]["content"] == "Match."
     assert payload_of({"messages": match.messages})["kind"] == "match"
     assert rated["cf"].messages[0]["content"] == "Rate."

@@ -62,6 +62,7 @@ class Request(Generic[T]):
         about: The record that this is about; only for the ledger.
         certain: Whether it is sure to be asked; an estimate counts the others in its upper bound
             alone.
+        likely: The answer that a dry run takes for the likeliest; not part of the cache key.
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
     """
@@ -76,6 +77,7 @@ class Request(Generic[T]):
     purpose: str = "generate"
     about: str = ""
     certain: bool = True
+    likely: Callable[[], T] | None = None
     structured: Structured | None = None
     steps_down: bool = False
 

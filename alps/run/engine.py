@@ -17,6 +17,7 @@ from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge
+from alps.llm.recording import Recorder
 from alps.llm.secrets import masked
 from alps.run.journal import Journal, journal_key
 from alps.run.scores import Board, count_failure
@@ -400,18 +401,24 @@ def _remember(outcome: Outcome, prediction: Prediction, place: int) -> None:
 
 async def _score_free_floors(plan: Plan, unit: Unit) -> None:
     """Score the floors on one record where their judge needs no call."""
-    for name, prediction, asks in _floor_answers(plan, unit):
-        if (
-            prediction.outcome != "ok"
-        ):  # a floor of the user's own raised: it has no answer that could be scored
-            unit.track.outcome.floors[name].failed_predictions[prediction.outcome] += 1
-            unit.track.outcome.floors[name].add_unscored()
-            unit.track.outcome.remember_error(name, prediction.error, unit.place)
-        elif not asks:
-            verdict = await unit.track.task.judge(
-                unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE
-            )
-            _add_floor(plan, unit, name, prediction, verdict)
+    for name, prediction in _floor_answers(plan, unit):
+        if prediction.outcome == "ok":
+            verdict = await _free_verdict(plan, unit, prediction)
+            if verdict is not None:
+                _add_floor(plan, unit, name, prediction, verdict)
+            continue
+        # A floor of the user's own raised: it has no answer that could be scored.
+        unit.track.outcome.floors[name].failed_predictions[prediction.outcome] += 1
+        unit.track.outcome.floors[name].add_unscored()
+        unit.track.outcome.remember_error(name, prediction.error, unit.place)
+
+
+async def _free_verdict(plan: Plan, unit: Unit, prediction: Prediction) -> Row | None:
+    """Return the verdict on the answer of a floor; None where judging it takes a call."""
+    recorder = Recorder()
+    judge = plan.floor_judge.on(recorder)
+    verdict = await unit.track.task.judge(unit.sample, prediction, judge, JUST_THE_SCORE)
+    return None if recorder.requests else verdict
 
 
 async def _judge_floors(plan: Plan, journal: Journal) -> None:
@@ -429,8 +436,9 @@ async def _judge_floors(plan: Plan, journal: Journal) -> None:
 
     async def work() -> None:
         for unit in sampled:
-            for number, (name, prediction, asks) in enumerate(_floor_answers(plan, unit)):
-                if not asks:
+            for number, (name, prediction) in enumerate(_floor_answers(plan, unit)):
+                failed = prediction.outcome != "ok"
+                if failed or await _free_verdict(plan, unit, prediction) is not None:
                     continue
                 verdict = await _floor_verdict(plan, journal, unit, name, prediction)
                 if verdict["outcome"] == "ok":
@@ -443,18 +451,12 @@ async def _judge_floors(plan: Plan, journal: Journal) -> None:
     journal.settle(key for *_, key in sorted(rows))
 
 
-def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction, bool]]:
-    """Yield the name and the answer of every floor, and whether judging it takes a call."""
+def _floor_answers(plan: Plan, unit: Unit) -> Iterator[tuple[str, Prediction]]:
+    """Yield the name and the answer of every floor."""
     task = unit.track.task
-    if not task.has_gold(unit.sample):
-        return
-    for name, system in unit.track.floor_systems.items():
-        prediction = system.answer_at_once(task, unit.sample)
-        failed = prediction.outcome != "ok"
-        asks = not failed and task.judge_requests(
-            unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE
-        )
-        yield name, prediction, bool(asks)
+    if task.has_gold(unit.sample):
+        for name, system in unit.track.floor_systems.items():
+            yield name, system.answer_at_once(task, unit.sample)
 
 
 async def _floor_verdict(

@@ -4,9 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from alps.judges.base import Embedded as EmbeddedJudge
+from alps.judges.base import Judge
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import Price, price_of
+from alps.llm.recording import Recorder
 from alps.llm.structured import MODES
 from alps.llm.types import Request
 from alps.run.engine import TrackPlan, Unit, heard_prediction, is_judged, units
@@ -62,7 +65,7 @@ class Stage:
         )
 
 
-def estimate(
+async def estimate(
     tracks: Sequence[TrackPlan],
     services: Services,
     *,
@@ -83,7 +86,7 @@ def estimate(
     seen: set[str] = set()
     for unit in units(tracks):
         task = unit.track.task
-        for asked in _baseline_requests(unit, services):
+        for asked in await _baseline_requests(unit, services):
             baselines = _with_new(baselines, asked, seen, services)
         heard = heard_prediction(predictions, unit) if predictions is not None else None
         prediction = heard or _answer_at_once(unit)
@@ -97,15 +100,27 @@ def estimate(
         verdict = verdicts.get(unit.key) if verdicts is not None else None
         if heard is not None and verdict is not None and is_judged(verdict):
             continue
-        for request in task.judge_requests(unit.sample, prediction, services.judge, options):
-            if prediction is None:
-                judge = judge.with_call(request, price_of(request.model), certain=False)
-            else:
+        if prediction is not None:
+            for request in await _judging(unit, prediction, services.judge, options):
                 judge = _with_new(judge, request, seen, services)
+        elif task.likely is not None:
+            likely = Prediction(prediction=task.likely(unit.sample), outcome="ok", **unit.row({}))
+            for request in await _judging(unit, likely, services.judge, options):
+                judge = judge.with_call(request, price_of(request.model), certain=False)
     return [generate, judge, *([baselines] if baselines.calls or baselines.cached else [])]
 
 
-def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
+async def _judging(
+    unit: Unit, prediction: Prediction, judge: Judge, options: JudgingOptions
+) -> list[Request[Any]]:
+    """Return the calls that judging a prediction takes; an embedded judge makes none."""
+    recorder = Recorder()
+    if not isinstance(judge, EmbeddedJudge):
+        await unit.track.task.judge(unit.sample, prediction, judge.on(recorder), options)
+    return recorder.requests
+
+
+async def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     """Return the calls that judge the trivial baselines on a record that was drawn for it."""
     track, judge = unit.track, services.judge
     drawn = (
@@ -113,14 +128,12 @@ def _baseline_requests(unit: Unit, services: Services) -> list[Request[Any]]:
     )
     if not drawn or not judge.comparable:
         return []
-    answers = [
-        system.answer_at_once(track.task, unit.sample) for system in track.floor_systems.values()
-    ]
-    given = [answer for answer in answers if answer.outcome == "ok"]
-    asked = [
-        track.task.judge_requests(unit.sample, answer, judge, JUST_THE_SCORE) for answer in given
-    ]
-    return [request for requests in asked for request in requests]
+    requests: list[Request[Any]] = []
+    for system in track.floor_systems.values():
+        answer = system.answer_at_once(track.task, unit.sample)
+        if answer.outcome == "ok":
+            requests += await _judging(unit, answer, judge, JUST_THE_SCORE)
+    return requests
 
 
 def _with_new(stage: Stage, request: Request[Any], seen: set[str], services: Services) -> Stage:

@@ -174,8 +174,10 @@ def _estimated(
         options = JudgingOptions(extras=settings.extras == "judge")
         try:
             plans = _track_plans(settings, data, services)
-            stages = estimate(
-                plans, services, options=options, predictions=predictions, verdicts=verdicts
+            stages = run_loop(
+                estimate(
+                    plans, services, options=options, predictions=predictions, verdicts=verdicts
+                )
             )
         finally:
             run_loop(services.aclose())
