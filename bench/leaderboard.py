@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from document import HEAD, Bound, Section, missed, terminal, write_section
 
-from alps.leaderboard.gold_data import SampleTrack, all_tracks, own_track
+from alps.leaderboard.gold_data import SampleTrack, own_track
 from alps.leaderboard.submission import checksum_of
+from alps.tasks import all_tracks
 
 SECONDS, MEGABYTES, FIRST_PAGE, USABLE = 20.0, 500.0, 500_000, 1.0
 KINDS = ("llm", "llm", "llm", "memory", "retriever", "program", "recorded")

@@ -9,6 +9,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +22,8 @@ from alps.errors import AlpsError
 from alps.leaderboard.findings import Findings, some_of
 from alps.leaderboard.submission import CARD, Entry, Submission, read_entry
 from alps.leaderboard.unsafe_text import shown
+from alps.tasks import all_tracks
+from alps.tasks.base import PublicAnswers
 from alps.text import fold
 
 # Mean likeness of two submissions' answers from which they are copies. Of 21 pairs of seven real
@@ -87,25 +90,25 @@ def _beside(folder: Path) -> Iterator[Entry]:
 
 def _answers(entry: Entry, name: str) -> Answers | None:
     try:
-        return answers_of(entry.rows(name, "predictions"), entry.card.tracks[name].task)
+        return answers_of(entry.rows(name, "predictions"), all_tracks()[name].public)
     except AlpsError:
         return None
 
 
-def answers_of(rows: Iterable[Mapping[str, Any]], task: str) -> Answers:
+def answers_of(rows: Iterable[Mapping[str, Any]], public: PublicAnswers) -> Answers:
     """Sketch the predictions of a track; rows that have not the form of an answer have no words.
 
     Args:
         rows: Rows of `predictions.jsonl`, of anybody.
-        task: The task, which says where the words are.
+        public: What the task says of its answers: where the words are.
     """
     whole, minima = [], []
     sampled = _sampled(rows)
     records = tuple(sorted(sampled))
     for key in records:
-        words = _words(sampled[key], task)
-        whole.append(zlib.crc32("\0".join(sorted(words)).encode("utf-8", "replace")))
-        minima.append(_minima(words, task))
+        words, chosen = _words(sampled[key], public)
+        whole.append(zlib.crc32("\0".join(sorted([*words, *chosen])).encode("utf-8", "replace")))
+        minima.append(_minima(words))
     shape = len(records), _BINS
     return Answers(
         records,
@@ -159,24 +162,23 @@ def _sampled(rows: Iterable[Mapping[str, Any]]) -> dict[Key, object]:
     return {key: answers[key] for key in order[:MOST_RECORDS]}
 
 
-def _words(answer: object, task: str) -> list[str]:
-    """Return the words of an answer: values of memories, the order of a ranking, a reply's text."""
+def _words(answer: object, public: PublicAnswers) -> tuple[list[str], list[str]]:
+    """Return the words of an answer, with the order of its ranking, and what it chose.
+
+    A choice alone, which the best systems share, is no word.
+    """
+    words: list[str] = []
+    chosen: list[str] = []
     if not isinstance(answer, dict):
-        return []
-    if task == "retrieval":
-        ranking = answer.get("ranking")
-        order = [str(name) for name in ranking] if isinstance(ranking, list) else []
-        pairs = [f"{first}>{second}" for first, second in pairwise(order)]
-        texts = [str(answer.get(name) or "") for name in ("answer", "reason")]
-        return [*pairs, *_cut(" ".join(texts)), f"={answer.get('selected_memory_id')}"]
-    if "memory_items" not in answer:
-        return _cut(str(answer.get("answer") or ""))
-    values = []
-    items = answer["memory_items"]
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, dict) and isinstance(item.get("value"), str):
-            values.append(item["value"])
-    return _cut(" ".join(values))
+        return words, chosen
+    # Rows of anybody: what has not the form of the task's answers has no words.
+    with suppress(LookupError, TypeError, AttributeError):
+        words += _cut(" ".join(public.texts(answer)))
+        if public.choice is not None:
+            choice, ranking = public.choice(answer)
+            chosen.append(f"={choice}")
+            words += [f"{first}>{second}" for first, second in pairwise(ranking)]
+    return words, chosen
 
 
 def _cut(text: str) -> list[str]:
@@ -195,12 +197,9 @@ def _cut(text: str) -> list[str]:
     return words[:_WORDS_A_RECORD]
 
 
-def _minima(words: Iterable[str], task: str) -> list[int]:
+def _minima(words: Iterable[str]) -> list[int]:
     least = [_EMPTY] * _BINS
     for word in set(words):
-        # A choice alone, which the best systems share, is no word.
-        if task == "retrieval" and word.startswith("="):
-            continue
         hashed = zlib.crc32(word.encode("utf-8", "replace"))
         least[hashed % _BINS] = min(least[hashed % _BINS], hashed)
     return least

@@ -6,7 +6,7 @@ Data are known by their hash. Of data that are not the package's, the site shows
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from alps.data.pools import SIZES, PoolSource
@@ -16,8 +16,7 @@ from alps.jsonl import dump
 from alps.leaderboard.submission import SAMPLES, RunCard, Track
 from alps.run.source import Data, open_data, options_of
 from alps.settings import RunSettings, parse_settings
-from alps.tasks import Task, TaskOptions, load_tracks
-from alps.tasks.utilization import ABILITIES
+from alps.tasks import Task, all_tracks, load_tracks
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,6 @@ class GoldTrack:
         return tuple(sample.benchmark_id for sample in self.samples)
 
 
-@cache
-def all_tracks() -> dict[str, Task]:
-    """Return every track that there is, by its name."""
-    return {task.track: task for task in load_tracks("all", TaskOptions(distractors="all"))}
-
-
 @lru_cache(maxsize=64)
 def own_track(name: str, seed: int = 0) -> SampleTrack | None:
     """Return a track of the package's own data; None where there is none by this name.
@@ -78,7 +71,8 @@ def own_track(name: str, seed: int = 0) -> SampleTrack | None:
 
 def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
     """Return the package's own track if its data have this hash, with pools drawn by `seed`."""
-    track = own_track(name, seed) if seed and name.startswith("task3") else own_track(name)
+    pools = name in all_tracks() and all_tracks()[name].pool_size
+    track = own_track(name, seed) if seed and pools else own_track(name)
     return track if track is not None and track.sha256 == sha256 else None
 
 
@@ -145,11 +139,5 @@ def _settings_of(
     if unknown := set(track.conditions) - {"condition", "window", "prompt", "scoring"}:
         raise AlpsError(f"conditions: unknown ones: {', '.join(sorted(unknown))}")
     values: dict[str, Any] = {"task": track.task, "model": "rules", "data": data}
-    values |= {"split": split, "seed": seed}
-    part = name.partition("_")[2]
-    if name.startswith("task3_"):
-        values["distractors"] = part.removeprefix("d")
-    elif name.startswith("task4_"):
-        number = int(part.removeprefix("ability"))
-        values["ability"] = next(ability.name for ability in ABILITIES if ability.number == number)
+    values |= {"split": split, "seed": seed, **all_tracks()[name].selects}
     return parse_settings({**values, **track.conditions}, RunSettings)

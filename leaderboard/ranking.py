@@ -20,18 +20,15 @@ from numpy.typing import NDArray
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.leaderboard.copies import Answers, answers_of, originals
-from alps.leaderboard.gold_data import all_tracks
 from alps.leaderboard.provenance import Place
 from alps.leaderboard.site_data import Published, Reported, System
-from alps.leaderboard.submission import NO_JUDGE
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
 from alps.stats.bootstrap import Floats, cluster_index
 from alps.stats.paired import holm_all, t_tests
-from alps.tasks import Metric, Task
+from alps.tasks import Metric, Task, all_tracks
 
 # Metrics that stand next to a board's own, because the paper reports them.
-BESIDE = {"pf": ("pf_general", "pf_interaction"), "ei": ("ei_en", "ei_zh"), "f1_changed": ("f1",)}
 SIGNIFICANCE = 0.05
 _ROUNDING = 1e-12
 
@@ -146,7 +143,7 @@ class Board:
         rows = (*self.standings, *self.floor_systems)
         others = []
         for metric in self.task.metrics:
-            fits = (metric.name in NO_JUDGE) == (self.key.judge is None)
+            fits = metric.judged == (self.key.judge is not None)
             scored = any(row.score(metric.name)["value"] for row in rows)
             if fits and scored and metric.name != self.metric.name:
                 others.append(metric)
@@ -196,17 +193,15 @@ def known_judges(systems: Sequence[System]) -> frozenset[str]:
 
 def _leads(track: str, place: Place) -> Iterator[str]:
     """Yield the metrics that a submission stands on a board for."""
-    known = {metric.name: metric.headline for metric in all_tracks()[track].metrics}
-    names = [name for name, is_headline in known.items() if is_headline or name == "memory_used"]
-    scored = [name for name in names if place["scores"][name]["value"]]
-    others = [name for name in known if place["scores"][name]["value"]]
-    yield from scored or others[:1]
+    metrics = [m for m in all_tracks()[track].metrics if place["scores"][m.name]["value"]]
+    leading = [metric.name for metric in metrics if metric.headline or metric.own_board]
+    yield from leading or [metric.name for metric in metrics[:1]]
 
 
 def _key(track: str, metric: str, place: Place) -> Key:
     row = place.value
     conditions = json.dumps(row["conditions"], sort_keys=True, ensure_ascii=False)
-    judge = None if metric in NO_JUDGE else row["judge_fingerprint"]
+    judge = None if metric in all_tracks()[track].unjudged else row["judge_fingerprint"]
     return Key(track, metric, row["data_sha256"], conditions, row["n"], judge)
 
 
@@ -226,7 +221,7 @@ def _board(
     own = [row for row in rows if not row.system.is_floor]
     proven = [row for row in own if row.recomputed and not row.system.refuted]
     ranked = _with_ranks(proven, key, metric, files)
-    beside = {key.metric, *BESIDE.get(key.metric, ())}
+    beside = {key.metric, *metric.beside}
     return Board(
         key=key,
         task=task,
@@ -299,7 +294,7 @@ def _read_files(systems: Mapping[str, System], track: str) -> _Files:
     scores, answers = {}, {}
     for slug, system in systems.items():
         scores[slug] = _scores_of(system, task)
-        answers[slug] = answers_of(system.rows(track, "predictions"), task.name)
+        answers[slug] = answers_of(system.rows(track, "predictions"), task.public)
     return _Files(scores, answers)
 
 

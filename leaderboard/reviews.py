@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from alps.leaderboard.gold_data import all_tracks
-from alps.leaderboard.submission import NO_JUDGE, REFUTED, Review, Score, Submission
+from alps.leaderboard.submission import REFUTED, Review, Score, Submission
+from alps.tasks import all_tracks
 
 # The share of a scale up to which two judgements of the same answers may differ, as judges do from
 # day to day; and where no interval says how far the records let the score vary.
@@ -32,7 +32,8 @@ def same_judge(card: Submission, review: Review | None, track: str, metric: str)
     if track not in review.tracks or track not in card.tracks:
         return False
     fingerprint = review.tracks[track].judge_fingerprint
-    return metric in NO_JUDGE or fingerprint == card.tracks[track].judge_fingerprint
+    unjudged = metric in all_tracks()[track].unjudged
+    return unjudged or fingerprint == card.tracks[track].judge_fingerprint
 
 
 def contradictions(card: Submission, review: Review | None) -> list[Contradiction]:

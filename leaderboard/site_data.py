@@ -18,7 +18,6 @@ from alps.leaderboard.reviews import contradictions, same_judge
 from alps.leaderboard.strict_reader import LARGEST_FILE, open_plain, read_model
 from alps.leaderboard.submission import (
     CARD,
-    NO_JUDGE,
     REFUTED,
     REVIEW,
     SAMPLES,
@@ -26,6 +25,7 @@ from alps.leaderboard.submission import (
     Submission,
     read_entry,
 )
+from alps.tasks import all_tracks
 
 PUBLISHED = Path(__file__).with_name("published.json")
 
@@ -91,7 +91,7 @@ class System:
             return True
         if run.data.name != SAMPLES or self._own(track) is None:
             return False
-        decided = metric in NO_JUDGE or card.files.verdicts is not None
+        decided = metric in all_tracks()[track].unjudged or card.files.verdicts is not None
         return decided or isinstance(judge_of(card, run), LexicalJudge)
 
     def sessions(self, track: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ from pydantic import (
 
 from alps.leaderboard.strict_reader import read_model, read_rows
 from alps.leaderboard.unsafe_text import fault_of
+from alps.tasks import TASKS, all_tracks
 
 CARD, REVIEW = "submission.json", "review.json"
 SAMPLES = "samples"
@@ -34,9 +35,6 @@ REFUTED = "refuted"
 # From what the submitter says to what a maintainer reproduced; the last is what was not.
 FORMAT_CHECKED = "format-checked"
 STATUSES = ("self-reported", FORMAT_CHECKED, "re-scored", "reproduced", REFUTED)
-TRACK_NAME = r"(?:task1|task2|task3_d(?:100|300|500|700|1000)|task4_ability[1-5])"
-# Metrics that no judge has a part in.
-NO_JUDGE = frozenset({"recall_at_1", "recall_at_5", "recall_at_10", "mrr"})
 _MOST_NODES, _DEEPEST, _LONGEST_SETTING = 500, 6, 500
 
 Kind = Literal["llm", "memory", "retriever", "rules", "floor", "program", "python", "recorded"]
@@ -73,6 +71,18 @@ def _day(text: str) -> str:
     if date.fromisoformat(text).isoformat() != text:
         raise ValueError("must be a day, as 2026-01-31")
     return text
+
+
+def _track_name(name: str) -> str:
+    if name not in all_tracks():
+        raise ValueError("is no track of this version")
+    return name
+
+
+def _task_name(name: str) -> str:
+    if name not in TASKS:
+        raise ValueError(f"must be one of {', '.join(TASKS)}")
+    return name
 
 
 def _plain(value: Any) -> Any:
@@ -116,7 +126,8 @@ Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(_address)
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$"), AfterValidator(_day)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(?:-[a-z0-9]+)*$", max_length=80)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./:@+-]{0,79}$")]
-TrackName = Annotated[str, StringConstraints(pattern=rf"^{TRACK_NAME}$")]
+TrackName = Annotated[str, AfterValidator(_track_name)]
+TaskName = Annotated[str, AfterValidator(_task_name)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 FingerprintId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}(?:, [0-9a-f]{40}){0,9}$")]
@@ -265,7 +276,7 @@ class Track(Part):
     """The results of one track; `run` is the index of its run among `Submission.runs`."""
 
     run: Annotated[int, Field(ge=0, lt=100)]
-    task: Literal["extraction", "update", "retrieval", "utilization"]
+    task: TaskName
     conditions: Annotated[Settings, Field(max_length=10)]
     n: Count
     scored: Count

@@ -33,7 +33,6 @@ from alps.leaderboard.recompute import (
 )
 from alps.leaderboard.submission import (
     FORMAT_CHECKED,
-    NO_JUDGE,
     SAMPLES,
     STATUSES,
     RunCard,
@@ -41,6 +40,7 @@ from alps.leaderboard.submission import (
     Track,
 )
 from alps.leaderboard.unsafe_text import shown
+from alps.tasks import all_tracks
 
 SELF_REPORTED = STATUSES[0]
 
@@ -180,7 +180,7 @@ class _TrackCheck:
 
     def check(self) -> bool:
         """Check the track; return whether every score of it was recomputed."""
-        where, expected = f"tracks.{self.name}", cards.task_name(self.name)
+        where, expected = f"tracks.{self.name}", all_tracks()[self.name].name
         if self.track.task != expected:
             what = f"{self.track.task}, but the track is of {expected}"
             self.findings.serious("identity", f"{where}.task", what, "pack the runs again")
@@ -224,7 +224,7 @@ class _TrackCheck:
         check_baseline(self.name, self.card, gold, rows.predictions, findings)
         if (key := self._key(gold)) not in self.known.suspicion:
             suspicion = self.known.suspicion[key] = Findings()
-            check_suspicion(self.name, self.track.task, gold, rows, suspicion)
+            check_suspicion(all_tracks()[self.name], gold, rows, suspicion)
         self.findings.take(self.known.suspicion[key])
         return rows
 
@@ -234,12 +234,14 @@ class _TrackCheck:
         again = self._again(gold, rows.predictions, verdicts)
         if self._is_overdue(again):
             return False
-        compare.compare_unjudged(self.name, self.printed, again, self.findings)
-        compare.compare_rows(self.name, rows.scores, again.scores, self.findings, judged=False)
+        compare.compare_unjudged(gold.task, self.printed, again, self.findings)
+        of_rows = rows.scores, again.scores
+        compare.compare_rows(self.name, *of_rows, self.findings, only=gold.task.unjudged)
         known = [name for name, score in self.track.scores.items() if score.value is not None]
-        if all(name in NO_JUDGE for name in known):
+        unjudged = [name for name in known if name in gold.task.unjudged]
+        if unjudged == known:
             return True
-        what = "what its judge decided" if any(name in NO_JUDGE for name in known) else "the scores"
+        what = "what its judge decided" if unjudged else "the scores"
         self.findings.unchecked.append(f"{self.name}: {what}, without verdicts.jsonl")
         return False
 

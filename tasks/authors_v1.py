@@ -88,5 +88,6 @@ def _rescored(task: Task, predicted: Callable[[Prediction], Sequence[Memory]]) -
         score=score,
         metrics=METRICS,
         rubrics=(),
+        paired=None,
         conditions={**task.conditions, "scoring": "authors-v1"},
     )

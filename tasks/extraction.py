@@ -24,7 +24,7 @@ from alps.judges.relate import (
 )
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, load_prompt
-from alps.rejection import is_rejected
+from alps.rejection import is_rejected, shown_value
 from alps.schema import (
     CANONICAL_LABELS,
     UNMAPPED,
@@ -36,7 +36,17 @@ from alps.schema import (
     read_gold,
     read_memories,
 )
-from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Metric, Row, Scored, Task, TaskOptions
+from alps.tasks.base import (
+    JUST_THE_SCORE,
+    JudgingOptions,
+    Metric,
+    Overlap,
+    PublicAnswers,
+    Row,
+    Scored,
+    Task,
+    TaskOptions,
+)
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
 RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
@@ -308,6 +318,20 @@ def _details(
     }
 
 
+def values_of(answer: Row) -> list[str]:
+    """Return the values of the memories in a prediction."""
+    return [item["value"] for item in answer["memory_items"]]
+
+
+def _overlap(sample: ExtractionSample, answer: Row) -> Overlap:
+    golds = [shown_value(memory.value) for memory in sample.gold or ()]
+    return Overlap(golds, values_of(answer), [turn.text for turn in sample.dialogue])
+
+
+def _paired(sample: ExtractionSample, prediction: Prediction) -> tuple[int, int]:
+    return len(sample.gold or ()), len(predicted_memories(prediction))
+
+
 TASK = Task(
     name="extraction",
     track="task1",
@@ -325,6 +349,9 @@ TASK = Task(
     fits=fits,
     rubrics=RUBRICS,
     options=("prompt", "extras"),
+    form=MemoryList,
+    paired=_paired,
+    public=PublicAnswers(texts=values_of, overlap=_overlap, unit="predicted values are the gold's"),
     systems={
         "rules": "rules:extract",
         "oracle": "baselines:oracle",

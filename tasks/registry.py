@@ -80,6 +80,12 @@ def load_tracks(names: str, options: TaskOptions = DEFAULTS) -> tuple[Task, ...]
 
 
 @cache
+def all_tracks() -> Mapping[str, Task]:
+    """Return every track of the package's tasks by its name: of every size, too."""
+    return {task.track: task for task in load_tracks(ALL, TaskOptions(distractors=ALL))}
+
+
+@cache
 def systems_by_task() -> Mapping[str, tuple[str, ...]]:
     """Return the names of the systems without a model, by the task of the package they answer."""
     return {name: tuple(load_task(name).systems) for name in TASKS}

@@ -10,7 +10,9 @@ of a judge that can tell.
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
 
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import RubricQuestion, rubric
@@ -18,7 +20,15 @@ from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
-from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
+from alps.tasks.base import (
+    JudgingOptions,
+    Metric,
+    PublicAnswers,
+    Row,
+    Scored,
+    Task,
+    TaskOptions,
+)
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
@@ -32,7 +42,14 @@ METRICS = (
     Metric("recall_at_5", "recall@5", ranking=True, judged=False),
     Metric("recall_at_10", "recall@10", ranking=True, judged=False),
     Metric("mrr", "mean reciprocal rank", ranking=True, judged=False),
-    Metric("memory_used", "memory used in the answer", rates=True, optional=True, rubrics=(USED,)),
+    Metric(
+        USED,
+        "memory used in the answer",
+        rates=True,
+        optional=True,
+        rubrics=(USED,),
+        own_board=True,
+    ),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )
 
@@ -45,6 +62,16 @@ SYSTEMS = {
     "floor/random": "baselines:random_candidate",
     "floor/lowest-unique-id": "baselines:lowest_unique_id",
 }
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Choice(RetrievalAnswer):
+    """A prediction: the memory that was chosen, and the ids from best to worst."""
+
+    selected_memory_id: Id
+    ranking: Annotated[list[Id], Field(max_length=2_000)]
 
 
 def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
@@ -147,7 +174,7 @@ def read_answer(node: object) -> Read[dict[str, Any]]:
 
 
 def _choice_of(answer: Mapping[str, Any]) -> tuple[str, list[str]]:
-    return answer["selected_memory_id"], answer["ranking"]
+    return answer["selected_memory_id"], answer.get("ranking") or []
 
 
 def fits(sample: RetrievalSample, prediction: Row) -> None:
@@ -254,6 +281,11 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             metrics=METRICS,
             rubrics=RUBRICS,
             options=("distractors",),
+            selects={"distractors": str(size)},
+            form=Choice,
+            public=PublicAnswers(
+                texts=lambda answer: (answer["answer"], answer["reason"]), choice=_choice_of
+            ),
             title=f"Retrieval, {size:,} distractors",
             variant=str(size),
             systems=SYSTEMS,

@@ -28,7 +28,7 @@ from alps.judges.relate import (
 )
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
-from alps.rejection import is_rejected
+from alps.rejection import is_rejected, shown_value
 from alps.schema import (
     CANONICAL_LABELS,
     UNMAPPED,
@@ -42,9 +42,19 @@ from alps.schema import (
     read_gold,
     read_memories,
 )
-from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
-from alps.tasks.extraction import precision_recall_f1
+from alps.tasks.base import (
+    JudgingOptions,
+    Metric,
+    Overlap,
+    PublicAnswers,
+    Row,
+    Scored,
+    Task,
+    TaskOptions,
+)
+from alps.tasks.extraction import precision_recall_f1, values_of
 from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
+from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -80,7 +90,7 @@ def _per_action(action: str) -> tuple[Metric, Metric]:
 
 
 METRICS = (
-    Metric("f1_changed", "F1 of changed memories (macro)", headline=True),
+    Metric("f1_changed", "F1 of changed memories (macro)", headline=True, beside=("f1",)),
     Metric("precision_changed", "precision, changed memories"),
     Metric("recall_changed", "recall, changed memories"),
     Metric("f1", "F1 of the whole list (macro)", with_floors=True),
@@ -458,6 +468,19 @@ def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str
     )
 
 
+def _overlap(sample: UpdateSample, answer: Row) -> Overlap:
+    old = [memory.value for memory in sample.memory]
+    kept = set(map(fold, old))
+    golds = [shown_value(m.value) for m in sample.gold or () if fold(m.value) not in kept]
+    turns = [turn.text for turn in (*sample.old_dialogue, *sample.new_dialogue)]
+    return Overlap(golds, values_of(answer), [*turns, *old], given=old)
+
+
+def _paired(sample: UpdateSample, prediction: Prediction) -> tuple[int, int]:
+    rows = compare(sample.memory, sample.gold or ()).rows
+    return len(rows), len(predicted_lists(prediction)[0])
+
+
 TASK = Task(
     name="update",
     track="task2",
@@ -474,6 +497,8 @@ TASK = Task(
     metrics=METRICS,
     fits=fits,
     rubrics=RUBRICS,
+    paired=_paired,
+    public=PublicAnswers(texts=values_of, overlap=_overlap, unit="changed values are the gold's"),
     systems={
         "rules": "baselines:update",
         "oracle": "baselines:oracle_update",

@@ -27,7 +27,16 @@ from alps.schema import (
     Turn,
     UtilizationSample,
 )
-from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task, TaskOptions
+from alps.tasks.base import (
+    JudgingOptions,
+    Metric,
+    Overlap,
+    PublicAnswers,
+    Row,
+    Scored,
+    Task,
+    TaskOptions,
+)
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
@@ -352,6 +361,22 @@ def _question(sample: UtilizationSample, prediction: Prediction) -> RubricQuesti
     return RubricQuestion(target.rubric, sample.query, response, target.memory, target.dialogue)
 
 
+def _overlap(sample: UtilizationSample, answer: Row) -> Overlap:
+    target = sample.gold
+    assert target is not None
+    turns = [turn.text for turn in (*target.dialogue, *sample.dialogue)]
+    known = [*turns, sample.query, *sample.memories]
+    return Overlap([target.memory], [answer["answer"]], known)
+
+
+PUBLIC = PublicAnswers(
+    longest=10_000,
+    texts=lambda answer: (answer["answer"],),
+    overlap=_overlap,
+    unit="answers are the gold memory",
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every ability that is asked for."""
     conditions: dict[str, Any] = (
@@ -378,6 +403,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             rubrics=tuple(rubric(name) for name in ability.rubrics),
             conditions=conditions,
             options=("ability", "condition", "window"),
+            selects={"ability": ability.name},
+            public=PUBLIC,
             title=ability.title,
             variant=ability.name,
             systems=SYSTEMS,

@@ -10,8 +10,8 @@ import pytest
 
 from alps.data.release import open_split, read_track
 from alps.leaderboard.site_data import PUBLISHED
-from alps.leaderboard.submission import NO_JUDGE
 from alps.stats.paired import holm, paired_difference
+from alps.tasks import all_tracks
 
 
 class Origins:
@@ -53,7 +53,7 @@ class Origins:
                 about["data_sha256"],
                 about["n"],
             )
-            judged = about["metric"] not in NO_JUDGE
+            judged = about["metric"] not in all_tracks()[about["track"]].unjudged
             if alike and (not judged or track["judge_fingerprint"] == about["judge_fingerprint"]):
                 score = track["scores"].get(about["metric"], {"value": None})["value"]
                 if score is not None and card["system"]["kind"] != "floor":

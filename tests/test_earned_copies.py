@@ -7,6 +7,7 @@ import pytest
 
 from alps.leaderboard.copies import answers_of, likeness
 from alps.leaderboard.site import build
+from alps.tasks import load_task
 from tests.site_made import bench
 from tests.submissions import Shelf, forge_rows
 from tests.test_earned_scores import (
@@ -72,7 +73,7 @@ def test_real_models_are_not_copies_of_each_other() -> None:
             {"benchmark_id": row["benchmark_id"], "prediction": row["model_output"]}
             for row in found
         ]
-        sketched.append(answers_of(given, "extraction"))
+        sketched.append(answers_of(given, load_task("extraction").public))
     alike = [likeness(one, other) for n, one in enumerate(sketched) for other in sketched[n + 1 :]]
     assert len(alike) == 21
     assert max(alike) < 0.4

@@ -381,8 +381,7 @@ def test_padded_gold_is_found_on_other_tasks(track: str) -> None:
     found = Findings()
     check_gold_overlap(
         "x",
-        track,
-        own.task.name,
+        own.task,
         [(sample, answer(sample)) for sample in own.samples.values()],
         found,
     )
@@ -401,9 +400,7 @@ def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
         {"selected_memory_id": sample.gold if n >= wrong else ""}
         for n, sample in enumerate(samples)
     ]
-    check_gold_overlap(
-        "x", "task3_d100", "retrieval", list(zip(samples, chosen, strict=True)), found
-    )
+    check_gold_overlap("x", own.task, list(zip(samples, chosen, strict=True)), found)
     assert [finding.code for finding in found.kept] == ["near_gold"] * flagged
     assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
 
@@ -421,9 +418,7 @@ def test_no_real_model_is_taken_for_one_that_saw_the_gold(model: str) -> None:
 
     answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in samples]
     found = Findings()
-    check_gold_overlap(
-        "x", "task1", "extraction", [(s, a) for s, a in answers if a is not None], found
-    )
+    check_gold_overlap("x", TASK, [(s, a) for s, a in answers if a is not None], found)
     assert len(samples) > 80
     assert not found.kept
 

@@ -297,7 +297,7 @@ ROWS: dict[str, tuple[tuple[str, Rows], str, str]] = {
     "an endless answer": (
         _first("task4_ability1/predictions", prediction={"answer": "a" * 300_000}),
         "row",
-        "at most 200000",
+        "at most 200,000",
     ),
     "a pair out of range": (
         _first("task1/verdicts", pairs=[{**PAIR, "gold": "g99"}]),

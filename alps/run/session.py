@@ -29,19 +29,8 @@ from alps.run.services import check_names, close_cache, open_judge, say_once
 from alps.run.source import Data, open_data, options_of
 from alps.settings import AskSettings, RunSettings, parse_settings
 from alps.systems import PROGRAM, is_local
-from alps.tasks import Task, load_tracks
+from alps.tasks import TASKS, Task, load_task, load_tracks
 from alps.tasks.registry import ALL, PYTHON, allow_modules
-
-OF_ONE_TASK = {
-    "distractors": "retrieval",
-    "ability": "utilization",
-    "condition": "utilization",
-    "window": "utilization",
-    "prompt": "extraction",
-    "extras": "extraction",
-}
-"""The settings that mean something to one task alone."""
-
 
 DATA_ASKED = "data_asked"
 """Where the manifest keeps what `data=` said: the branch that it names may have moved on since."""
@@ -189,12 +178,14 @@ def _refuse_of_another_task(settings: RunSettings) -> None:
     names = settings.task.split(",")
     if ALL in names or any(name.startswith(PYTHON) for name in names):
         return
-    for key, task in OF_ONE_TASK.items():
-        value = getattr(settings, key)
-        if task not in names and value != RunSettings.model_fields[key].default:
-            raise UsageError(
-                f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
-            )
+    taken = {key for name in names for key in load_task(name).options}
+    for task in TASKS:
+        for key in load_task(task).options:
+            value = getattr(settings, key)
+            if key not in taken and value != RunSettings.model_fields[key].default:
+                raise UsageError(
+                    f"{key}={value}: only {task} uses it; leave it out, or add {task} to task="
+                )
 
 
 def pin_data(settings: RunSettings, folder: Path) -> RunSettings:

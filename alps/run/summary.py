@@ -200,9 +200,7 @@ def _floor(plan: Plan, track: TrackPlan, name: str) -> dict[str, Any]:
     same_judge = (
         plan.judge.fingerprint == judge.fingerprint
     )  # unless only recorded verdicts are at hand
-    unjudged = not lead.relations and track.task.name == "retrieval"
-    if (
-        same_judge or unjudged or not floor.total("predicted")
-    ):  # an empty answer is judged alike by all
+    # An empty answer is judged alike by all.
+    if same_judge or not lead.judged or not floor.total("predicted"):
         row["above"] = board.difference(floor, lead).row
     return row

@@ -37,7 +37,6 @@ RENAME = "submit it under the name of your system, as alps submit knows it"
 _RESCORE = "write it again with alps rescore"
 _FLOOR = "floor/"
 _BASELINES = {"baseline", "baselines", "floor", "floors", "oracle", "ceiling"}
-_TASKS = {"task1": "extraction", "task2": "update", "task3": "retrieval", "task4": "utilization"}
 _MOST_NAMES = 4
 
 Purpose = Literal["generate", "judge"]
@@ -309,11 +308,6 @@ def check_prompt(name: str, run: RunCard, task: Task, findings: Findings) -> Non
         how = "is not named" if sha256 is None else "has another wording than ours"
         mend = "run it with the prompts of this version"
         findings.warn("prompt", f"{name}: prompts", f"{task.prompt.id} {how}", mend)
-
-
-def task_name(track: str) -> str:
-    """Return the task that a track belongs to."""
-    return _TASKS[track.partition("_")[0]]
 
 
 def check_served(card: Submission, findings: Findings) -> None:

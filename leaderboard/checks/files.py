@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.strict_reader import LARGEST_CARD, LARGEST_FILE, MEBIBYTE, open_plain
-from alps.leaderboard.submission import CARD, REVIEW, STAGES, TRACK_NAME, File, Submission
+from alps.leaderboard.submission import CARD, REVIEW, STAGES, File, Submission
 from alps.leaderboard.unsafe_text import shown
+from alps.tasks import all_tracks
 
 # Where submissions lie in the repository.
 SUBMISSIONS = Path("leaderboard") / "submissions"
 MOST_FILES = 100
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,79}\Z")
-_TRACK = re.compile(rf"{TRACK_NAME}\Z")
 _TRACK_FILES = tuple(f"{stage}.jsonl" for stage in STAGES)
 _KINDS = {
     stat.S_ISLNK: "a symbolic link",
@@ -68,7 +68,7 @@ def _walk(
         where = track + shown(entry.name.encode("ascii", "backslashreplace").decode())
         if not _NAME.match(entry.name):
             findings.serious("name", where, _BAD_NAME, _ONLY)
-        elif not track and _TRACK.match(entry.name):
+        elif not track and entry.name in all_tracks():
             mode = entry.stat(follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode):
                 yield from _walk(Path(entry.path), findings, f"{entry.name}/")
@@ -131,7 +131,7 @@ def check_files(folder: Path, card: Submission, findings: Findings) -> None:
                 seen += 1
                 _check_hash(path, where, named[stage], findings)
     for path in folder.iterdir():
-        if path.name.startswith("task") and path.name not in card.tracks and path.is_dir():
+        if path.name in all_tracks() and path.name not in card.tracks and path.is_dir():
             what = "the card has no such track"
             findings.serious("stray", path.name, what, "remove it, or pack again")
     tracks = len(card.tracks)

@@ -8,7 +8,6 @@ are moved, they stay.
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import log10
 from typing import Any
@@ -17,8 +16,9 @@ from scipy.stats import binom
 
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.site_data import read_published
-from alps.rejection import shown_value
 from alps.similarity import features, similar_pairs
+from alps.tasks import Task
+from alps.tasks.base import Overlap
 from alps.text import fold
 
 # A larger share of answers that are the gold's very words is far beyond what models do.
@@ -45,26 +45,11 @@ _LEAST_WEIGHT = 2.0
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 # More than any similarity: the very words.
 _SAME = 2.0
-_UNITS = {
-    "extraction": "predicted values are the gold's",
-    "update": "changed values are the gold's",
-    "utilization": "answers are the gold memory",
-}
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One answer and its gold: the texts of both, and everything that the system was shown."""
-
-    golds: tuple[str, ...]
-    values: tuple[str, ...]
-    known: str
 
 
 def check_gold_overlap(
     where: str,
-    track: str,
-    task: str,
+    task: Task,
     pairs: Sequence[tuple[Any, Mapping[str, Any]]],
     findings: Findings,
 ) -> None:
@@ -72,17 +57,17 @@ def check_gold_overlap(
 
     Args:
         where: The file, for what is found.
-        track: The track.
-        task: Its task.
+        task: The task of the track.
         pairs: Samples with gold, each with one answer to it.
         findings: Takes what is found.
     """
-    if task == "retrieval":
-        right = [answer["selected_memory_id"] == sample.gold for sample, answer in pairs]
-        what = _too_often_right(track, right)
-    else:
-        compared = [_compared(task, sample, answer) for sample, answer in pairs]
-        what = _copied(task, compared) or _verbatim(compared) or _close(compared)
+    what, public = "", task.public
+    if public.choice is not None:
+        right = [public.choice(answer)[0] == sample.gold for sample, answer in pairs]
+        what = _too_often_right(task, right)
+    elif public.overlap is not None:
+        compared = [_without_given(public.overlap(sample, answer)) for sample, answer in pairs]
+        what = _copied(public.unit, compared) or _verbatim(compared) or _close(compared)
     if what:
         mend = "say in notes how the answers came about"
         findings.warn("near_gold", where, f"{what}: was the gold seen?", mend)
@@ -98,32 +83,16 @@ def _is_visible(character: str) -> bool:
     return not hidden and character not in _FILLERS and not 0xFE00 <= ord(character) <= 0xFE0F
 
 
-def _compared(task: str, sample: Any, answer: Mapping[str, Any]) -> Compared:
-    """Return the gold that was to be found, what was answered, and what the system could read."""
-    old: list[str] = []
-    kept: set[str] = set()
-    if task == "utilization":
-        turns = (*sample.gold.dialogue, *sample.dialogue)
-        texts = [*(turn.text for turn in turns), sample.query, *sample.memories]
-        golds, values = [sample.gold.memory], [answer["answer"]]
-    else:
-        if task == "update":
-            turns = (*sample.old_dialogue, *sample.new_dialogue)
-            old = [memory.value for memory in sample.memory]
-        else:
-            turns = sample.dialogue
-        texts = [*(turn.text for turn in turns), *old]
-        # What was in the memory before is no find.
-        kept.update(map(fold, old))
-        golds = [shown_value(m.value) for m in sample.gold if fold(m.value) not in kept]
-        values = [item["value"] for item in answer["memory_items"]]
-    seen = [value for value in map(visible, values) if fold(value) not in kept]
-    return Compared(tuple(map(visible, golds)), tuple(seen), visible("\n".join(texts)))
+def _without_given(one: Overlap) -> Overlap:
+    """Return what is compared as it can be seen: what was given to hand back is no find."""
+    given = set(map(fold, one.given))
+    values = [value for value in map(visible, one.values) if fold(value) not in given]
+    return Overlap([*map(visible, one.golds)], values, [*map(visible, one.known)])
 
 
-def _too_often_right(track: str, right: Sequence[bool]) -> str:
+def _too_often_right(task: Task, right: Sequence[bool]) -> str:
     """Say that more choices are right than any model that the paper reports gets, where so."""
-    best, total = _best_reported(track), len(right)
+    best, total = _best_reported(task.track, task.headline.name), len(right)
     if total < MOST_GUESSED or sum(right) <= best * total:
         return ""
     odds = _odds(_chance(sum(right), total, best))
@@ -132,13 +101,13 @@ def _too_often_right(track: str, right: Sequence[bool]) -> str:
 
 
 @cache
-def _best_reported(track: str) -> float:
-    """Return the best recall@1 that the paper reports of any model on a size of pool."""
-    rows = (row.scores.get("recall_at_1") for row in read_published().on(track))
+def _best_reported(track: str, metric: str) -> float:
+    """Return the best score that the paper reports of any model on a track; 1 where of none."""
+    rows = (row.scores.get(metric) for row in read_published().on(track))
     return max((float(score.value) for score in rows if score is not None), default=1.0)
 
 
-def _copied(task: str, compared: Sequence[Compared]) -> str:
+def _copied(unit: str, compared: Sequence[Overlap]) -> str:
     """Say that most of what was answered is the gold, in its words or nearly."""
     strengths: list[float] = []
     for one in compared:
@@ -149,14 +118,14 @@ def _copied(task: str, compared: Sequence[Compared]) -> str:
         return ""
     if same > COPIED * total:
         odds = _odds(_chance(same, total, REAL_NEAR))
-        return f"{same:,} of {total:,} {_UNITS[task]} word for word {odds}"
+        return f"{same:,} of {total:,} {unit} word for word {odds}"
     if near > NEARLY_COPIED * total:
         odds = _odds(_chance(near, total, REAL_NEAR))
-        return f"{near:,} of {total:,} {_UNITS[task]} in nearly the same words {odds}"
+        return f"{near:,} of {total:,} {unit} in nearly the same words {odds}"
     return ""
 
 
-def _likeness(one: Compared) -> list[float]:
+def _likeness(one: Overlap) -> list[float]:
     """Return how much each value of an answer is like the gold: `_SAME` for its very words."""
     exact = set(map(fold, one.golds))
     best = [_SAME if fold(value) in exact else 0.0 for value in one.values]
@@ -165,11 +134,11 @@ def _likeness(one: Compared) -> list[float]:
     return best
 
 
-def _verbatim(compared: Sequence[Compared]) -> str:
+def _verbatim(compared: Sequence[Overlap]) -> str:
     """Say that gold values stand word for word in the answers, whatever else does."""
     verbatim: list[bool] = []
     for one in compared:
-        known, values = fold(one.known), [fold(value) for value in one.values]
+        known, values = fold("\n".join(one.known)), [fold(value) for value in one.values]
         for gold in map(fold, one.golds):
             if gold not in known:
                 verbatim.append(any(gold in value for value in values))
@@ -182,7 +151,7 @@ def _verbatim(compared: Sequence[Compared]) -> str:
     return f"{what}; {real} {_odds(odds)}"
 
 
-def _close(compared: Sequence[Compared]) -> str:
+def _close(compared: Sequence[Overlap]) -> str:
     """Say that the answers have words of the gold that are nowhere in what the system was shown."""
     shares = [share for one in compared if (share := own_share(one)) is not None]
     close = sum(share >= CLOSE for share in shares)
@@ -194,12 +163,12 @@ def _close(compared: Sequence[Compared]) -> str:
     return f"{what}; of seven real models' at most {REAL_CLOSE:.0%} do {_odds(odds)}"
 
 
-def own_share(one: Compared) -> float | None:
+def own_share(one: Overlap) -> float | None:
     """Return the share, by weight, of the gold's own words that stand in an answer, in [0, 1].
 
     None where the gold has hardly any words of its own.
     """
-    known = features(one.known).content
+    known = features("\n".join(one.known)).content
     own: dict[str, float] = {}
     for gold in one.golds:
         for piece, weight in features(gold).content.items():

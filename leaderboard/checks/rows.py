@@ -17,11 +17,8 @@ from alps.leaderboard.strict_reader import faults_of, scan_rows
 from alps.leaderboard.submission import FingerprintId, Part, RunCard, Track
 from alps.leaderboard.unsafe_text import shown, texts_of
 from alps.llm.types import Structured
-from alps.schema import MemoryList, Outcome, Prediction, UpdatedMemoryList
-from alps.tasks import Task
-from alps.tasks.extraction import predicted_memories
-from alps.tasks.update import predicted_lists
-from alps.tasks.update_actions import compare
+from alps.schema import Outcome, Prediction
+from alps.tasks import Task, all_tracks
 
 # Characters; what a system says beyond that is no answer, and would only slow down who reads it.
 LONGEST_ANSWER = 200_000
@@ -155,35 +152,12 @@ class CallRow(Part):
     strict: bool | None = None
 
 
-class Choice(Part):
-    """An answer of retrieval."""
-
-    selected_memory_id: Id
-    answer: Text
-    reason: Text
-    ranking: Annotated[list[Id], Field(max_length=2_000)]
-
-
-class Response(Part):
-    """An answer of utilization."""
-
-    answer: Text
-
-
 # By stage.
 ROWS: dict[str, type[BaseModel]] = {
     "predictions": PredictionRow,
     "verdicts": VerdictRow,
     "scores": ScoreRow,
     "calls": CallRow,
-}
-
-# By task: what `prediction` holds where the outcome is ok.
-ANSWERS: dict[str, type[BaseModel]] = {
-    "extraction": MemoryList,
-    "update": UpdatedMemoryList,
-    "retrieval": Choice,
-    "utilization": Response,
 }
 
 
@@ -201,7 +175,7 @@ def read_track(folder: Path, name: str, track: Track, findings: Findings) -> Tra
     rows = {}
     for stage in track.files.present():
         path = folder / name / f"{stage}.jsonl"
-        rows[stage] = _read_stage(path, name, stage, track, findings)
+        rows[stage] = _read_stage(path, name, stage, findings)
     return TrackRows(rows.get("predictions", {}), rows.get("verdicts"), rows.get("scores", {}))
 
 
@@ -236,10 +210,9 @@ def check_verdicts(
     if others := [named(key) for key, row in verdicts.items() if row["judge"] not in allowed]:
         what = f"{len(others):,} verdicts of another judge than the card's: {some_of(others)}"
         findings.serious("judge", where, what, PACK_AGAIN)
-    paired = task.name in ("extraction", "update") and "scoring" not in track.conditions
     for key, row in verdicts.items():
         fault = _fault_of_marks(row) or _fault_of_marks(row.get("used") or {})
-        if paired and row["outcome"] == "ok" and row.get("pairs") is None:
+        if task.paired is not None and row["outcome"] == "ok" and row.get("pairs") is None:
             fault = "no pairs in it"
         if fault:
             findings.serious("verdict", f"{where}: {named(key)}", fault, PACK_AGAIN)
@@ -270,14 +243,14 @@ def check_answers(name: str, gold: GoldTrack, rows: TrackRows, findings: Finding
 
 
 def _read_stage(
-    path: Path, name: str, stage: str, track: Track, findings: Findings
+    path: Path, name: str, stage: str, findings: Findings
 ) -> dict[Key, Mapping[str, Any]]:
     rows: dict[Key, Mapping[str, Any]] = {}
     twice: dict[str, None] = {}
     where = f"{name}/{path.name}"
     try:
         for number, row, unread in scan_rows(path):
-            fault = unread if row is None else _fault_of_row(row, stage, name, track)
+            fault = unread if row is None else _fault_of_row(row, stage, name)
             if fault or row is None:
                 findings.serious("row", f"{where}, line {number}", fault, PACK_AGAIN)
             elif stage != "calls":
@@ -293,13 +266,13 @@ def _read_stage(
     return rows
 
 
-def _fault_of_row(row: Mapping[str, Any], stage: str, name: str, track: Track) -> str:
+def _fault_of_row(row: Mapping[str, Any], stage: str, name: str) -> str:
     """Say what is wrong with the form of a row; nothing where it is right."""
     try:
         ROWS[stage].model_validate(row)
         if stage != "calls" and row["track"] != name:
             return f"a row of the track {shown(row['track'], 40)}"
-        return _fault_of_prediction(row, track) if stage == "predictions" else ""
+        return _fault_of_prediction(row, all_tracks()[name]) if stage == "predictions" else ""
     except ValidationError as error:
         field, fault = faults_of(error)[0]
         return f"{field}: {fault}"
@@ -307,7 +280,7 @@ def _fault_of_row(row: Mapping[str, Any], stage: str, name: str, track: Track) -
         return "nested too deeply"
 
 
-def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
+def _fault_of_prediction(row: Mapping[str, Any], task: Task) -> str:
     """Check what an answer holds, as deep as its task reads it.
 
     Raises:
@@ -322,7 +295,7 @@ def _fault_of_prediction(row: Mapping[str, Any], track: Track) -> str:
     # Before anything looks at each of them.
     if isinstance(items, list) and len(items) > MOST_ITEMS:
         return f"{len(items):,} memories; at most {MOST_ITEMS:,} are an answer"
-    ANSWERS[track.task].model_validate(prediction)
+    task.stored.model_validate(prediction)
     size = sum(len(text) for text, _ in texts_of(prediction, keys=False))
     if size > LONGEST_ANSWER:
         return f"{size:,} characters; at most {LONGEST_ANSWER:,} are an answer"
@@ -362,14 +335,10 @@ def _out_of_range(
 ) -> str:
     """Say what of a verdict is about a memory that is not there, or stands twice."""
     pairs, support = (verdict or {}).get("pairs"), (verdict or {}).get("support")
-    if not (pairs or support) or sample.gold is None:
+    if not (pairs or support) or sample.gold is None or gold.task.paired is None:
         return ""
     prediction = Prediction.model_validate(row)
-    if gold.task.name == "update":
-        n_gold = len(compare(sample.memory, sample.gold).rows)
-        n_predicted = len(predicted_lists(prediction)[0])
-    else:
-        n_gold, n_predicted = len(sample.gold), len(predicted_memories(prediction))
+    n_gold, n_predicted = gold.task.paired(sample, prediction)
     seen = set()
     for pair in pairs or ():
         ids = int(pair["gold"][1:]), int(pair["predicted"][1:])

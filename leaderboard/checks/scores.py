@@ -6,11 +6,12 @@ from typing import Any
 from alps.leaderboard.checks.rows import named
 from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import Key, Recomputed, Rows
-from alps.leaderboard.submission import NO_JUDGE, Track
+from alps.leaderboard.submission import Track
 from alps.leaderboard.unsafe_text import shown
 from alps.run.correction import OTHER_ENDPOINT
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
+from alps.tasks import Task
 
 TOLERANCE = 1e-6
 # The parts of a track's card that are recomputed under the same names.
@@ -38,17 +39,17 @@ def compare_summary(
 
 
 def compare_unjudged(
-    name: str, printed: Mapping[str, Any], again: Recomputed, findings: Findings
+    task: Task, printed: Mapping[str, Any], again: Recomputed, findings: Findings
 ) -> None:
     """Compare what of a track's card needs no judge: counts, baselines, metrics without a judge."""
-    metrics = [metric for metric in printed["scores"] if metric in NO_JUDGE]
+    metrics = [metric for metric in printed["scores"] if metric in task.unjudged]
     card = {part: printed[part] for part in _COUNTS}
     card["scores"] = {metric: printed["scores"][metric] for metric in metrics}
     card["floors"] = printed["floors"]
     summary = {part: again.summary[part] for part in _COUNTS}
     summary["scores"] = {metric: again.summary["scores"].get(metric) for metric in metrics}
     summary["floors"] = _floors(again)
-    _report(f"tracks.{name}", card, summary, findings)
+    _report(f"tracks.{task.track}", card, summary, findings)
 
 
 def compare_means(
@@ -87,15 +88,20 @@ def check_silence(name: str, track: Track, findings: Findings) -> None:
 
 
 def compare_rows(
-    name: str, printed: Rows, again: Rows, findings: Findings, *, judged: bool = True
+    name: str,
+    printed: Rows,
+    again: Rows,
+    findings: Findings,
+    *,
+    only: frozenset[str] | None = None,
 ) -> None:
     """Compare the scores of single answers; one finding names the first that differs.
 
-    Without `judged`, of answers that were judged only what needs no judge is compared.
+    Of answers that were judged, `only` these metrics are compared where it is given.
     """
     wrong: list[tuple[Key, tuple[str, Any, Any]]] = []
     for key in printed.keys() & again.keys():
-        rows = _row_of(printed[key], judged), _row_of(again[key], judged)
+        rows = _row_of(printed[key], only), _row_of(again[key], only)
         if (first := next(differences(*rows), None)) is not None:
             wrong.append((key, first))
     if wrong:
@@ -158,12 +164,12 @@ def _compare_corrected(
     _report(where, rows[0], rows[1], findings)
 
 
-def _row_of(row: Mapping[str, Any], judged: bool) -> dict[str, Any]:
+def _row_of(row: Mapping[str, Any], only: frozenset[str] | None) -> dict[str, Any]:
     kept = {part: row.get(part, {}) for part in ("outcome", "stage", "scores", "counts")}
-    if not judged and row["stage"] != "generate":
+    if only is not None and row["stage"] != "generate":
         scores = kept.pop("scores")
         del kept["counts"]
-        kept["scores"] = {metric: scores[metric] for metric in scores if metric in NO_JUDGE}
+        kept["scores"] = {metric: scores[metric] for metric in scores if metric in only}
     return kept
 
 

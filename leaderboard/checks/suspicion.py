@@ -16,15 +16,11 @@ from alps.leaderboard.recompute import Key, Rows
 from alps.leaderboard.submission import Submission
 from alps.leaderboard.unsafe_text import leak_in_answer, shown, texts_of
 from alps.systems import System, resolve_system
+from alps.tasks import Task
 from alps.text import fold
 
 # A larger share of one and the same answer; fewer answers say nothing about shares.
 CONSTANT, FEWEST = 0.5, 10
-# Characters of an answer, with evidence and reasons, that are too many whatever the others have.
-# The longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343
-# (utilization), of 4,578 and 289 answers. A bound that followed the usual length let everything
-# pass where all answers were endless.
-LONGEST = {"extraction": 30_000, "update": 30_000, "retrieval": 30_000, "utilization": 10_000}
 # How answers talk to their judge.
 _INJECTIONS = (
     r"\b(?:ignore|disregard|forget|override)\b.{0,30}"
@@ -51,13 +47,12 @@ _MARKUP = re.compile(
 
 
 def check_suspicion(
-    name: str, task: str, gold: GoldTrack | None, rows: TrackRows, findings: Findings
+    task: Task, gold: GoldTrack | None, rows: TrackRows, findings: Findings
 ) -> None:
     """Flag answers that look copied, constant, too long or meant for the judge, and leaks.
 
     Args:
-        name: The track.
-        task: Its task.
+        task: The task of the track.
         gold: Its records; None where they are not here, and nothing can be said of copies.
         rows: The rows of the track.
         findings: Takes what is found.
@@ -66,7 +61,7 @@ def check_suspicion(
     for key, row in rows.predictions.items():
         if row["outcome"] == "ok":
             answers[key] = row["prediction"]
-    where = f"{name}/predictions.jsonl"
+    where = f"{task.track}/predictions.jsonl"
     if gold is not None:
         pairs = []
         # The first answer to each record: of several, the later ones are overwritten.
@@ -75,14 +70,14 @@ def check_suspicion(
         for record, answer in first.items():
             if (sample := samples.get(record)) is not None and sample.gold is not None:
                 pairs.append((sample, answer))
-        check_gold_overlap(where, name, task, pairs, findings)
-    if task == "retrieval":
+        check_gold_overlap(where, task, pairs, findings)
+    if any(metric.ranking for metric in task.metrics):
         _check_ranked(where, rows.scores, findings)
     _check_constant(where, task, list(answers.values()), findings)
     texts = {named(key): _text(answer) for key, answer in answers.items()}
     _check_texts(where, task, texts, findings)
-    _check_leaks(f"{name}/predictions.jsonl", rows.predictions, findings)
-    _check_leaks(f"{name}/verdicts.jsonl", rows.verdicts or {}, findings)
+    _check_leaks(where, rows.predictions, findings)
+    _check_leaks(f"{task.track}/verdicts.jsonl", rows.verdicts or {}, findings)
 
 
 def _check_leaks(where: str, rows: Rows, findings: Findings) -> None:
@@ -112,7 +107,7 @@ def _check_ranked(where: str, scores: Rows, findings: Findings) -> None:
 
 
 def _check_constant(
-    where: str, task: str, answers: list[Mapping[str, Any]], findings: Findings
+    where: str, task: Task, answers: list[Mapping[str, Any]], findings: Findings
 ) -> None:
     if len(answers) < FEWEST:
         return
@@ -124,22 +119,21 @@ def _check_constant(
         findings.warn("constant", where, what)
 
 
-def _gist(task: str, answer: Mapping[str, Any]) -> str:
-    if task == "retrieval":
-        return str(answer["selected_memory_id"])
-    if task == "utilization":
-        return _without_digits(answer["answer"])
-    return "; ".join(sorted(_without_digits(item["value"]) for item in answer["memory_items"]))
+def _gist(task: Task, answer: Mapping[str, Any]) -> str:
+    if task.public.choice is not None:
+        return task.public.choice(answer)[0]
+    return "; ".join(sorted(_without_digits(text) for text in task.public.texts(answer)))
 
 
 def _without_digits(text: str) -> str:
     return re.sub(r"\d+", "0", fold(text))
 
 
-def _check_texts(where: str, task: str, texts: Mapping[str, str], findings: Findings) -> None:
+def _check_texts(where: str, task: Task, texts: Mapping[str, str], findings: Findings) -> None:
     """Flag texts that are too long, addressed to a judge or a browser, or hidden."""
-    if long := [name for name, text in texts.items() if len(text) > LONGEST[task]]:
-        most = f"up to {max(map(len, texts.values())):,} characters, more than {LONGEST[task]:,}"
+    longest = task.public.longest
+    if long := [name for name, text in texts.items() if len(text) > longest]:
+        most = f"up to {max(map(len, texts.values())):,} characters, more than {longest:,}"
         findings.warn("length", where, f"{len(long):,} answers of {most}: {some_of(long)}")
     for code, fault, pattern in (
         ("injection", "speak to the judge", _INJECTION),

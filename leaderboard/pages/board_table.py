@@ -17,7 +17,7 @@ from alps.leaderboard.provenance import (
     seconds,
     whole,
 )
-from alps.leaderboard.ranking import BESIDE, Board, Standing
+from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import Reported, System
 from alps.report.formatting import visible
 from alps.tasks import Metric
@@ -112,7 +112,7 @@ def board_table(
         brief: Whether only the score is shown, without the other metrics, coverage and cost.
         reported: Whether what the paper reports stands below.
     """
-    beside = [m for m in board.others if m.name in BESIDE.get(board.metric.name, ())]
+    beside = [m for m in board.others if m.name in board.metric.beside]
     more = [] if brief else [m for m in board.others if m not in beside]
     columns = list(_lead_columns(board))
     columns += [_metric_column(metric) for metric in beside]

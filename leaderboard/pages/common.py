@@ -9,7 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from alps.leaderboard.gold_data import all_tracks
 from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreign, metric_title
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.ranking import SIGNIFICANCE, Board
@@ -17,7 +16,7 @@ from alps.leaderboard.site_data import Published, System
 from alps.report.formatting import visible
 from alps.report.html import page_environment
 from alps.report.runs import MEANINGS
-from alps.tasks import Task
+from alps.tasks import Task, all_tracks
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 TASKS = ("extraction", "update", "retrieval", "utilization")

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from alps.leaderboard.gold_data import all_tracks, known_track, own_track
+from alps.leaderboard.gold_data import known_track, own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, track_title
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
 from alps.rejection import shown_value
 from alps.report.formatting import visible
-from alps.tasks import Metric, Task
+from alps.tasks import Metric, Task, all_tracks
 
 # Up to so many answers stand unfolded; characters of an excerpt, and of a text that a page shows:
 # the files of the submission hold the rest.

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from pydantic_core import from_json
 
 from alps.judges.lexical import AGREEMENT
-from alps.leaderboard.gold_data import all_tracks, known_track
+from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import corrected, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, scale, whisker
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title, view
@@ -19,8 +19,7 @@ from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure
 from alps.leaderboard.ranking import Board
 from alps.leaderboard.reviews import histories
 from alps.leaderboard.site_data import System
-from alps.leaderboard.submission import NO_JUDGE
-from alps.tasks import Metric, Task
+from alps.tasks import Metric, Task, all_tracks
 
 CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
 # What a calibration's page shows of each rubric.
@@ -180,7 +179,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
         value=figure(score["value"]),
         bounds=bounds(score),
         drawn=whisker(score, lowest=metric.lowest, highest=metric.highest),
-        corrected=corrected(score) if metric.name not in NO_JUDGE else NOTHING,
+        corrected=corrected(score) if metric.judged else NOTHING,
         again=pair(again),
         rank=rank,
         n=score["n"],

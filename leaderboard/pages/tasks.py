@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from alps.leaderboard.gold_data import all_tracks, known_track
+from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import (
     Section,
     TableRow,
@@ -29,6 +29,7 @@ from alps.leaderboard.pages.common import TASKS, BoardView, Renderer, page_of, t
 from alps.leaderboard.provenance import NOTHING, Place, figure, pair
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
+from alps.tasks import all_tracks
 
 # How many systems the first page shows of a board, how many matrices that of updates, and how many
 # rows a panel of utilization.
