@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from alps.judges.base import Judge
+from alps.judges.base import Judge, fingerprint_id
 from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
@@ -111,6 +111,13 @@ DEFAULTS = TaskOptions()
 
 def anything_fits(sample: Any, prediction: Row) -> None:
     """Accept any prediction: what most tasks make of the check against the sample."""
+
+
+async def no_judgement(
+    sample: Any, prediction: Prediction, judge: Judge, options: JudgingOptions
+) -> dict[str, Any]:
+    """Return the verdict of a task whose scores need no judge: nothing is asked."""
+    return {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for(())), "error": None}
 
 
 @dataclass(frozen=True)
@@ -230,7 +237,8 @@ class Task:
             else.
         to_prediction: Turns the typed answer into the release's form of a prediction.
         has_gold: Whether the sample can be scored.
-        judge: Asks the judge about one prediction; returns the verdict row without ids.
+        judge: Asks the judge about one prediction; returns the verdict row without ids. Left out
+            where nothing is to be judged.
         score: Scores one prediction by its verdict; failed predictions come with a verdict of None.
         metrics: What is reported, in this order.
         likely: The likeliest prediction for a sample with gold, before there is one: a dry run
@@ -247,7 +255,6 @@ class Task:
     input_row: Callable[[Any], dict[str, Any]]
     to_prediction: Callable[[Any], dict[str, Any]]
     has_gold: Callable[[Any], bool]
-    judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]]
     score: Callable[[Any, Prediction, Row | None, Judge], Scored]
     metrics: tuple[Metric, ...]
     prompts: tuple[Prompt, ...] = ()
@@ -267,6 +274,9 @@ class Task:
     public: PublicAnswers = PublicAnswers()
     record_parts: RecordParts | None = None
     highlights: Sequence[Any] = ()
+    judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]] = (
+        no_judgement
+    )
     likely: Callable[[Any], dict[str, Any]] | None = None
     judge_requests: InitVar[object] = None
 
