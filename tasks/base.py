@@ -15,6 +15,8 @@ from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
+from alps.tasks.highlights import OF_ANY_TASK, Highlight
+from alps.tasks.record_parts import AnsweredRecord, Part, no_parts
 
 Row = Mapping[str, Any]
 
@@ -137,10 +139,6 @@ class Scored:
 
 Answer = Callable[[Any], dict[str, Any]]
 """A system without a model: from a sample to the prediction."""
-
-
-RecordParts = Callable[[Any | None, Row | None, Row | None, Row | None], Sequence[Any]]
-"""What is shown of a record, from its sample, prediction, verdict and score, each maybe None."""
 
 
 @dataclass(frozen=True)
@@ -272,8 +270,8 @@ class Task:
     form: type[BaseModel] | None = None
     paired: Callable[[Any, Prediction], tuple[int, int]] | None = None
     public: PublicAnswers = PublicAnswers()
-    record_parts: RecordParts | None = None
-    highlights: Sequence[Any] = ()
+    record_parts: Callable[[AnsweredRecord], Sequence[Part]] = no_parts
+    highlights: tuple[Highlight, ...] = OF_ANY_TASK
     judge: Callable[[Any, Prediction, Judge, JudgingOptions], Awaitable[dict[str, Any]]] = (
         no_judgement
     )

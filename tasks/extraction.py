@@ -47,6 +47,17 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
+from alps.tasks.highlights import FAILED, JUDGEMENT_FAILED, REPAIRED, Highlight, Rank, ScoredAnswer
+from alps.tasks.record_parts import (
+    AnsweredRecord,
+    Dialogue,
+    Paired,
+    Part,
+    align,
+    memory_side,
+    numbered_gold,
+    predicted_sides,
+)
 
 PROMPT = load_prompt("alps.tasks", "prompts", "extraction")
 RECALL_PROMPT = load_prompt("alps.tasks", "prompts", "extraction_recall")
@@ -332,6 +343,40 @@ def _paired(sample: ExtractionSample, prediction: Prediction) -> tuple[int, int]
     return len(sample.gold or ()), len(predicted_memories(prediction))
 
 
+def record_parts(record: AnsweredRecord) -> list[Part]:
+    """Show the dialogue, and the gold memories next to the predicted ones."""
+    gold = numbered_gold(record.of_sample("gold"))
+    golds = {name: memory_side(name, memory, annotated=True) for name, memory in gold.items()}
+    paired = Paired(tuple(align(record, golds, predicted_sides(record, {}))))
+    return [Dialogue("Dialogue", record.of_sample("dialogue"), quoted=gold), paired]
+
+
+def _none_matched(answer: ScoredAnswer) -> Rank:
+    gold, matched = answer.count("gold"), answer.count("matched")
+    return (gold,) if answer.judged and gold and not matched else None
+
+
+def _extras(answer: ScoredAnswer) -> Rank:
+    extras = answer.count("predicted") - answer.count("matched")
+    return (extras,) if answer.judged and extras > 0 else None
+
+
+def _best(answer: ScoredAnswer) -> Rank:
+    gold, predicted, matched = (answer.count(name) for name in ("gold", "predicted", "matched"))
+    if not matched or not answer.judged:
+        return None
+    return 2 * matched / (gold + predicted), gold
+
+
+HIGHLIGHTS = (
+    FAILED,
+    JUDGEMENT_FAILED,
+    Highlight("the most gold memories, and none of them found", 5, _none_matched),
+    Highlight("the most predictions beyond the gold", 3, _extras),
+    REPAIRED,
+    Highlight("the best answers", 2, _best),
+)
+
 TASK = Task(
     name="extraction",
     track="task1",
@@ -359,6 +404,8 @@ TASK = Task(
         "floor/content-free": "baselines:content_free",
         "floor/content-free-fluent": "baselines:content_free_fluent",
     },
+    record_parts=record_parts,
+    highlights=HIGHLIGHTS,
 )
 
 

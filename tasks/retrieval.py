@@ -29,6 +29,8 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
+from alps.tasks.highlights import FAILED, JUDGEMENT_FAILED, Highlight, Rank, ScoredAnswer
+from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Part, Passage, Side, rating_rows
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
@@ -256,6 +258,71 @@ def _value(sample: RetrievalSample, name: str | None) -> str:
     return next((candidate.value for candidate in sample.candidates if candidate.id == name), "")
 
 
+_FIRST_OF_RANKING = 5
+
+
+def record_parts(record: AnsweredRecord) -> list[Part]:
+    """Show the query, gold and choice, the beginning of the ranking, and the answer."""
+    answer, details = record.answer, record.score or {}
+    candidates = record.of_sample("candidates")
+    values = {candidate.id: candidate.value for candidate in candidates}
+    for known in (details.get("gold"), details.get("chosen")):
+        values |= {known["id"]: known["value"]} if known and known.get("id") else {}
+    gold = getattr(record.sample, "gold", None) or (details.get("gold") or {}).get("id")
+    size = len(candidates) or details.get("counts", {}).get("candidates")
+    chosen, ranking = answer.get("selected_memory_id"), list(answer.get("ranking") or ())
+    sides = [Side(gold, values.get(gold), "the gold")] if gold else []
+    if chosen:
+        right = ": the right one" if chosen == gold else ": not the gold"
+        sides.append(Side(chosen, values.get(chosen), f"chosen{right if gold else ''}"))
+    rows = [("pool", f"{size:,} candidates")] if size else []
+    first = []
+    if len(ranking) > 1:
+        rows += [("rank of the gold", _rank(gold, ranking))] if gold else []
+        for name in ranking[:_FIRST_OF_RANKING]:
+            first.append(Side(name, values.get(name), "the gold" if name == gold else ""))
+    if used := (record.verdict or {}).get("used"):
+        rows += rating_rows("memory used", used)
+    return [
+        Passage("Query", getattr(record.sample, "query", "")),
+        Listed("Gold and choice", tuple(sides)),
+        Facts("Metrics", tuple(rows)),
+        Listed(f"The first {len(first)} of the ranking", tuple(first)),
+        Passage("Answer", str(answer.get("answer") or "")),
+        Passage("Reason given", str(answer.get("reason") or "")),
+    ]
+
+
+def _rank(gold: str, ranking: Sequence[str]) -> str:
+    if gold not in ranking:
+        return f"not among {len(ranking)}"
+    return f"{ranking.index(gold) + 1} of {len(ranking)}"
+
+
+def _wrong_choice(answer: ScoredAnswer) -> Rank:
+    wrong = answer.judged and answer.value("recall_at_1") == 0
+    return (-(answer.value("mrr") or 0.0), answer.count("candidates")) if wrong else None
+
+
+def _unused(answer: ScoredAnswer) -> Rank:
+    right = answer.judged and answer.value("recall_at_1") == 1
+    return () if right and answer.value(USED) == 0 else None
+
+
+def _right_choice(answer: ScoredAnswer) -> Rank:
+    right = answer.judged and answer.value("recall_at_1") == 1
+    return (answer.value(USED) or 0.0,) if right else None
+
+
+HIGHLIGHTS = (
+    FAILED,
+    JUDGEMENT_FAILED,
+    Highlight("the wrong memory, the gold lowest in the ranking", 7, _wrong_choice),
+    Highlight("the right memory, not used in the answer", 4, _unused),
+    Highlight("the right memory", 2, _right_choice),
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every pool size that is asked for."""
     wanted = SIZES if options.distractors == "all" else (int(options.distractors),)
@@ -289,6 +356,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             title=f"Retrieval, {size:,} distractors",
             variant=str(size),
             systems=SYSTEMS,
+            record_parts=record_parts,
+            highlights=HIGHLIGHTS,
         )
         for size in wanted
     )

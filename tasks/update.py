@@ -54,6 +54,7 @@ from alps.tasks.base import (
 )
 from alps.tasks.extraction import precision_recall_f1, values_of
 from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
+from alps.tasks.update_parts import HIGHLIGHTS, record_parts
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
@@ -505,6 +506,8 @@ TASK = Task(
         "floor/no-op": "baselines:no_op",
         "floor/positional": "baselines:positional",
     },
+    record_parts=record_parts,
+    highlights=HIGHLIGHTS,
 )
 
 

@@ -37,6 +37,17 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
+from alps.tasks.highlights import FAILED, JUDGEMENT_FAILED, Highlight, Rank, ScoredAnswer
+from alps.tasks.record_parts import (
+    AnsweredRecord,
+    Dialogue,
+    Facts,
+    Listed,
+    Part,
+    Passage,
+    Side,
+    rating_rows,
+)
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
 AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
@@ -377,6 +388,87 @@ PUBLIC = PublicAnswers(
 )
 
 
+def record_parts(record: AnsweredRecord) -> list[Part]:
+    """Show the dialogue near the target memory, the query, the response and its verdict."""
+    target, score, verdict = (
+        getattr(record.sample, "gold", None),
+        record.score or {},
+        record.verdict,
+    )
+    if target is not None:
+        memory, kind = target.memory, target.rubric
+    else:
+        memory, kind = str(score.get("memory") or ""), score.get("rubric")
+    kind = (verdict or {}).get("rubric") or kind
+    rows = [("rubric", str(kind))] if kind else []
+    if verdict is not None and verdict["outcome"] == "ok":
+        rows += rating_rows("verdict", verdict)
+    if (share := score.get("grounding")) is not None:
+        written = f"{share:.3f}".removeprefix("0")
+        rows.append(("grounding (proxy)", f"{written} of the memory's words are in the response"))
+    shown = [Side("•", shown_value(value)) for value in record.of_sample("memories")]
+    return [
+        Dialogue("Dialogue", record.of_sample("dialogue"), about=memory, folded=True),
+        Passage("Query", getattr(record.sample, "query", "")),
+        Passage("Target memory", memory),
+        Listed("Memories shown to the system", tuple(shown)),
+        Passage("Response", str(record.answer.get("answer") or "")),
+        Facts("Verdict", tuple(rows)),
+    ]
+
+
+_LOW_RATING = 0.5
+
+
+def _rating(answer: ScoredAnswer) -> float | None:
+    """Return what a rubric gave as a share of its scale, in [0, 1]; None where nothing rated it."""
+    if (emotional := answer.value("ei")) is not None:
+        return (float(emotional) - 1) / 4
+    return answer.value(str(answer.score.get("rubric")))
+
+
+def _grounding(answer: ScoredAnswer) -> float:
+    return float(answer.score.get("grounding") or 0.0)
+
+
+def _overruled(answer: ScoredAnswer) -> Rank:
+    return () if answer.judged and answer.count("enforced") else None
+
+
+def _grounded_and_low(answer: ScoredAnswer) -> Rank:
+    low = answer.judged and _rating(answer) == 0
+    return (_grounding(answer),) if low and _grounding(answer) else None
+
+
+def _low(answer: ScoredAnswer) -> Rank:
+    rating = _rating(answer)
+    if not answer.judged or rating is None or rating > _LOW_RATING:
+        return None
+    return -rating, -_grounding(answer)
+
+
+def _high(answer: ScoredAnswer) -> Rank:
+    rating = _rating(answer)
+    if not answer.judged or rating is None or rating <= _LOW_RATING:
+        return None
+    return rating, _grounding(answer)
+
+
+def _unrated(answer: ScoredAnswer) -> Rank:
+    return () if answer.state == "unrated" else None
+
+
+HIGHLIGHTS = (
+    FAILED,
+    JUDGEMENT_FAILED,
+    Highlight("overruled by a hard rule", 3, _overruled),
+    Highlight("the worst mark, though the words of the memory are there", 3, _grounded_and_low),
+    Highlight("the lowest marks", 3, _low),
+    Highlight("the best answers", 2, _high),
+    Highlight("not rated", 2, _unrated),
+)
+
+
 def tracks(options: TaskOptions) -> tuple[Task, ...]:
     """Return one track for every ability that is asked for."""
     conditions: dict[str, Any] = (
@@ -408,6 +500,8 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             title=ability.title,
             variant=ability.name,
             systems=SYSTEMS,
+            record_parts=record_parts,
+            highlights=HIGHLIGHTS,
         )
         for ability in ABILITIES
         if options.ability in (ability.name, "all")

@@ -11,10 +11,10 @@ import pytest
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
 from alps.report.formatting import number
-from alps.report.highlights import GROUPS, LIMIT, choose, rule
+from alps.report.highlights import LIMIT, choose, rule
 from alps.report.page import SCRIPT, write_report
 from alps.report.runs import MEANINGS, Key, open_run
-from alps.tasks import TASKS
+from alps.tasks import TASKS, load_task
 from tests.endtoend import task1
 from tests.pages import Page, browser, look
 from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run
@@ -273,9 +273,10 @@ def test_a_folder_no_run_and_a_full_disk_are_refused(copied_run: Path, tmp_path:
 
 def test_the_chosen_records_follow_the_rule(copied_run: Path) -> None:
     run = open_run(copied_run)
+    groups = load_task("extraction").highlights
     chosen = {
         group.title: [key.id for key in keys]
-        for group, keys in choose("extraction", run.rows("scores"), run.rows("predictions"))
+        for group, keys in choose(groups, run.rows("scores"), run.rows("predictions"))
     }
     assert chosen["invalid responses"] == ["refused", "truncated", "unparsable", "invalid", "empty"]
     assert chosen["the judgement failed"] == ["unjudged"]
@@ -296,7 +297,7 @@ def test_empty_places_are_given_out_again() -> None:
         }
 
     scores = {Key("task1", f"r{n}"): row(gold=1 + n % 7) for n in range(100)}
-    ((group, keys),) = choose("extraction", scores, {})
+    ((group, keys),) = choose(load_task("extraction").highlights, scores, {})
     assert len(keys) == LIMIT > group.quota
     assert [scores[key]["counts"]["gold"] for key in keys] == sorted(
         (7,) * 14 + (6,) * 6, reverse=True
@@ -306,8 +307,9 @@ def test_empty_places_are_given_out_again() -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_printed_rule_names_every_group_and_the_places_add_up(task: str) -> None:
-    assert sum(group.quota for group in GROUPS[task]) == LIMIT
-    assert all(f"{group.title} (up to {group.quota})" in rule(task) for group in GROUPS[task])
+    groups = load_task(task).highlights
+    assert sum(group.quota for group in groups) == LIMIT
+    assert all(f"{group.title} (up to {group.quota})" in rule(groups) for group in groups)
 
 
 def test_a_whisker_lies_where_its_score_is() -> None:

@@ -15,6 +15,7 @@ from alps.report.record import build_view, explain
 from alps.report.runs import Key, find_run, open_run, read_keys
 from alps.report.show import pick, show_record
 from alps.tasks import load_task
+from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory
 from tests.endtoend import rows
 from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run
@@ -314,17 +315,19 @@ def test_the_support_of_an_extra_prediction_is_told() -> None:
     extra = [{"id": "p2", "value": "Has a cat"}, {"id": "p3", "value": "Has a dog"}]
     view = build_view(
         Key("task1", "b1"),
-        task="extraction",
-        sample=sample,
-        prediction={"outcome": "ok", "prediction": {"memory_items": items}},
-        verdict=verdict,
-        score={
-            "stage": "score",
-            "outcome": "ok",
-            "matched": [["g1", "p1", "same"]],
-            "missed": [],
-            "extra": extra,
-        },
+        load_task("extraction"),
+        AnsweredRecord(
+            sample,
+            prediction={"outcome": "ok", "prediction": {"memory_items": items}},
+            verdict=verdict,
+            score={
+                "stage": "score",
+                "outcome": "ok",
+                "matched": [["g1", "p1", "same"]],
+                "missed": [],
+                "extra": extra,
+            },
+        ),
     )
     assert [pairing.kind for pairing in view.pairings] == ["matched", "extra", "extra"]
     assert view.pairings[1].remarks == (

@@ -1,4 +1,4 @@
-"""Where in a dialogue the quotes of gold memories stand, and excerpts that keep them in sight."""
+"""Quotes of memories located in a dialogue, and excerpts that keep them in sight."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,20 +6,17 @@ from dataclasses import dataclass, field
 
 from alps.schema import Memory, Turn
 from alps.similarity import features
+from alps.tasks.record_parts import Dialogue
 
 _ELLIPSIS = re.compile(r"[\[(]?(?:\.{3,}|…)[\])]?")
 
 
-_SHORTEST_PART = 6
-
-
-_ALIKE = 85.0
-
-
-_SMALLEST_GAP = 40
-
-
+_SHORTEST_PART = 6  # characters of a quote that are still looked for
+_ALIKE = 85.0  # of 100: a mistyped quote is still the same words
+_SMALLEST_GAP = 40  # characters: leaving out fewer would save no room
 _LONG_WORD = 20
+_FIRST_TURNS = 2
+_NEAREST_TURNS = 3
 
 
 @dataclass(frozen=True)
@@ -56,23 +53,21 @@ def locate(gold: Mapping[str, Memory], dialogue: Sequence[Turn]) -> Evidence:
     Annotators shorten and mistype quotes: the parts around an ellipsis are looked for apart, and in
     the named turn also by likeness.
     """
-    found = Evidence()
+    evidence = Evidence()
     for name, memory in gold.items():
         if memory.evidence is None:
             continue
         index = memory.evidence.utterance_index
         named = index if index is not None and index < len(dialogue) else None
         turns = [named] if named is not None else []
-        turns += [number for number in range(len(dialogue)) if number != named]
-        places = _places(memory.evidence.text, dialogue, turns, named)
-        for turn in dict.fromkeys(
-            [*([named] if named is not None else []), *(turn for turn, _, _ in places)]
-        ):
-            found.pointed.setdefault(turn, []).append(name)
-        for turn, start, end in places:
-            found.spans.setdefault(turn, []).append(Span(start, end, (name,)))
-    found.spans = {turn: _merged(spans) for turn, spans in found.spans.items()}
-    return found
+        order = turns + [number for number in range(len(dialogue)) if number != named]
+        for turn, start, end in _places(memory.evidence.text, dialogue, order, named):
+            evidence.spans.setdefault(turn, []).append(Span(start, end, (name,)))
+            turns.append(turn)
+        for turn in dict.fromkeys(turns):
+            evidence.pointed.setdefault(turn, []).append(name)
+    evidence.spans = {turn: _merged(spans) for turn, spans in evidence.spans.items()}
+    return evidence
 
 
 def excerpt(text: str, spans: Sequence[Span], *, limit: int, context: int = 120) -> list[Piece]:
@@ -205,18 +200,12 @@ def _pieces(text: str, spans: Sequence[Span], start: int, end: int) -> list[Piec
     return pieces
 
 
-FIRST_TURNS = 2
-
-
-CLOSEST_TURNS = 3
-
-
 @dataclass(frozen=True)
-class Dialogue:
-    """A dialogue with the places that gold quotes.
+class DialogueView:
+    """A dialogue with the places that memories quote.
 
     `telling` are the turns that matter most, in order. Of a `folded` dialogue the terminal shows
-    only them; the page never shows more.
+    only them; a page never shows more.
     """
 
     title: str
@@ -226,28 +215,35 @@ class Dialogue:
     folded: bool = False
 
 
-def dialogue_part(
-    title: str, turns: Sequence[Turn], evidence: Evidence, *, folded: bool = False
-) -> Dialogue:
-    """Return a dialogue; the turns that gold points to matter most, or else the first ones."""
-    first = () if folded else range(min(FIRST_TURNS, len(turns)))
-    return Dialogue(
-        title, tuple(turns), evidence, tuple(sorted(evidence.pointed)) or tuple(first), folded
-    )
+def dialogue_view(part: Dialogue) -> DialogueView:
+    """Find the turns of a dialogue that matter most.
+
+    They are those that its memories quote, or the user's nearest in words to the memory it is
+    `about`; where there are none, the first ones.
+    """
+    turns, title = tuple(part.turns), part.title
+    evidence = locate(part.quoted or {}, turns)
+    first = range(min(_FIRST_TURNS, len(turns)))
+    telling = tuple(sorted(evidence.pointed))
+    if part.about is not None:
+        telling = _nearest(part.about, turns)
+        nearest = "the turns nearest in words to the target memory"
+        title = f"{title}, {nearest if telling else 'its first turns'}"
+        telling = telling or tuple(first)
+    elif not part.folded:
+        telling = telling or tuple(first)
+    return DialogueView(title, turns, evidence, telling, part.folded)
 
 
-def dialogue_about(memory: str, turns: Sequence[Turn]) -> Dialogue:
-    """Return a folded dialogue; the user's turns closest in words to `memory` matter most."""
+def _nearest(memory: str, turns: Sequence[Turn]) -> tuple[int, ...]:
+    """Return the turns of the user that share most with a memory, by the weight of the words."""
     wanted = features(memory).content
     shared: dict[int, float] = {}
     for place, turn in enumerate(turns):
-        said = features(turn.text).content if turn.role == "user" else {}
-        shared[place] = sum(weight for piece, weight in wanted.items() if piece in said)
-    closest = sorted(
-        (place for place in shared if shared[place]), key=lambda place: -shared[place]
-    )[:CLOSEST_TURNS]
-    if closest:
-        title = "Dialogue, the turns nearest in words to the target memory"
-        return Dialogue(title, tuple(turns), Evidence(), tuple(sorted(closest)), folded=True)
-    first = tuple(range(min(FIRST_TURNS, len(turns))))
-    return Dialogue("Dialogue, its first turns", tuple(turns), Evidence(), first, folded=True)
+        if turn.role == "user":
+            content = features(turn.text).content
+            weight = sum(weight for word, weight in wanted.items() if word in content)
+            if weight:
+                shared[place] = weight
+    nearest = sorted(shared, key=lambda place: -shared[place])
+    return tuple(sorted(nearest[:_NEAREST_TURNS]))

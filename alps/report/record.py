@@ -1,14 +1,26 @@
 """View of one record of a run: its outcome, its parts, and what went wrong."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from alps.errors import RunFolderError
-from alps.jsonl import Row
-from alps.report.record_parts import Paired, Pairing, Part, parts_of
+from alps.report.dialogue import DialogueView, dialogue_view
 from alps.report.runs import MEANINGS, Key
 from alps.schema import FAILURES, UNHEARD
+from alps.tasks import Task
+from alps.tasks.record_parts import (
+    AnsweredRecord,
+    Dialogue,
+    Facts,
+    Listed,
+    Paired,
+    Pairing,
+    Part,
+    Passage,
+    Row,
+)
+
+ShownPart = DialogueView | Listed | Paired | Passage | Facts
 
 _EFFECTS = {
     **dict.fromkeys(FAILURES, "an invalid response, scored as the worst"),
@@ -18,13 +30,16 @@ _EFFECTS = {
 
 @dataclass(frozen=True)
 class RecordView:
-    """Everything that is shown of one record."""
+    """Everything that is shown of one record.
+
+    `compares_lists` is set where its task puts gold memories beside predicted ones.
+    """
 
     key: Key
-    task: str
     state: str
     explanation: str
-    parts: tuple[Part, ...]
+    parts: tuple[ShownPart, ...]
+    compares_lists: bool
     scores: Mapping[str, float]
     prediction: Row | None
     notes: tuple[str, ...]
@@ -98,26 +113,19 @@ def explain(state: str) -> str:
     return f"{meaning}: {_EFFECTS.get(state, '?')}"
 
 
-def build_view(
-    key: Key,
-    *,
-    task: str,
-    sample: Any | None,
-    prediction: Row | None,
-    verdict: Row | None,
-    score: Row | None,
-) -> RecordView:
+def build_view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
     """Put together what the journals and the data say of the answer `key`.
 
-    Any of them may be missing.
+    Args:
+        key: The answer.
+        task: The track that it is on.
+        record: What is at hand of it; here `prediction` may be a failed one.
 
     Raises:
         RunFolderError: If a row of it has not the shape of one that a run wrote.
     """
     try:
-        return _view(
-            key, task=task, sample=sample, prediction=prediction, verdict=verdict, score=score
-        )
+        return _view(key, task, record)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         journals = "predictions.jsonl, verdicts.jsonl or scores.jsonl"
         raise RunFolderError(
@@ -126,34 +134,39 @@ def build_view(
         ) from error
 
 
-def _view(
-    key: Key,
-    *,
-    task: str,
-    sample: Any | None,
-    prediction: Row | None,
-    verdict: Row | None,
-    score: Row | None,
-) -> RecordView:
-    state = state_of(score, prediction)
-    answered = prediction if prediction is not None and prediction.get("outcome") == "ok" else None
-    sides = [(verdict or {}).get(name) or {} for name in ("support", "used")]
-    said = [*(prediction or {}).get("notes", ()), *(verdict or {}).get("notes", ())]
-    if answered is not None and answered.get("truncated"):
-        said.insert(0, "the answer was cut off (max_tokens)")
-    raws = [*(verdict or {}).get("raw", ()), sides[0].get("raw"), *sides[1].get("raw", ())]
+def _view(key: Key, task: Task, record: AnsweredRecord) -> RecordView:
+    prediction, verdict, score = record.prediction or {}, record.verdict or {}, record.score or {}
+    answered = prediction.get("outcome") == "ok"
+    parts = task.record_parts(record if answered else replace(record, prediction=None))
+    notes = [*prediction.get("notes", ()), *verdict.get("notes", ())]
+    if answered and prediction.get("truncated"):
+        notes.insert(0, "the answer was cut off (max_tokens)")
+    support, used = verdict.get("support") or {}, verdict.get("used") or {}
+    raw = [*verdict.get("raw", ()), support.get("raw"), *used.get("raw", ())]
+    state = state_of(record.score, record.prediction)
     return RecordView(
         key=key,
-        task=task,
         state=state,
         explanation=explain(state),
-        parts=parts_of(task, sample, answered, verdict, score),
-        scores=(score or {}).get("scores", {}),
-        prediction=answered["prediction"] if answered is not None else None,
-        notes=tuple(str(note) for note in said),
-        error=(prediction or {}).get("error"),
-        raw=(prediction or {}).get("raw"),
-        judge_error=(verdict or {}).get("error")
-        or next((side["error"] for side in sides if side.get("error")), None),
-        judge_raw=tuple(raw for raw in raws if raw),
+        parts=tuple(_shown(parts)),
+        compares_lists=any(isinstance(part, Paired) for part in parts),
+        scores=score.get("scores", {}),
+        prediction=prediction["prediction"] if answered else None,
+        notes=tuple(map(str, notes)),
+        error=prediction.get("error"),
+        raw=prediction.get("raw"),
+        judge_error=verdict.get("error") or support.get("error") or used.get("error"),
+        judge_raw=tuple(filter(None, raw)),
     )
+
+
+def _shown(parts: Iterable[Part]) -> Iterator[ShownPart]:
+    """Yield the parts that hold anything, with the quotes of dialogues located."""
+    for part in parts:
+        match part:
+            case Dialogue(turns=held) | Listed(sides=held) | Paired(pairings=held):
+                shown = bool(held)
+            case Passage(text=held) | Facts(rows=held):
+                shown = bool(held)
+        if shown:
+            yield dialogue_view(part) if isinstance(part, Dialogue) else part

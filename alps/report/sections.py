@@ -200,9 +200,9 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
         ),
         plane=draw_plane([(letter, position, run.model, found)], found["floors"], pairs, lead),
         without_recall=sum(precision in row and recall not in row for row in pairs),
-        matrix=action_matrix(found.get("counts", {})) if task.name == "update" else Markup(),
+        matrix=action_matrix(found.get("counts", {})),
         records=chosen,
-        rule=rule(task.name),
+        rule=rule(task.highlights),
         samples=samples,
     )
 

@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.errors import UsageError, closest
-from alps.report.dialogue import Dialogue, Piece, excerpt
+from alps.report.dialogue import DialogueView, Piece, excerpt
 from alps.report.formatting import folded_away, number, visible
-from alps.report.record import RecordView, build_view
-from alps.report.record_parts import Facts, Listed, Paired, Pairing, Part, Said, Side
+from alps.report.record import RecordView, ShownPart, build_view
 from alps.report.runs import Key, Run, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
+from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
 
 FOLDED_TURN = 400
 FOLDED_RAW = 1_500
@@ -62,14 +62,9 @@ def show_record(run_folder: Path, word: str, console: Console, *, full: bool = F
     keys = read_keys(run)
     key = pick(word, keys, repeats=run.repeats, where=str(run_folder))
     samples = read_wanted(run, key.track, {key.id})
-    view = build_view(
-        key,
-        task=run.tasks[key.track].name,
-        sample=samples.by_id.get(key.id),
-        prediction=run.rows("predictions").get(key),
-        verdict=run.rows("verdicts").get(key),
-        score=run.rows("scores").get(key),
-    )
+    rows = (run.rows(stage).get(key) for stage in ("predictions", "verdicts", "scores"))
+    record = AnsweredRecord(samples.by_id.get(key.id), *rows)
+    view = build_view(key, run.tasks[key.track], record)
     parts = [
         *_head(run, view, keys),
         *_problem(samples),
@@ -174,18 +169,18 @@ def _problem(samples: Samples) -> Iterator[RenderableType]:
 def _body(view: RecordView, *, full: bool) -> Iterator[RenderableType]:
     for part in view.parts:
         yield from _part(part, full=full)
-    if view.prediction is None or any(not isinstance(part, Dialogue) for part in view.parts):
+    if view.prediction is None or any(not isinstance(part, DialogueView) for part in view.parts):
         return
-    if view.task in ("extraction", "update") and view.scores:
+    if view.compares_lists and view.scores:
         yield from _heading("Gold and prediction: nothing to find, and nothing predicted")
     else:
         yield from _heading("Prediction")
         yield Text(visible(json.dumps(view.prediction, ensure_ascii=False, indent=2)))
 
 
-def _part(part: Part, *, full: bool) -> Iterator[RenderableType]:
+def _part(part: ShownPart, *, full: bool) -> Iterator[RenderableType]:
     match part:
-        case Dialogue():
+        case DialogueView():
             yield from _dialogue(part, full=full)
         case Paired():
             yield from _pairs(part)
@@ -193,7 +188,7 @@ def _part(part: Part, *, full: bool) -> Iterator[RenderableType]:
             yield from _heading(part.title)
             for side in part.sides:
                 yield _indented(_side(side))
-        case Said():
+        case Passage():
             yield from _heading(part.title)
             yield _indented(Text(_tidy(_folded(part.text, full=full))))
         case Facts():
@@ -210,7 +205,7 @@ def _fact(name: str, text: str) -> Table:
     return grid
 
 
-def _dialogue(part: Dialogue, *, full: bool) -> Iterator[RenderableType]:
+def _dialogue(part: DialogueView, *, full: bool) -> Iterator[RenderableType]:
     yield from _heading(f"{part.title}{_quoting(part)}")
     shown = part.telling if part.folded and not full else range(len(part.turns))
     before = 0
@@ -236,7 +231,7 @@ def _dialogue(part: Dialogue, *, full: bool) -> Iterator[RenderableType]:
         yield _indented(Text(f"{rest} (--full shows them)", style="dim italic"))
 
 
-def _quoting(part: Dialogue) -> str:
+def _quoting(part: DialogueView) -> str:
     """Explain the brackets by the first of them."""
     if not part.evidence.pointed:
         return ""

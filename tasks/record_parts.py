@@ -1,0 +1,312 @@
+"""Parts of a record that a task shows to readers: plain data, the same for terminal and page.
+
+A task lists the parts of one answered record; `alps.report` draws them. Matched, missed and extra
+memories of the tasks that compare lists are put next to each other here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from alps.judges.rubric import DIMENSIONS
+from alps.rejection import shown_value
+from alps.schema import Memory, Turn
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class AnsweredRecord:
+    """One record with what a run wrote about it; whatever is not at hand is None.
+
+    `prediction` is the row of a valid answer, `verdict` and `score` are the rows of its judgement.
+    """
+
+    sample: Any | None
+    prediction: Row | None
+    verdict: Row | None
+    score: Row | None
+
+    @property
+    def answer(self) -> Row:
+        """The prediction itself; empty where there is none."""
+        answer: Row = (self.prediction or {}).get("prediction") or {}
+        return answer
+
+    @property
+    def items(self) -> Sequence[Row]:
+        """The predicted memories, with those marked as deleted."""
+        return self.answer.get("memory_items") or ()
+
+    def of_sample(self, name: str) -> Any:
+        """Return a field of the sample, or nothing where the data is not at hand."""
+        return getattr(self.sample, name, None) or ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """A memory as it is shown; `value` is None where its text is not at hand."""
+
+    id: str
+    value: str | None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """One row of gold beside prediction.
+
+    `kind` is `matched`, `missed` (gold alone), `extra` (prediction alone), `kept` (a prediction
+    that keeps an old memory which should be gone), `repeated` (a near copy of another prediction),
+    or `unjudged`. `remarks` tell what else the judge said of the memories in it.
+    """
+
+    kind: str
+    gold: Side | None = None
+    predicted: Side | None = None
+    relation: str = ""
+    reason: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Gold beside prediction."""
+
+    pairings: tuple[Pairing, ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Some memories, one below the other."""
+
+    title: str
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text that somebody wrote: a query, or an answer."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Named facts, one a line."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """A dialogue, of which the turns that matter most are shown.
+
+    Attributes:
+        title: What it is.
+        turns: All of them.
+        quoted: The memories that quote it, by the ids they are shown under.
+        about: A memory that no turn is quoted for: the turns nearest to its words matter most.
+        folded: Whether the terminal, too, shows no more than those turns.
+    """
+
+    title: str
+    turns: Sequence[Turn]
+    quoted: Mapping[str, Memory] | None = None
+    about: str | None = None
+    folded: bool = False
+
+
+Part = Dialogue | Listed | Paired | Passage | Facts
+
+_RELATED_GOLD = {
+    "same": "{other} says the same",
+    "narrower": "{other} is narrower",
+    "bundle": "{other} states it among other facts: a bundle matches nothing",
+    "broader": "{other} is broader: too general to match",
+    "conflicting": "{other} conflicts",
+    "related": "{other} is only related",
+}
+_RELATED_PREDICTION = {
+    "same": "says the same as {other}",
+    "narrower": "narrower than {other}",
+    "bundle": "states several facts, {other} among them",
+    "broader": "broader than {other}",
+    "conflicting": "conflicts with {other}",
+    "related": "only related to {other}",
+}
+_SUPPORT = {
+    "supported": "the dialogue supports it: the annotators may have missed it",
+    "unsupported": "the dialogue does not support it",
+    "not_about_user": "not about the user",
+}
+_NOT_RATED = "none: the judge rates no answers by a rubric"
+_Sides = Mapping[str, Side]
+
+
+def no_parts(record: AnsweredRecord) -> Sequence[Part]:
+    """Show no parts: readers see the prediction as it is."""
+    return ()
+
+
+def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool = False) -> Side:
+    """Return a memory under `name` with its action, type, label and confidence.
+
+    A value that its annotators rejected is `annotated` as such.
+    """
+    facts = [action] if action else []
+    facts += [memory.type or "no type", memory.label_suggestion or memory.label]
+    if memory.confidence is not None:
+        facts.append(f"{memory.confidence:.3f}".strip("0"))
+    value = shown_value(memory.value) if annotated else memory.value
+    if value != memory.value:
+        facts.append("marked as rejected by its annotators")
+    return Side(name, value, " · ".join(facts))
+
+
+def numbered_gold(memories: Iterable[Memory]) -> dict[str, Memory]:
+    """Return gold memories by the ids that verdicts give them."""
+    return {f"g{n}": memory for n, memory in enumerate(memories, start=1)}
+
+
+def predicted_sides(record: AnsweredRecord, actions: Mapping[int, str]) -> dict[str, Side]:
+    """Return the predicted memories by the ids that verdicts give them, without deleted ones.
+
+    `actions` are those of the score, by the number of the memory.
+    """
+    sides = {}
+    for n, item in enumerate(record.items, start=1):
+        if item.get("action") != "delete":
+            fields = {name: item[name] for name in Memory.model_fields if name in item}
+            memory = Memory.model_validate(fields)
+            sides[f"p{n}"] = memory_side(f"p{n}", memory, action=actions.get(n, ""))
+    return sides
+
+
+def align(
+    record: AnsweredRecord, golds: _Sides, predictions: _Sides, gone: _Sides | None = None
+) -> list[Pairing]:
+    """Put gold next to prediction.
+
+    Matched pairs come first, then missed gold, then old memories that were kept, then extra
+    predictions.
+
+    Args:
+        record: Its verdict gives relations and reasons; without details in its score nothing was
+            judged.
+        golds: By the ids that verdicts give them, as all sides.
+        predictions: What was predicted.
+        gone: Old memories that should be gone, as verdicts name them.
+    """
+    score = record.score
+    if score is None or "matched" not in score:
+        unjudged = [Pairing("unjudged", gold=side) for side in golds.values()]
+        return unjudged + [Pairing("unjudged", predicted=side) for side in predictions.values()]
+    pairs = (record.verdict or {}).get("pairs", ())
+    # What is left in it are pairs that the judge related but that were not matched.
+    related = {(pair["gold"], pair["predicted"]): pair for pair in pairs}
+    rows = []
+    partners: dict[str, str] = {}
+    for g, p, relation in score["matched"]:
+        gold = golds.get(g) or Side(g, None)
+        reason = _reason(related.pop((g, p), None))
+        rows.append(Pairing("matched", gold, predictions.get(p), relation, reason))
+        partners |= {g: p, p: g}
+    kept = []
+    for item in score.get("kept", ()):
+        pairing, pair = _kept(item, pairs, predictions, gone or {})
+        kept.append(pairing)
+        if pair is not None:
+            related.pop((pair["gold"], pair["predicted"]), None)
+    names = {name: side.id for name, side in (gone or {}).items()}
+    others = [{**pair, "gold": names.get(pair["gold"], pair["gold"])} for pair in related.values()]
+    for item in score["missed"]:
+        gold = golds.get(item["id"]) or Side(item["id"], item["value"])
+        rows.append(Pairing("missed", gold=gold, remarks=_of_gold(item["id"], others, partners)))
+    return [*rows, *kept, *_unmatched(record, predictions, others, partners)]
+
+
+def _unmatched(
+    record: AnsweredRecord,
+    predictions: _Sides,
+    others: Sequence[Row],
+    partners: Mapping[str, str],
+) -> Iterator[Pairing]:
+    """Yield the predictions that match nothing: extra ones, then those that repeat another."""
+    score, support = record.score or {}, (record.verdict or {}).get("support") or {}
+    supported = {item["id"]: item for item in support.get("items", ())}
+    aside = {item["id"]: item["reason"] for item in score.get("set_aside", ())}
+    for item in score["extra"]:
+        name = item["id"]
+        remarks = ["too long to be one memory"] if aside.get(name) == "too long" else []
+        if (answer := supported.get(name)) is not None:
+            reason = f" – {answer['reason']}" if answer.get("reason") else ""
+            remarks.append(f"{_SUPPORT.get(answer['support'], answer['support'])}{reason}")
+        remarks += _of_prediction(name, others, partners)
+        side = predictions.get(name) or Side(name, item["value"])
+        yield Pairing("extra", predicted=side, remarks=tuple(remarks))
+    for item in score.get("set_aside", ()):
+        if item["reason"].startswith("repeats "):
+            side = predictions.get(item["id"]) or Side(item["id"], item["value"])
+            remark = f"{item['reason']}: counted once"
+            yield Pairing("repeated", predicted=side, remarks=(remark,))
+
+
+def _kept(
+    item: Row, pairs: Sequence[Row], predictions: _Sides, gone: _Sides
+) -> tuple[Pairing, Row | None]:
+    """Return the row of an old memory that was kept, and the judge's pair behind it."""
+    pair = next((p for p in pairs if p["predicted"] == item["id"] and p["gold"] in gone), None)
+    side = gone[pair["gold"]] if pair is not None else Side("old", item["value"], "should be gone")
+    predicted = predictions.get(item["id"]) or Side(item["id"], None)
+    return Pairing("kept", side, predicted, pair["relation"] if pair else "", _reason(pair)), pair
+
+
+def _reason(pair: Row | None) -> str:
+    return str(pair["reason"]) if pair is not None else ""
+
+
+def _of_gold(name: str, others: Sequence[Row], partners: Mapping[str, str]) -> tuple[str, ...]:
+    """Say how the judge related a missed gold memory to predictions, with its reasons."""
+    remarks = []
+    for pair in others:
+        if pair["gold"] == name:
+            remark = _related(_RELATED_GOLD, pair["relation"], pair["predicted"], partners)
+            # The reason stands with the gold memory alone, so that it is read once.
+            remarks.append(f"{remark} – {pair['reason']}" if pair["reason"] else remark)
+    return tuple(remarks)
+
+
+def _of_prediction(name: str, others: Sequence[Row], partners: Mapping[str, str]) -> Iterator[str]:
+    """Yield how the judge related an extra prediction to gold memories."""
+    for pair in others:
+        if pair["predicted"] == name:
+            yield _related(_RELATED_PREDICTION, pair["relation"], pair["gold"], partners)
+
+
+def _related(
+    phrases: Mapping[str, str], relation: str, other: str, partners: Mapping[str, str]
+) -> str:
+    remark = phrases.get(relation, "{other}: {relation}").format(other=other, relation=relation)
+    return f"{remark}, which went to {partners[other]}" if other in partners else remark
+
+
+def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
+    """Yield the marks of a rating, the hard rule that overruled it, and its reason."""
+    marks = verdict.get("marks") or {}
+    if not marks:
+        failed = f"the judgement failed ({verdict['outcome']})"
+        yield title, failed if verdict["outcome"] != "ok" else _NOT_RATED
+        return
+    if "met" in marks:
+        yield title, "met" if marks["met"] else "not met"
+    else:
+        dimensions = (f"{name} {marks[name]}" for name in DIMENSIONS if name in marks)
+        yield title, f"{', '.join(dimensions)}, each of 1–5"
+    if verdict.get("enforced"):
+        rule = f"by a hard rule of the rubric {verdict['enforced']}"
+        yield "overruled", f"the judge said otherwise, but {rule}"
+    if verdict.get("reason"):
+        yield "reason", str(verdict["reason"])
