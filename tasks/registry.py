@@ -26,7 +26,7 @@ from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 TASKS = ("extraction", "update", "retrieval", "utilization")
 ALL = "all"
 PYTHON = "python:"
-_CALLED = ("messages", "input_row", "has_gold", "score")
+_CALLED = ("messages", "input_row", "has_gold", "score", "record_parts")
 """Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
 ValueErrors.
 """
