@@ -2,6 +2,7 @@
 # make test   install the development tools, too, and run the tests (ARGS= passes words on to pytest)
 # make lint   ruff and mypy
 # make docs   the documentation as a site, in site-docs/
+# make notebook  execute the notebook of the documentation again
 # make site   the leaderboard as a site, built from its submissions, in site/
 # make bench  every benchmark, one after another, into docs/benchmarks.md (ARGS=only=startup for one)
 # make pictures  draw the pictures of the README again
@@ -18,7 +19,7 @@ FAILED = { cat .venv/pip.log >&2; exit 1; }
 # Where nothing compiled may be kept, every command that the tests start compiles the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs site pictures bench lint install lock clean
+.PHONY: demo test docs notebook site pictures bench lint install lock clean
 
 demo: .venv/runtime
 	@$(BIN)/python bench/demo.py
@@ -29,6 +30,9 @@ test: install
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "wrote site-docs/index.html"
+
+notebook: install
+	$(BIN)/python docs/notebook.py
 
 site: install
 	$(BIN)/alps leaderboard build out=site

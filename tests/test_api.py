@@ -1,6 +1,7 @@
 """The Python API, in scripts and in the running event loop of a notebook."""
 
 import asyncio
+import html
 import subprocess
 import sys
 import threading
@@ -133,6 +134,19 @@ def test_a_notebook_shows_the_scores_as_a_table():
     f1 = run.scores["task1"]["f1"]
     assert f"<td>{f1.value:.3f}</td><td>[{f1.low:.3f}, {f1.high:.3f}]</td><td>4</td>" in page
     assert "judge lexical rates no answers by a rubric" in page
+
+
+def test_a_notebook_shows_comparisons_and_calibrations_as_the_command_prints_them(tmp_path):
+    run = alps.evaluate(**{**SMALL, "task": "extraction"}, out="run")
+    baseline = alps.evaluate(task="extraction", model="floor/empty", limit=4, out="baseline")
+    printed = run_command(tmp_path, "compare", "run", "baseline").stdout
+    assert alps.compare(run, baseline)._repr_html_() == f"<pre>{html.escape(printed)}</pre>"
+    calibrated = alps.calibrate(judge="lexical", labels="stress", out="calibrated")
+    words = ("calibrate", "judge=lexical", "labels=stress", "out=again")
+    printed = run_command(tmp_path, *words).stdout
+    table = calibrated._repr_html_().removeprefix("<pre>").removesuffix("</pre>")
+    assert html.escape(printed).startswith(table.rstrip())
+    assert "Verdict: fail" in table
 
 
 def test_more_failures_than_allowed_are_a_warning(tmp_path, monkeypatch):

@@ -15,6 +15,8 @@ FETCHED = re.compile(
     r"<(?:script|link|img|source|iframe)\b[^>]*\b(?:src|srcset|href)=\"?(?:https?:)?//"
 )
 
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -56,4 +58,22 @@ def test_the_reference_describes_every_public_name(site: Path) -> None:
 
 def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
-    assert listed == {path.name for path in (ROOT / "docs").glob("*.md")}
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert listed == pages | {NOTEBOOK.with_suffix(".md").name}
+
+
+def test_the_notebook_shows_what_its_cells_give_today(tmp_path: Path) -> None:
+    pytest.importorskip("nbclient", reason="make install brings what executes the notebook")
+    again = tmp_path / "again.ipynb"
+    words = [sys.executable, str(NOTEBOOK.with_suffix(".py")), str(again)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kept = NOTEBOOK.read_text(encoding="utf-8")
+    assert again.read_text(encoding="utf-8") == kept, "make notebook executes it anew"
+    assert str(Path.home()) not in kept
+
+
+def test_the_page_of_the_notebook_shows_its_tables(site: Path) -> None:
+    page = (site / "notebook.html").read_text(encoding="utf-8")
+    assert "<td>f1</td><td>0.069</td><td>[0.015, 0.201]</td><td>26</td>" in page
+    assert "Verdict: fail" in page

@@ -86,6 +86,14 @@ class Calibrated:
     budget_spent: bool = False
     too_many_unheard: bool = False
 
+    def _repr_html_(self) -> str:
+        from alps.calibration.table import print_calibration
+        from alps.report.terminal import as_html
+
+        return as_html(
+            lambda console: print_calibration(self.reports, judge=self.judge, console=console)
+        )
+
 
 def calibrate(
     labels: LabelSet, verdicts: Verdicts, *, gates: Gates = GATES, seed: int = 0, draws: int = 2_000

@@ -178,6 +178,12 @@ class Comparison:
     def _contrasts(self) -> list[Contrast]:
         return _contrasts_of(self.tracks)
 
+    def _repr_html_(self) -> str:
+        from alps.report.compare_table import print_comparison
+        from alps.report.terminal import as_html
+
+        return as_html(lambda console: print_comparison(self, console))
+
 
 def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     """Compare finished runs on the records that all of them scored.

@@ -1,6 +1,9 @@
 """Terminal output: at most 80 columns, no blanks at the ends of lines that are piped."""
 
+import html
+import io
 import sys
+from collections.abc import Callable
 from typing import TextIO, cast
 
 from rich.console import Console
@@ -17,6 +20,22 @@ def terminal() -> Console:
     return Console(
         file=piped, width=max(LEAST, min(WIDTH, Console().width)), highlight=False, emoji=False
     )
+
+
+def as_html(show: Callable[[Console], None]) -> str:
+    """Return what `show` prints as a block of HTML, for a notebook."""
+    printed = io.StringIO()
+    piped = cast(TextIO, _Trimmed(printed))
+    plain = Console(
+        file=piped,
+        width=WIDTH,
+        highlight=False,
+        emoji=False,
+        force_jupyter=False,  # it would show the table itself, beside what is returned
+        force_terminal=False,
+    )
+    show(plain)
+    return f"<pre>{html.escape(printed.getvalue())}</pre>"
 
 
 class _Trimmed:
