@@ -9,8 +9,8 @@ curve over sizes compares like with like.
 """
 
 import random
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -86,7 +86,7 @@ class PoolSource:
         ours = Path(str(files("alps.data") / "samples"))
         if ours not in self._split.folder.parents:
             return found
-        return _distinct([*found, *generated_memories(GENERATED, self.seed)])
+        return [*found, *_distinct(generated_memories(GENERATED, self.seed), beside=found)]
 
     def _golds(self) -> Iterator[BankMemory]:
         """Yield what other queries call for.
@@ -221,29 +221,50 @@ def _alike(one: _Comparable, other: _Comparable) -> bool:
     """Tell whether two values are the same or nearly so."""
     if one.folded == other.folded:
         return True
+    if one.content.keys().isdisjoint(other.content):  # as most of a bank are
+        return False
     shared = sum(one.content[piece] for piece in one.content.keys() & other.content.keys())
+    return _share_enough(one, other, shared)
+
+
+def _share_enough(one: _Comparable, other: _Comparable, shared: float) -> bool:
+    """Tell whether two values are alike whose common content words weigh `shared`."""
     return (
         shared >= _WORTH_COMPARING * min(one.weight, other.weight)
         and similarity(one.value, other.value) >= THRESHOLD
     )
 
 
-def _distinct(memories: Sequence[BankMemory]) -> list[BankMemory]:
-    """Keep the first of those that are alike."""
+def _distinct(
+    memories: Iterable[BankMemory], *, beside: Sequence[BankMemory] = ()
+) -> list[BankMemory]:
+    """Keep the first of those that are alike; of those like one of `beside`, which differ, none."""
     kept: list[BankMemory] = []
     shapes: list[_Comparable] = []
     by_piece: dict[str, list[int]] = {}
     seen: set[str] = set()
-    for memory in memories:
-        shape = _Comparable(memory.value)
-        near = Counter(n for piece in shape.content for n in by_piece.get(piece, ()))
-        if shape.folded in seen or any(_alike(shape, shapes[n]) for n in near):
-            continue
+
+    def add(shape: _Comparable) -> None:
         seen.add(shape.folded)
         for piece in shape.content:
-            by_piece.setdefault(piece, []).append(len(kept))
-        kept.append(memory)
+            by_piece.setdefault(piece, []).append(len(shapes))
         shapes.append(shape)
+
+    def is_like_one(shape: _Comparable) -> bool:
+        # Weighed by the index: a hundred thousand pairs of a bank share a word or two.
+        shared: defaultdict[int, float] = defaultdict(float)
+        for piece, weight in shape.content.items():
+            for place in by_piece.get(piece, ()):
+                shared[place] += weight
+        return any(_share_enough(shape, shapes[n], shared[n]) for n in shared)
+
+    for memory in beside:
+        add(_Comparable(memory.value))
+    for memory in memories:
+        shape = _Comparable(memory.value)
+        if shape.folded not in seen and not is_like_one(shape):
+            add(shape)
+            kept.append(memory)
     return kept
 
 

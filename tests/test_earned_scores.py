@@ -2,6 +2,7 @@
 submissions.
 """
 
+import asyncio
 import json
 import random
 import shutil
@@ -24,7 +25,9 @@ from alps.leaderboard.site import build
 from alps.leaderboard.site_data import load, read_published
 from alps.leaderboard.submission import read_entry
 from alps.leaderboard.verify import verify
-from alps.schema import read_memories
+from alps.run.source import open_data
+from alps.schema import ExtractionSample, read_memories
+from alps.settings import RunSettings, parse_settings
 from alps.systems.recorded import RecordedPredictions
 from alps.tasks.extraction import TASK
 from tests.endtoend import rows
@@ -405,21 +408,23 @@ def test_a_wrong_choice_does_not_silence_that_all_others_are_right(
     assert all(f"{72 - wrong} of 72 choices are the gold" in finding.what for finding in found.kept)
 
 
+@pytest.fixture(scope="module")
+def unseen() -> list[ExtractionSample]:
+    """Every eighth record of the whole benchmark."""
+    settings = {"task": "extraction", "model": "rules", "data": str(FULL / "benchmark_data")}
+    return list(open_data(parse_settings(settings, RunSettings)).tracks[0].samples())[::8]
+
+
 @pytest.mark.skipif(not FULL.is_dir(), reason=f"no real outputs: {FULL} is not there")
 @pytest.mark.parametrize("model", sorted(path.name for path in FULL.glob("outputs/task1/*")))
-def test_no_real_model_is_taken_for_one_that_saw_the_gold(model: str) -> None:
-    from alps.run.source import open_data
-    from alps.settings import RunSettings, parse_settings
-
-    settings = {"task": "extraction", "model": "rules", "data": str(FULL / "benchmark_data")}
-    samples = list(open_data(parse_settings(settings, RunSettings)).tracks[0].samples())[::8]
+def test_no_real_model_is_taken_for_one_that_saw_the_gold(
+    unseen: list[ExtractionSample], model: str
+) -> None:
     system = RecordedPredictions(FULL / "outputs" / "task1" / model / "records.jsonl", task=TASK)
-    import asyncio
-
-    answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in samples]
+    answers = [(sample, asyncio.run(system.answer(TASK, sample)).prediction) for sample in unseen]
     found = Findings()
     check_gold_overlap("x", TASK, [(s, a) for s, a in answers if a is not None], found)
-    assert len(samples) > 80
+    assert len(unseen) > 80
     assert not found.kept
 
 

@@ -1,6 +1,7 @@
 """Replies with thoughts and drafts: the final answer is read, or none is."""
 
 import json
+from time import process_time
 
 import pytest
 
@@ -288,8 +289,11 @@ LOOPS = (
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_markers_in_a_loop_are_parted_in_time(loop):
-    part_thought(loop * (30_000 // len(loop)), typed=True)
-    part_thought(loop * (30_000 // len(loop)), typed=False)
+    text, started = loop * (30_000 // len(loop)), process_time()
+    for typed in (True, False):
+        parted = part_thought(text, typed=typed)
+        assert len(parted.answer) + len(parted.thought or "") <= len(text)
+    assert process_time() - started < 5  # a hundredth of that, unless it goes back over the text
 
 
 def test_a_re_ask_quotes_the_answer_without_its_thought(desk: Desk):
