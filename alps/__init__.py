@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alps.api import Record, Run, Score, aevaluate, calibrate, compare, evaluate, open_run
+    from alps.api import Record, Run, aevaluate, calibrate, compare, evaluate, open_run
     from alps.errors import AlpsError
     from alps.judges.base import Judge
+    from alps.rows import Score
     from alps.systems import System
     from alps.tasks import Metric, Task
 
@@ -39,6 +40,7 @@ _DEFINED_IN = {
     "AlpsError": "alps.errors",
     "Judge": "alps.judges.base",
     "Metric": "alps.tasks",
+    "Score": "alps.rows",
     "System": "alps.systems",
     "Task": "alps.tasks",
 }

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from alps.event_loop import run_apart, run_beside
-from alps.report.runs import Run as RunFolder
-from alps.report.runs import find_run
-from alps.report.runs import open_run as open_folder
+from alps.rows import Score
+from alps.run.opened import Run as RunFolder
+from alps.run.opened import find_run
+from alps.run.opened import open_run as open_folder
 
 if TYPE_CHECKING:
     import datasets
@@ -34,25 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SCORED = "ok"
-
-
-@dataclass(frozen=True)
-class Score:
-    """A metric of a track.
-
-    Attributes:
-        value: The score; None where nothing could be scored.
-        low: The lower end of its 95 % interval.
-        high: The upper end.
-        n: How many records it is of.
-        unscored: Why there is no value, where the reason is one of the judge or the system.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    unscored: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,13 +71,13 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """What stands in `summary.json`; empty while the run is not finished."""
-        return dict(self._read.summary or {})
+        return dict(self._read.summary_row or {})
 
     @property
     def scores(self) -> dict[str, dict[str, Score]]:
         """The scores by track and metric; empty while the run is not finished."""
-        tracks = self.summary.get("tracks", {})
-        return {name: _scores(track["scores"]) for name, track in tracks.items()}
+        summary = self._read.summary
+        return {name: track.scores for name, track in summary.tracks.items()} if summary else {}
 
     def records(self) -> Iterator[Record]:
         """Yield every answer that was asked for so far, in the order of the data."""
@@ -251,13 +233,6 @@ def _called(work: Callable[[], T]) -> T:
     except RuntimeError:
         return work()
     return run_apart(work)
-
-
-def _scores(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Score]:
-    scores = {}
-    for name, row in rows.items():
-        scores[name] = Score(row["value"], row["low"], row["high"], row["n"], row.get("unscored"))
-    return scores
 
 
 def _html_row(track: str, name: str, score: Score) -> str:

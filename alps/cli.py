@@ -79,7 +79,7 @@ def score(run_folder: str, settings: tuple[str, ...]) -> None:
     \b
       alps score runs/extraction-rules-samples judge=openai/gpt-4.1
     """
-    from alps.report.runs import find_run
+    from alps.run.opened import find_run
     from alps.run.start import score_again
     from alps.settings import JudgeSettings, parse_words
 
@@ -104,9 +104,9 @@ def sensitivity(words: tuple[str, ...]) -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
-    from alps.report.runs import find_run
     from alps.report.sensitivity import find_sensitivity
     from alps.report.sensitivity_table import print_sensitivity
+    from alps.run.opened import find_run
     from alps.run.sensitivity import judge_reworded, plan_wordings
     from alps.settings import SensitivitySettings, parse_words, part_words
 
@@ -132,8 +132,8 @@ def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) ->
     ID is a benchmark id, the unique beginning of one, or a number in the order of the data; where a
     run has several tracks, TRACK/ID.
     """
-    from alps.report.runs import find_run
     from alps.report.show import show_record
+    from alps.run.opened import find_run
 
     if others := _allow_typed(settings):
         raise click.UsageError(f"'{others[0]}': expected no more than task=python:MODULE")
@@ -162,7 +162,7 @@ def report(words: tuple[str, ...]) -> None:
     from pathlib import Path
 
     from alps.report.page import write_report
-    from alps.report.runs import find_run
+    from alps.run.opened import find_run
 
     words = _allow_typed(words)
     out = [word.partition("=")[2] for word in words if word.startswith("out=")]
@@ -185,7 +185,7 @@ def compare(words: tuple[str, ...]) -> None:
     """
     from alps.report.compare import CompareSettings, compare_runs
     from alps.report.compare_table import print_comparison
-    from alps.report.runs import find_run
+    from alps.run.opened import find_run
     from alps.settings import parse_words, part_words
 
     runs, settings = part_words(_allow_typed(words))
@@ -261,7 +261,7 @@ def labels_draw(run_folder: str, settings: tuple[str, ...]) -> None:
 
     from alps.calibration.sample import draw_labels
     from alps.calibration.settings import DrawSettings
-    from alps.report.runs import find_run
+    from alps.run.opened import find_run
     from alps.settings import parse_words
 
     parsed = parse_words(_allow_typed(settings), DrawSettings)

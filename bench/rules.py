@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from alps.data.release import write_track
+from alps.rows import Score
 from alps.run.start import run
 from alps.settings import RunSettings
 
@@ -54,22 +55,20 @@ def print_figures(title: str, records: Sequence[tuple[Row, Row]], models: dict[s
                 "data": f"{scratch}/data",
                 "out": f"{scratch}/{number}",
             }
-            track = run(RunSettings.model_validate(words)).summary["tracks"]["task1"]
+            track = run(RunSettings.model_validate(words)).summary.tracks["task1"]
             shown = "  ".join(
-                f"{figure} {_with_interval(track['scores'][figure])}" for figure in FIGURES
+                f"{figure} {_with_interval(track.scores[figure])}" for figure in FIGURES
             )
-            failed = " ".join(
-                f"{count} {kind}" for kind, count in track["failed_predictions"].items()
-            )
+            failed = " ".join(f"{count} {kind}" for kind, count in track.failed_predictions.items())
             print(
-                f"  {name:26s}{shown}  scored {track['scored']}, unscored {track['unscored']}, "
+                f"  {name:26s}{shown}  scored {track.scored}, unscored {track.unscored}, "
                 f"failed: {failed or 0}"
             )
 
 
-def _with_interval(score: Row) -> str:
-    bounds = f" [{score['low']:.3f}, {score['high']:.3f}]" if score["low"] is not None else ""
-    return f"{score['value']:.3f}{bounds}"
+def _with_interval(score: Score) -> str:
+    bounds = f" [{score.low:.3f}, {score.high:.3f}]" if score.low is not None else ""
+    return f"{score.value:.3f}{bounds}"
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ def submit_command(words: Sequence[str]) -> int:
     """
     from alps.leaderboard.packing import Details, pack, today
     from alps.leaderboard.verify_report import print_packed
-    from alps.report.runs import find_run, open_run
+    from alps.run.opened import find_run, open_run
 
     words_of_runs, words_of_settings = part_words(words)
     settings = parse_words(words_of_settings, SubmitSettings)
@@ -217,7 +217,7 @@ def _one(words: Sequence[str]) -> tuple[Path, list[str]]:
 
 def _no_submission(word: str, folder: Path) -> str:
     """Say what lies where a submission was named, and what to name instead."""
-    from alps.report.runs import MANIFEST
+    from alps.run.opened import MANIFEST
 
     named = shown(word, 200) or "''"
     if not word.strip() or not os.path.lexists(folder):

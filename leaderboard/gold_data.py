@@ -3,18 +3,16 @@
 Data are known by their hash. Of data that are not the package's, the site shows figures alone.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from alps.data.pools import SIZES, PoolSource
-from alps.data.release import Split, open_split, read_track, track_hash
+from alps.data.pools import PoolSource
+from alps.data.release import Split, open_split
 from alps.errors import AlpsError
-from alps.jsonl import dump
 from alps.leaderboard.submission import SAMPLES, RunCard, Track
-from alps.run.source import Data, open_data, options_of
+from alps.run.source import Data, TrackData, open_data, options_of
 from alps.settings import RunSettings, parse_settings
 from alps.tasks import Task, all_tracks, load_tracks
 
@@ -58,15 +56,12 @@ def own_track(name: str, seed: int = 0) -> SampleTrack | None:
     """
     task, split = all_tracks().get(name), open_split(SAMPLES, None)
     assert isinstance(split, Split)
-    if task is None:
+    if task is None or not (task.pool_size or split.has(task.place)):
         return None
-    if task.pool_size:
-        return _from_pools(task, split, seed)
-    if not split.has(task.place):
-        return None
-    folder = split.track(task.place)
-    rows = ((pair.input, pair.gold) for pair in read_track(folder))
-    return SampleTrack(task, track_hash(folder), _samples(task, rows))
+    place = _pools(split, seed) if task.pool_size else split.track(task.place)
+    track = TrackData(task, place)
+    samples = {sample.benchmark_id: sample for sample in track.samples()}
+    return SampleTrack(task, str(track.description["sha256"]), samples)
 
 
 def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
@@ -76,26 +71,9 @@ def known_track(name: str, sha256: str, seed: int = 0) -> SampleTrack | None:
     return track if track is not None and track.sha256 == sha256 else None
 
 
-def _from_pools(task: Task, split: Split, seed: int) -> SampleTrack:
-    digest, rows = hashlib.sha256(), []
-    for row, gold in _pools(split, seed).rows(task.pool_size or SIZES[0]):
-        digest.update(dump(row) + dump(gold or {}))
-        rows.append((row, gold))
-    return SampleTrack(task, digest.hexdigest(), _samples(task, rows))
-
-
 @lru_cache(maxsize=4)
 def _pools(split: Split, seed: int) -> PoolSource:
     return PoolSource(split, seed=seed)
-
-
-def _samples(task: Task, rows: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-    samples: dict[str, Any] = {}
-    for row, gold in rows:
-        made = task.read_sample(row, gold)
-        for sample in made if isinstance(made, list) else [made]:
-            samples[sample.benchmark_id] = sample
-    return samples
 
 
 def task_of(name: str, track: Track) -> Task:

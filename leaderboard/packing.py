@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from alps import rows
 from alps.data.hub import HIDDEN_SPLIT, HUB, is_hub
 from alps.data.hub import public_name as public_data
 from alps.errors import DataError, RunFolderError, UsageError
@@ -33,8 +34,6 @@ from alps.leaderboard.submission import (
     SAMPLES,
     STAGES,
     Calls,
-    Corrected,
-    Score,
     Submission,
     checksum_of,
     fields_of,
@@ -45,14 +44,13 @@ from alps.leaderboard.submission import (
 from alps.leaderboard.unsafe_text import leak_in, leak_in_answer, shown, texts_of
 from alps.leaderboard.verify import Options, verify
 from alps.llm.options import SAMPLING
-from alps.report.runs import Run, open_run
+from alps.run.opened import Run, open_run
 from alps.systems.resolve import RECORDED
 from alps.tasks.registry import TASKS
 
 # Settings that name a host and not what was measured.
 LEFT_OUT = ("api_base", "judge_api_base")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
-_COUNTED = ("n", "scored", "unscored", "failed_predictions", "failed_judgements", "counts")
 # Findings that say that a journal has changed since the summary.
 _STALE = ("score", "row_score", "missing_ids", "extra_ids", "duplicate_ids", "row", "verdict")
 
@@ -198,16 +196,12 @@ def make_card(
             "org": details.org,
             "url": details.url,
             "submitted": details.submitted,
-            "alps": runs[0].manifest.get("alps", "?"),
+            "alps": runs[0].manifest.alps,
             "notes": details.notes,
             "system": _system(runs[0], details),
             "runs": [_run(run, details) for run in runs],
             "tracks": tracks,
         }
-    except KeyError as error:
-        fault = f"its summary or manifest lacks {error}; the same alps run again"
-        raise RunFolderError(f"{_folders(runs)}: {fault}") from error
-    try:
         Submission.model_validate(row)
         return Submission.model_validate({**row, "checksum": checksum_of(row)})
     except ValidationError as error:
@@ -224,7 +218,7 @@ def _system(run: Run, details: Details) -> dict[str, Any]:
     if details.kind is not None and details.kind not in kinds:
         known = " or ".join(kinds)
         raise UsageError(f"kind={details.kind}: {run.model} can be submitted as {known}")
-    own = run.manifest.get("system", {})
+    own = run.manifest.system
     settings = {name: own[name] for name in own if name not in ("name", *LEFT_OUT)}
     if isinstance(settings.get("command"), str):
         settings["command"] = public_name(f"program:{settings['command']}").removeprefix("program:")
@@ -238,31 +232,31 @@ def _system(run: Run, details: Details) -> dict[str, Any]:
 
 
 def _run(run: Run, details: Details) -> dict[str, Any]:
-    assert run.summary is not None
-    asked, about = run.manifest["settings"], run.manifest["data"]
-    name, split = public_data(str(asked.get("data", SAMPLES))), str(about.get("split", "?"))
+    asked, about = run.manifest.settings, run.manifest.data
+    name, split = public_data(str(asked.get("data", SAMPLES))), about.split or "?"
     settings = {key: asked[key] for key in asked if key not in LEFT_OUT}
     settings |= {"data": name, "model": public_name(run.model), "judge": public_name(run.judge)}
     public = name == SAMPLES or (name == HUB and split != HIDDEN_SPLIT)
     if details.public is not None and name != SAMPLES:
         public = details.public
-    calls = run.summary["calls"]
+    calls = run.finished.calls
     seconds = []
     for _, _, row in scan(run.folder / "calls.jsonl"):
         if row is not None:
             seconds.append(float(row.get("seconds") or 0))
     card = {
         "settings": settings,
-        "prompts": run.manifest.get("prompts", {}),
-        "data": {"name": name, "split": split, "commit": about.get("commit"), "public": public},
-        "judge": run.manifest["judge"],
-        "calls": {part: calls[part] for part in Calls.model_fields},
+        "prompts": run.manifest.prompts,
+        "data": {"name": name, "split": split, "commit": about.commit, "public": public},
+        "judge": run.manifest.judge,
+        "calls": fields_of(Calls, calls.row()),
         "seconds": round(sum(seconds), 3) if seconds else None,
     }
     served = {}
-    for purpose, rows in run.summary.get("served", {}).items():
+    for purpose, answered in run.finished.served.items():
         served[purpose] = [
-            {k: _served_name(row[k]) for k in ("model", "fingerprint")} for row in rows
+            {"model": _served_name(row.model), "fingerprint": _served_name(row.fingerprint)}
+            for row in answered
         ]
     return {**card, "served": served} if served else card
 
@@ -274,50 +268,53 @@ def _served_name(name: str | None) -> str | None:
 
 
 def _track(run: Run, index: int, name: str, files: Mapping[str, Any]) -> dict[str, Any]:
-    assert run.summary is not None
-    track = run.summary["tracks"][name]
+    summary, track = run.finished, run.summary_of(name)
     floors = {}
-    for floor, row in track["floors"].items():
+    for floor, row in track.floors.items():
         # What another judge said of them nobody can recompute.
-        if row["judge"] == LexicalJudge.name:
-            floors[floor] = {"lead": row["lead"], "judge": row["judge"], "scores": _scores(row)}
-    card = {
+        if row.judge == LexicalJudge.name:
+            scores = _scores(row.scores)
+            floors[floor] = {"lead": row.lead, "judge": row.judge, "scores": scores}
+    card: dict[str, Any] = {
         "run": index,
-        "task": track["task"],
+        "task": track.task,
         "conditions": dict(run.tasks[name].conditions),
-        **{part: track[part] for part in (*_COUNTED, "judge_fingerprint")},
-        "data_sha256": run.tracks[name]["sha256"],
-        "judge": run.summary["judge"],
-        "comparable": run.summary["comparable"],
-        "scores": _scores(track),
+        "n": track.n,
+        "scored": track.scored,
+        "unscored": track.unscored,
+        "failed_predictions": track.failed_predictions,
+        "failed_judgements": track.failed_judgements,
+        "counts": track.counts,
+        "judge_fingerprint": run.judge_fingerprint(name),
+        "data_sha256": run.tracks[name].sha256,
+        "judge": summary.judge,
+        "comparable": summary.comparable,
+        "scores": _scores(track.scores),
         "floors": floors,
         "files": dict(files),
     }
-    return card | {part: track[part] for part in ("seconds_per_query",) if part in track}
+    if track.seconds_per_query is not None:
+        card["seconds_per_query"] = track.seconds_per_query
+    return card
 
 
-def _scores(track: Mapping[str, Any]) -> dict[str, Any]:
-    scores = {}
-    for metric, row in track["scores"].items():
-        scores[metric] = fields_of(Score, row)
-        if "corrected" in row:
-            scores[metric]["corrected"] = fields_of(Corrected, row["corrected"])
-    return scores
+def _scores(scores: Mapping[str, rows.Score]) -> dict[str, Any]:
+    return {metric: score.row() for metric, score in scores.items()}
 
 
 def _finished(folder: Path) -> Run:
     run = open_run(folder)
-    settings = run.manifest["settings"]
+    settings = run.manifest.settings
     fault = ""
     if run.summary is None:
         fault = "not finished; the same alps run again finishes it"
     elif settings.get("limit") is not None:
         fault = f"limit={settings['limit']}: only a part of the split; run it without limit="
-    elif "wording" in run.manifest["judge"]:
+    elif "wording" in run.manifest.judge:
         fault = "judged by rubrics in other words; submit the run with our own"
     elif unknown := set(str(settings.get("task")).split(",")) - {*TASKS, "all"}:
         fault = f"task={min(unknown)} has no board; submit runs of {', '.join(TASKS)}"
-    elif lost := [name for name in run.tracks if name not in run.summary["tracks"]]:
+    elif lost := [name for name in run.tracks if name not in run.summary.tracks]:
         fault = f"its summary lacks {lost[0]}; the same alps run again finishes it"
     if fault:
         raise UsageError(f"{folder}: {fault}")
@@ -342,14 +339,14 @@ def _check_together(runs: Sequence[Run]) -> None:
 
 def system_of(run: Run) -> dict[str, Any]:
     """Return what two runs must share to be of one system."""
-    settings, kind = run.manifest["settings"], kinds_of(run.model)[0]
+    settings, kind = run.manifest.settings, kinds_of(run.model)[0]
     # An embedded system is another function in each task, and recorded predictions lie in a file a
     # task: there the name says enough.
     model = RECORDED if kind == "recorded" else run.model
-    shared = {"model": model, "alps": run.manifest.get("alps")}
+    shared: dict[str, Any] = {"model": model, "alps": run.manifest.alps}
     if kind in ("llm", "program", "python"):
         sampling = {name: settings.get(name) for name in SAMPLING}
-        shared |= {"settings": run.manifest.get("system"), "sampling": sampling}
+        shared |= {"settings": run.manifest.system, "sampling": sampling}
     return shared
 
 
@@ -401,7 +398,7 @@ def _published(stage: str, row: Mapping[str, Any], calls: bool) -> dict[str, Any
 
 
 def _check_rows(rows: Sequence[Mapping[str, Any]], where: str, run: Run) -> None:
-    passed = str(run.manifest["settings"].get("env") or "").split(",")
+    passed = str(run.manifest.settings.get("env") or "").split(",")
     for row in rows:
         # Our own code writes these; all other fields of a prediction are the system's words.
         ours = "\n".join(text for part in ("notes", "error") for text, _ in texts_of(row.get(part)))
@@ -433,7 +430,7 @@ def _verified(folder: Path, runs: Sequence[Run], data: str | None) -> Verificati
     """
     places = []
     for run in runs:
-        asked = str(run.manifest["settings"].get("data", SAMPLES))
+        asked = str(run.manifest.settings.get("data", SAMPLES))
         places.append(data or (None if is_hub(asked) else asked))
     verification = verify(folder, Options(data=tuple(places)))
     for finding in verification.findings:

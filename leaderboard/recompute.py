@@ -27,6 +27,7 @@ from alps.judges.resolve import RECORDED
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track
 from alps.prompts import Prompt
+from alps.rows import Corrected, TrackSummary
 from alps.run.correction import Chosen, corrected_scores
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.journal import Journal, key_of
@@ -61,10 +62,10 @@ class Recomputed:
         overdue: Whether the time was up before all were scored; nothing may be concluded then.
     """
 
-    summary: Mapping[str, Any]
+    summary: TrackSummary
     scores: Rows
     verdicts: Rows = field(default_factory=dict)
-    corrected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    corrected: Mapping[str, Corrected] = field(default_factory=dict)
     broken: Sequence[tuple[str, str]] = ()
     overdue: bool = False
 
@@ -318,7 +319,7 @@ class _JournalInMemory(Journal):
 
 def _corrected(
     gold: GoldTrack, track: Track, predictions: Rows, scores: _JournalInMemory
-) -> dict[str, Mapping[str, Any]]:
+) -> dict[str, Corrected]:
     """Correct the scores again by those calibrations of the card that are known here."""
     wanted: set[str] = set()
     for score in track.scores.values():

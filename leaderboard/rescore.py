@@ -27,9 +27,7 @@ from alps.leaderboard.submission import (
     SAMPLES,
     Entry,
     Review,
-    Score,
     Submission,
-    fields_of,
     read_entry,
     write_card,
 )
@@ -229,15 +227,15 @@ def _review(
 ) -> Review:
     tracks: dict[str, Any] = {}
     for place, run in enumerate(runs):
-        for name, track in run.summary["tracks"].items():
+        for name, track in run.summary.tracks.items():
             if name in card.tracks and card.tracks[name].run == place:
-                scores = {metric: fields_of(Score, row) for metric, row in track["scores"].items()}
+                scores = {metric: score.row() for metric, score in track.scores.items()}
                 for score in scores.values():
                     score.pop("corrected", None)
-                tracks[name] = {"scores": scores, "judge_fingerprint": track["judge_fingerprint"]}
-    row = {
+                tracks[name] = {"scores": scores, "judge_fingerprint": track.judge_fingerprint}
+    row: dict[str, Any] = {
         "status": settings.status,
-        "judge_fingerprint": runs[0].summary["judge_fingerprint"],
+        "judge_fingerprint": runs[0].summary.judge_fingerprint,
         "date": settings.date or today(),
         "tracks": {name: tracks[name] for name in card.tracks if name in tracks},
         "note": settings.note,

@@ -23,6 +23,7 @@ from pydantic import (
     StringConstraints,
 )
 
+from alps import rows
 from alps.leaderboard.strict_reader import read_model, read_rows
 from alps.leaderboard.unsafe_text import fault_of
 from alps.tasks import TASKS, all_tracks
@@ -162,7 +163,8 @@ class DataCard(Part):
     public: bool
 
 
-class Calls(Part):
+# The rows of a run's summary, each with stricter limits: a stranger wrote these.
+class Calls(rows.Asked, Part):
     """What a run asked, and what it cost in US dollars; a cost of None is not known."""
 
     http: Count
@@ -173,7 +175,7 @@ class Calls(Part):
     unpriced: Count
 
 
-class ServedBy(Part):
+class ServedBy(rows.ServedBy, Part):
     """A model that answered, and its build, as the provider named them."""
 
     model: Line | None
@@ -198,48 +200,31 @@ class RunCard(Part):
     ) = None
 
 
-class Interval(Part):
+class Interval(rows.Interval, Part):
     """A figure with its 95 % interval."""
 
-    value: float | None
-    low: float | None
-    high: float | None
     n: Count = 0
+    reason: Long | None = None
 
 
-class Corrected(Part):
+class Corrected(rows.Corrected, Part):
     """A score corrected for the judge's known errors, and the calibrations it rests on."""
 
-    method: Literal["ppi", "rogan_gladen"]
-    status: Literal["corrected", "not_correctable"]
-    value: float | None
-    low: float | None
-    high: float | None
     labelled: Count
     judged: Count
     n: Count
-    outside: bool
-    impossible: bool = False
     calibration: Annotated[dict[Name, Sha256], Field(max_length=20)]
     notes: Annotated[list[Long], Field(max_length=20)] = []
-    reason: Long | None = None
     youden: Interval | None = None
-
-
-class Score(Part):
-    """A score with its 95 % interval; bounds where records are unscored.
-
-    `unscored` says why there is no score, `reason` why there is no interval.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: Count
-    worst_case: float | None = None
-    best_case: float | None = None
-    unscored: Long | None = None
     reason: Long | None = None
+
+
+class Score(rows.Score, Part):
+    """A score with its 95 % interval; bounds where records are unscored."""
+
+    n: Count
+    reason: Long | None = None
+    unscored: Long | None = None
     corrected: Corrected | None = None
 
 

@@ -104,7 +104,7 @@ def test_a_track_is_the_release_byte_for_byte(hub, lfs):
 def test_any_data_set_in_the_release_layout_is_read(hub, above):
     commit = hub.push(files_of(SAMPLES, above), repository="mine/own", branch="v2")
     done = run(settings("data=hub:mine/own@v2", "out=out"))
-    assert done.summary["tracks"]["task1"]["n"] == 3
+    assert done.summary.tracks["task1"].n == 3
     assert manifest("out")["settings"]["data"] == f"hub:mine/own@{commit}"
 
 
@@ -159,7 +159,7 @@ def test_a_branch_that_moves_while_a_track_is_read_mixes_no_commits(hub):
     done = run(settings("out=out", limit=None))
     assert len(hub.commits) == 2
     assert manifest("out")["data"]["commit"] == first
-    assert done.summary["tracks"]["task1"]["unscored"] == 0
+    assert done.summary.tracks["task1"].unscored == 0
 
 
 @pytest.mark.parametrize("asked", ["hub", "hub@main", "hub@v1", "SHORT", "LONG"])
@@ -210,7 +210,7 @@ def test_a_run_that_names_its_commit_beside_the_data_is_read_at_that_commit(hub)
     (folder / "manifest.json").write_text(json.dumps(whole))
     moved(hub)
     assert run(settings("out=out")).folder == folder
-    assert score_again(folder, {"out": "again"}).summary["tracks"]["task1"]["unscored"] == 0
+    assert score_again(folder, {"out": "again"}).summary.tracks["task1"].unscored == 0
 
 
 # without a network

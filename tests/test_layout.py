@@ -20,6 +20,7 @@ WORDS = {
     "text",
     "jsonl",
     "prompts",
+    "rows",
     "schema",
     "rejection",
     "similarity",

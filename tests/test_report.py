@@ -13,8 +13,10 @@ from alps.report import charts
 from alps.report.formatting import number
 from alps.report.highlights import LIMIT, choose, rule
 from alps.report.page import SCRIPT, write_report
-from alps.report.runs import MEANINGS, Key, open_run
+from alps.report.formatting import MEANINGS
+from alps.run.opened import Key, open_run
 from alps.tasks import TASKS, load_task
+from alps.rows import Score
 from tests.endtoend import task1
 from tests.pages import Page, browser, look
 from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run
@@ -313,15 +315,17 @@ def test_the_printed_rule_names_every_group_and_the_places_add_up(task: str) -> 
 
 
 def test_a_whisker_lies_where_its_score_is() -> None:
-    score = {"value": 0.25, "low": 0.125, "high": 0.5, "worst_case": 0.2, "best_case": 0.6}
+    score = Score(value=0.25, low=0.125, high=0.5, n=9, worst_case=0.2, best_case=0.6)
     drawn = charts.whisker(score, name="<F1>")
     assert 'cx="25%"' in drawn
     assert 'x1="12.5%" x2="50%"' in drawn
     assert 'x="20%" y="5" width="40%"' in drawn
-    error = charts.whisker(score | {"worst_case": 0.6, "best_case": 0.2}, name="error")
+    error = charts.whisker(
+        score.model_copy(update={"worst_case": 0.6, "best_case": 0.2}), name="error"
+    )
     assert 'x="20%" y="5" width="40%"' in error
     assert "&lt;F1&gt;: .250, 95 % interval [.125, .500]" in drawn
-    assert charts.whisker({"value": None, "low": None, "high": None}, name="F1") == ""
+    assert charts.whisker(Score(value=None, low=None, high=None, n=0), name="F1") == ""
 
 
 def test_the_parts_of_a_bar_fill_it() -> None:

@@ -12,8 +12,8 @@ from alps.errors import RunFolderError, UsageError
 from alps.report.dialogue import Span, excerpt, locate
 from alps.report.formatting import visible
 from alps.report.record import build_view, explain
-from alps.report.runs import Key, find_run, open_run, read_keys
 from alps.report.show import pick, show_record
+from alps.run.opened import Key, find_run, open_run, read_keys
 from alps.tasks import load_task
 from alps.tasks.record_parts import AnsweredRecord
 from tests.builders import extraction_sample, memories, memory

@@ -19,9 +19,11 @@ from alps.report.formatting import number
 from alps.report.highlights import choose
 from alps.report.listing import list_runs
 from alps.report.page import SCRIPT, write_report
-from alps.report.runs import Key, open_run, options_of, read_keys, read_wanted
 from alps.report.show import show_record
 from alps.tasks import TaskOptions, load_task
+from alps.rows import Score
+from alps.run.opened import Key, open_run, read_keys, read_wanted
+from alps.run.source import options_of
 from tests.endtoend import run, summary
 from tests.pages import Page, browser, look
 from tests.report_runs import make_tracks_run
@@ -206,7 +208,7 @@ def test_a_manifest_without_the_newer_settings_means_the_defaults(copied_run: Pa
         value["data"]["tracks"] = {name: tracks[name] for name in ("task2", "task3_d100")}
 
     edit(copied_run / "manifest.json", age)
-    assert options_of(open_run(copied_run).manifest["settings"]) == TaskOptions()
+    assert options_of(open_run(copied_run).manifest.settings) == TaskOptions()
     assert "Old memories" in shown(copied_run, "bert")
 
 
@@ -367,8 +369,8 @@ def test_a_matrix_counts_every_cell_and_shades_by_the_row() -> None:
 
 
 def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
-    def score(value: float) -> dict[str, float]:
-        return {"value": value, "low": value, "high": value}
+    def score(value: float) -> Score:
+        return Score(value=value, low=value, high=value, n=1)
 
     line = Line("<m>", "A", 0, [(500, score(1.0)), (1000, score(0.0))])
     drawn = recall_curve([line], [], name="recall")
@@ -378,21 +380,19 @@ def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
 
 
 def test_letters_at_one_place_are_moved_apart() -> None:
-    same = [
-        (100, {"value": 0.5, "low": None, "high": None}),
-        (300, {"value": 0.5, "low": None, "high": None}),
-    ]
+    score = Score(value=0.5, low=None, high=None, n=1)
+    same = [(100, score), (300, score)]
     drawn = recall_curve([Line("a", "A", 0, same), Line("b", "B", 1, same)], [], name="recall")
     assert 'y="143"' in drawn
     assert 'y="128"' in drawn
 
 
 def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
-    score = {"value": 4.0, "low": 3.0, "high": 5.0}
+    score = Score(value=4.0, low=3.0, high=5.0, n=1)
     assert 'cx="75%"' in charts.whisker(score, name="EI", lowest=1, highest=5)
     assert 'width="75%"' in charts.bar(score, name="EI", lowest=1, highest=5)
     assert 'x1="50%" x2="100%"' in charts.bar(score, name="EI", lowest=1, highest=5)
-    assert charts.bar({"value": None, "low": None, "high": None}, name="EI") == ""
+    assert charts.bar(Score(value=None, low=None, high=None, n=0), name="EI") == ""
     assert [
         part.partition("<")[0] for part in charts.axis(1, 5).split(">") if part[:1].isdigit()
     ] == list("12345")
@@ -407,7 +407,7 @@ def test_pools_that_were_built_are_built_again_and_checked(
     finished = run(tmp_path, "run", "task=retrieval", "model=bm25", "data=data", "out=built")
     assert finished.returncode == 0, finished.stderr
     built = open_run(tmp_path / "built")
-    assert "pools" in built.tracks["task3_d100"]
+    assert built.tracks["task3_d100"].pools is not None
     found = read_wanted(built, "task3_d100", {"query-1"})
     assert found.problem is None
     assert len(found.by_id["query-1"].candidates) == 101

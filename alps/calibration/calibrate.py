@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -44,13 +44,15 @@ from alps.judges.calibration_file import MATCHING, bound, rubric_of
 from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.llm.ledger import Totals
+from alps.rows import Calls, ServedBy
 from alps.run.engine import stopping_together
-from alps.run.folder import MANIFEST, build_manifest, claim, claimed_folder, write_json
+from alps.run.folder import build_manifest, claim, claimed_folder, write_json
 from alps.run.journal import Journal
+from alps.run.opened import MANIFEST
 from alps.run.progress import progress_line
 from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
-from alps.run.summary import served, summarise_calls
+from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
 
 SAMPLE, CALIBRATION = "sample.json", "calibration.json"
@@ -75,6 +77,8 @@ class Calibrated:
         unheard: Items that the judge could not be asked about; they are left out of all figures.
         left_out: Rubrics that the judge does not rate.
         budget_spent: Whether some were not asked for want of money.
+        calls: What asking took; None where recorded verdicts were read.
+        served: What answered, by the purpose of the calls.
     """
 
     judge: str
@@ -85,6 +89,8 @@ class Calibrated:
     left_out: tuple[str, ...] = ()
     budget_spent: bool = False
     too_many_unheard: bool = False
+    calls: Calls | None = None
+    served: Mapping[str, Sequence[ServedBy]] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
         from alps.calibration.table import print_calibration
@@ -271,7 +277,8 @@ def _from_judge(
             days=settings.valid_days,
             api_base=settings.judge_api_base,
         )
-        row |= {"unheard": len(unheard), "calls": summarise_calls(totals), **served(totals)}
+        calls = summarise_calls(totals)
+        row |= {"unheard": len(unheard), "calls": calls.row(), **served_row(totals)}
         write_json(folder / CALIBRATION, row)
     return Calibrated(
         judge=judge.name,
@@ -282,6 +289,8 @@ def _from_judge(
         left_out=left_out,
         budget_spent=any(opinions[name].outcome == "budget" for name in unheard),
         too_many_unheard=len(unheard) > settings.max_failures * len(opinions),
+        calls=calls,
+        served=served(totals),
     )
 
 

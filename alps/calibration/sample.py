@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from alps.calibration.labels import ITEMS, SCALE, accepted_of, scale_of
-from alps.errors import RunFolderError, UsageError
+from alps.errors import UsageError
 from alps.jsonl import Row, dump
 from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
 from alps.judges.matching import Item
 from alps.judges.rubric import EMOTIONAL, RubricQuestion
-from alps.run.folder import read_manifest, write_json
+from alps.run.folder import write_json
 from alps.run.judge_questions import Asked, Lists, asked_in, by_record, population_hash
-from alps.run.source import Data, open_data
-from alps.settings import RunSettings, parse_settings
+from alps.run.opened import open_run
+from alps.run.source import Data, open_again
+from alps.settings import RunSettings
 from alps.similarity import similarity_matrix
 
 SAMPLE, README = "sample.json", "README.md"
@@ -122,17 +123,10 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
 
 def _open(run: Path) -> tuple[RunSettings, Data]:
     """Open the data of a finished run, if they have not changed."""
-    manifest = read_manifest(run)
-    if not (run / "summary.json").is_file():
+    opened = open_run(run)
+    if opened.summary_row is None:
         raise UsageError(f"{run}: not finished; the same alps run again goes on with it")
-    settings = parse_settings(manifest["settings"], RunSettings)
-    data = open_data(settings)
-    # The reasons for left-out tracks are texts, which may be reworded.
-    if {**manifest["data"], "left_out": None} != {**data.description, "left_out": None}:
-        raise RunFolderError(
-            f"data={settings.data}: not the data that {run} was made on; its hash differs"
-        )
-    return settings, data
+    return open_again(run, opened.manifest)
 
 
 def _related(run: Path) -> _Related:

@@ -92,11 +92,10 @@ def account_of(done: Calibrated) -> Iterator[str]:
     if done.unheard:
         they_are = "it is" if done.unheard == 1 else "they are"
         yield f"{counted(done.unheard, 'item')} could not be asked about; {they_are} in no figure."
-    calls = done.row.get("calls")
-    if calls and (calls["http"] or calls["cached"]):
-        yield spent(calls)
-        yield from price_lines(calls)
-        yield from served_lines(done.row)
+    if done.calls is not None and (done.calls.http or done.calls.cached):
+        yield spent(done.calls)
+        yield from price_lines(done.calls)
+        yield from served_lines(done.served)
     expires = done.row.get("expires")
     if expires is None:
         return

@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.report.formatting import interval, number
+from alps.rows import Score
 
 COLOURS = 6
 ISO_F1 = (0.2, 0.4, 0.6, 0.8)
@@ -152,8 +153,8 @@ class Point:
     name: str
     letter: str
     colour: int
-    precision: Mapping[str, Any]
-    recall: Mapping[str, Any]
+    precision: Score
+    recall: Score
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,11 @@ class Line:
     name: str
     letter: str
     colour: int
-    points: Sequence[tuple[int, Mapping[str, Any]]]
+    points: Sequence[tuple[int, Score]]
 
 
 def whisker(
-    score: Mapping[str, Any],
+    score: Score,
     *,
     name: str,
     colour: int = 0,
@@ -179,25 +180,25 @@ def whisker(
 
     Where records are unscored, the worst and the best case are a band behind it.
     """
-    value = score["value"]
+    value = score.value
     if value is None or not lowest <= value <= highest:
         return Markup()
     at = _scale(lowest, highest)
     parts = _rail()
-    if "worst_case" in score:
+    if score.worst_case is not None and score.best_case is not None:
         # Of an error the best case is the lower one.
-        left, right = sorted((at(score["worst_case"]), at(score["best_case"])))
+        left, right = sorted((at(score.worst_case), at(score.best_case)))
         width = percent(right - left)
         parts.append(element("rect", "bounds", x=percent(left), y=5, width=width, height=14, rx=2))
-    if score["low"] is not None:
-        parts += _interval(at(score["low"]), at(score["high"]), "interval")
+    if score.low is not None and score.high is not None:
+        parts += _interval(at(score.low), at(score.high), "interval")
     parts.append(element("circle", "dot", cx=percent(at(value)), cy=12, r=4.5))
     style = f"whisker {'floor' if floor else f'colour-{colour % COLOURS}'}"
     return frame(parts, style=style, label=_score_label(name, score), height=24)
 
 
 def bar(
-    score: Mapping[str, Any],
+    score: Score,
     *,
     name: str,
     colour: int = 0,
@@ -205,14 +206,14 @@ def bar(
     highest: float = 1.0,
 ) -> Markup:
     """Draw a value as a bar from the beginning of its axis, with its interval over its end."""
-    value = score["value"]
+    value = score.value
     if value is None or not lowest <= value <= highest:
         return Markup()
     at = _scale(lowest, highest)
     parts = _rail()
     parts.append(element("rect", "bar", x=0, y=5, width=percent(at(value)), height=14, rx=1))
-    if score["low"] is not None:
-        parts += _interval(at(score["low"]), at(score["high"]), "over")
+    if score.low is not None and score.high is not None:
+        parts += _interval(at(score.low), at(score.high), "over")
     style = f"bars colour-{colour % COLOURS}"
     return frame(parts, style=style, label=_score_label(name, score), height=24)
 
@@ -272,7 +273,7 @@ def plane(
     """
     parts = [*_plane_grid(), *map(_iso, ISO_F1), *_record_dots(records)]
     for position, floor in enumerate(floors):
-        x, y = _PLANE.at(floor.recall["value"], floor.precision["value"])
+        x, y = _PLANE.at(floor.recall.known, floor.precision.known)
         parts.append(_sign(position, float(x), float(y)))
     parts += map(_cross, points)
     parts += map(_letter, points)
@@ -330,13 +331,13 @@ def _record_dots(records: Iterable[tuple[float, float]]) -> Iterator[Markup]:
 def _cross(point: Point) -> Markup:
     recall, precision = point.recall, point.precision
     strokes = ""
-    if recall["low"] is not None:
-        left, y = _PLANE.at(recall["low"], precision["value"])
-        right, _ = _PLANE.at(recall["high"], precision["value"])
+    if recall.low is not None and recall.high is not None:
+        left, y = _PLANE.at(recall.low, precision.known)
+        right, _ = _PLANE.at(recall.high, precision.known)
         strokes += f"M{left} {y}H{right}"
-    if precision["low"] is not None:
-        x, bottom = _PLANE.at(recall["value"], precision["low"])
-        _, top = _PLANE.at(recall["value"], precision["high"])
+    if precision.low is not None and precision.high is not None:
+        x, bottom = _PLANE.at(recall.known, precision.low)
+        _, top = _PLANE.at(recall.known, precision.high)
         strokes += f"M{x} {bottom}V{top}"
     return (
         element("path", f"cross colour-{point.colour % COLOURS}", d=strokes)
@@ -346,7 +347,7 @@ def _cross(point: Point) -> Markup:
 
 
 def _letter(point: Point) -> Markup:
-    precision, recall = point.precision["value"], point.recall["value"]
+    precision, recall = point.precision.known, point.recall.known
     x, y = _PLANE.at(recall, precision)
     told = title(f"{point.name}: precision {number(precision)}, recall {number(recall)}")
     circle = element("circle", f"macro colour-{point.colour % COLOURS}", told, cx=x, cy=y, r=9)
@@ -441,7 +442,7 @@ def recall_curve(lines: Sequence[Line], floors: Sequence[Line], *, name: str) ->
     for line in lines:
         parts.append(_curve(line, largest, style=f"run-line colour-{line.colour % COLOURS}"))
         parts += _spots(line, largest)
-    ends = [line.points[-1][1]["value"] for line in lines]
+    ends = [line.points[-1][1].known for line in lines]
     for n, height in _CURVE.label_heights(ends, _APART):
         end = {"x": short(_CURVE.left + _CURVE.width + 12), "y": short(height + 4)}
         style = f"run-letter colour-{lines[n].colour % COLOURS}"
@@ -460,7 +461,7 @@ def floor_line_sign(position: int) -> Markup:
 
 
 def _curve_label(line: Line) -> str:
-    points = [f"{size}: {number(score['value'])}" for size, score in line.points]
+    points = [f"{size}: {number(score.value)}" for size, score in line.points]
     return f"{line.name}: {', '.join(points)}"
 
 
@@ -482,9 +483,9 @@ def _band(line: Line, largest: int) -> Markup:
     upper: list[tuple[float, float]] = []
     lower: list[tuple[float, float]] = []
     for size, score in line.points:
-        if score["low"] is not None:
-            upper.append((size / largest, score["high"]))
-            lower.insert(0, (size / largest, score["low"]))
+        if score.low is not None and score.high is not None:
+            upper.append((size / largest, score.high))
+            lower.insert(0, (size / largest, score.low))
     if len(upper) < 2:
         return Markup()
     outline = _CURVE.path([*upper, *lower], closed=True)
@@ -492,7 +493,7 @@ def _band(line: Line, largest: int) -> Markup:
 
 
 def _curve(line: Line, largest: int, *, style: str, **attributes: object) -> Markup:
-    points = [(size / largest, score["value"]) for size, score in line.points]
+    points = [(size / largest, score.known) for size, score in line.points]
     return element("path", style, title(line.name), d=_CURVE.path(points), **attributes)
 
 
@@ -500,13 +501,13 @@ def _spots(line: Line, largest: int) -> Iterator[Markup]:
     """Mark each measured size."""
     style = f"spot colour-{line.colour % COLOURS}"
     for size, score in line.points:
-        x, y = _CURVE.at(size / largest, score["value"])
-        told = f"{line.name}, {size:,} distractors: {number(score['value'])} {interval(score)}"
+        x, y = _CURVE.at(size / largest, score.known)
+        told = f"{line.name}, {size:,} distractors: {number(score.value)} {interval(score)}"
         yield element("circle", style, title(told), cx=x, cy=y, r=4.5)
 
 
-def _score_label(name: str, score: Mapping[str, Any]) -> str:
-    return f"{name}: {number(score['value'])}, 95 % interval {interval(score)}"
+def _score_label(name: str, score: Score) -> str:
+    return f"{name}: {number(score.value)}, 95 % interval {interval(score)}"
 
 
 def _hatching(name: str) -> Markup:

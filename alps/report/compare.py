@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from alps.errors import UsageError
-from alps.report.runs import Run, letter_of
+from alps.report.formatting import letter_of
 from alps.report.shared_records import (
     SharedRecords,
     Values,
@@ -26,6 +26,8 @@ from alps.report.shared_records import (
     sessions_of,
     shared_tracks,
 )
+from alps.rows import Score
+from alps.run.opened import Run
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import (
     Difference,
@@ -225,9 +227,9 @@ def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
     reasons: dict[str, str] = {}
     for track in shared:
         for run in runs.values():
-            scores = run.summary_of(track)["scores"].values()
-            if scores and all("unscored" in score for score in scores):
-                reasons.setdefault(track, str(next(iter(scores))["unscored"]))
+            scores = list(run.summary_of(track).scores.values())
+            if scores and all(score.unscored is not None for score in scores):
+                reasons.setdefault(track, str(scores[0].unscored))
     if len(reasons) == len(shared):
         each = "; ".join(dict.fromkeys(reasons.values()))
         raise UsageError(
@@ -241,7 +243,7 @@ def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
     notes = []
     versions: dict[str, str] = {}
     for letter, run in runs.items():
-        versions[letter] = str(run.manifest.get("alps", "?"))
+        versions[letter] = run.manifest.alps
         if alone := [track for track in run.scored_tracks if track not in shared]:
             notes.append(f"Not in all runs, left out of {letter}: {', '.join(alone)}")
     if len(set(versions.values())) > 1:
@@ -263,7 +265,7 @@ def _compare_track(
     counts = []
     for letter, run in runs.items():
         scored = len(records[letter])
-        counts.append(Counts(int(run.tracks[track]["n"]), scored, scored - len(ids)))
+        counts.append(Counts(run.tracks[track].n, scored, scored - len(ids)))
     known = sessions_of(list(runs.values()), track, ids)
     chosen, notes = _choose(runs, track)
     if known is None:
@@ -282,7 +284,7 @@ def _compare_track(
 
 def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
     """Return the metrics that can be compared, and why others can't."""
-    scores = {letter: run.summary_of(track)["scores"] for letter, run in runs.items()}
+    scores = {letter: run.summary_of(track).scores for letter, run in runs.items()}
     chosen: list[Metric] = []
     left_out: dict[str, list[str]] = {}
     for metric in next(iter(runs.values())).tasks[track].metrics:
@@ -301,7 +303,9 @@ def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str
     return chosen, notes
 
 
-def _why_not(metric: Metric, scores: Mapping[str, Mapping[str, Any]], *, alike: bool) -> str | None:
+def _why_not(
+    metric: Metric, scores: Mapping[str, Mapping[str, Score]], *, alike: bool
+) -> str | None:
     """Return why runs with these scores can't be compared on a metric; None if they can."""
     if metric.numerator is not None:
         return "a ratio of sums, which single records don't have"
@@ -309,8 +313,8 @@ def _why_not(metric: Metric, scores: Mapping[str, Mapping[str, Any]], *, alike: 
     if missing:
         return f"not measured in {', '.join(missing)}"
     for own in scores.values():
-        if "unscored" in own[metric.name]:
-            return str(own[metric.name]["unscored"])
+        if own[metric.name].unscored is not None:
+            return own[metric.name].unscored
     return "rated by different judges" if metric.rates and not alike else None
 
 

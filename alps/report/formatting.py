@@ -1,15 +1,41 @@
 """How figures are written, wherever people read them."""
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from alps.rows import Calls, Figure, ServedBy
 
-def interval(score: Mapping[str, Any]) -> str:
+MEANINGS = {
+    "transport": "no response (API error): network, server or rate limit",
+    "budget": "not asked: what the run may spend was spent",
+    "refused": "the model, or its provider, declined to answer",
+    "too_long": "longer than the model, or its server, takes",
+    "truncated": "cut off before anything complete could be read",
+    "unparsable": "no JSON that can be read, even after repairs",
+    "invalid": "JSON, but not in the form that was asked for",
+    "empty": "no text at all, which is not the same as an empty list",
+    "no_gold": "the reference is withheld",
+    "unrated": "answered, and the judge rates no answers by a rubric",
+}
+"""What each kind of failure means, in words."""
+
+
+def letter_of(place: int) -> str:
+    """Return the letter by which one of several runs is named: A … Z, then AA, AB, ….
+
+    Places count from 0.
+    """
+    return (letter_of(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
+
+
+def interval(score: Figure | Mapping[str, Any]) -> str:
     """Return `[.123, .456]`, or what stands for no interval."""
-    if score["low"] is None or score["high"] is None:
-        return "–"
-    return f"[{number(score['low'])}, {number(score['high'])}]"
+    if isinstance(score, Mapping):
+        low, high = score["low"], score["high"]
+    else:
+        low, high = score.low, score.high
+    return "–" if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
 def number(value: float | None) -> str:
@@ -32,17 +58,15 @@ def counted(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
-def spent(calls: Mapping[str, Any]) -> str:
+def spent(calls: Calls) -> str:
     """Return the sentence on calls, tokens and cost."""
-    cost = "–" if calls["cost"] is None else f"${calls['cost']:.4f}"
-    hits = calls.get("cached_tokens", 0)
-    kept = (
-        f" ({hits / calls['prompt_tokens']:.0%} of the prompts from the provider's cache)"
-        if hits
-        else ""
-    )
-    tokens = f"{calls['prompt_tokens']:,} + {calls['completion_tokens']:,} tokens{kept}"
-    asked = f"{counted(calls['http'], 'call')} ({calls['cached']:,} more from the cache)"
+    cost = "–" if calls.cost is None else f"${calls.cost:.4f}"
+    kept = ""
+    if calls.cached_tokens:
+        share = calls.cached_tokens / calls.prompt_tokens
+        kept = f" ({share:.0%} of the prompts from the provider's cache)"
+    tokens = f"{calls.prompt_tokens:,} + {calls.completion_tokens:,} tokens{kept}"
+    asked = f"{counted(calls.http, 'call')} ({calls.cached:,} more from the cache)"
     return f"{asked}, {tokens}, cost {cost}."
 
 
@@ -84,19 +108,26 @@ _ROLES = {"generate": "the answers", "judge": "the verdicts"}
 _MOST_NAMES = 4
 
 
-def price_lines(calls: Mapping[str, Any]) -> Iterator[str]:
+def price_lines(calls: Calls) -> Iterator[str]:
     """Yield a line on the models whose calls have no cost."""
-    if names := calls.get("without_price"):
-        models = _listed(names)
+    if calls.without_price:
+        models = _listed(calls.without_price)
         yield f"No cost is known of calls to {models}: a price file can tell it (ALPS_PRICES)."
 
 
-def served_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which model answered, in lines; a change during the run is a warning."""
-    for purpose, rows in summary.get("served", {}).items():
+def served_lines(
+    served: Mapping[str, Sequence[ServedBy]], changes: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield which model answered, in lines; a change during the run is a warning.
+
+    Args:
+        served: What answered, by the purpose of the calls.
+        changes: Where another model judged than in the calibration.
+    """
+    for purpose, rows in served.items():
         role = _ROLES.get(purpose, purpose)
-        models = sorted({row["model"] for row in rows if row["model"]})
-        builds = sorted({row["fingerprint"] for row in rows if row["fingerprint"]})
+        models = sorted({row.model for row in rows if row.model})
+        builds = sorted({row.fingerprint for row in rows if row.fingerprint})
         if len(models) > 1:
             yield f"Warning: {role} are of more than one model: {_listed(models)}."
         elif models:
@@ -104,7 +135,7 @@ def served_lines(summary: Mapping[str, Any]) -> Iterator[str]:
             yield f"Served for {role}: {models[0]}{build}."
         if len(builds) > 1:
             yield f"Warning: {role} are of {len(builds)} builds of the model: {_listed(builds)}."
-    for change in summary.get("calibrated_otherwise", ()):
+    for change in changes:
         yield f"Warning: the model of the judge changed after its calibration: {change}."
 
 

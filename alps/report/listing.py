@@ -12,7 +12,8 @@ from rich.text import Text
 
 from alps.errors import AlpsError, UsageError
 from alps.report.formatting import interval, number, visible
-from alps.report.runs import MANIFEST, Calibration, Run, open_run
+from alps.rows import Calls, Summary
+from alps.run.opened import MANIFEST, Calibration, Run, open_run
 from alps.settings import RunSettings
 
 _JOURNALS = ("predictions.jsonl", "verdicts.jsonl", "scores.jsonl")
@@ -125,7 +126,7 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     """
     name = Text(visible(str(run.folder)), style="bold", overflow="fold")
     about = " · ".join(
-        (run.model, f"judged by {run.judge}", f"on {run.data}", *_unusual(run.manifest["settings"]))
+        (run.model, f"judged by {run.judge}", f"on {run.data}", *_unusual(run.manifest.settings))
     )
     who = Text(visible(f"  {about}"), style="dim", overflow="fold")
     when = Text(age(max(0.0, time.time() - _changed(run.folder))), style="dim")
@@ -133,8 +134,8 @@ def _describe(run: Run, width: int) -> Iterator[RenderableType]:
     yield _ending(name, when) if roomy else name
     yield who if roomy else _ending(who, when)
     yield _figures(run, narrow=width < _ROOMY)
-    if run.summary is not None and len(run.summary["tracks"]) > 1:
-        yield Text(_each_track(run, width))
+    if run.summary is not None and len(run.summary.tracks) > 1:
+        yield Text(_each_track(run, run.summary, width))
 
 
 def _unusual(settings: Mapping[str, Any]) -> Iterator[str]:
@@ -169,7 +170,7 @@ def _figures(run: Run, *, narrow: bool) -> RenderableType:
 
 def _cells(run: Run) -> tuple[Text, ...]:
     """Return what a run found, on how many records, whether it is finished, and what it cost."""
-    if not run.tasks or (run.summary is not None and not run.summary["tracks"]):
+    if not run.tasks or (run.summary is not None and not run.summary.tracks):
         raise ValueError("it has no track")
     if run.summary is None:
         done = sum(bool(row.get("scores")) for row in run.rows("scores").values())
@@ -179,24 +180,23 @@ def _cells(run: Run) -> tuple[Text, ...]:
             Text("unfinished", style="yellow"),
             Text("–"),
         )
-    found = run.summary["tracks"]
-    if len(found) == 1:
-        value = _headline(run, next(iter(found)))
+    tracks = run.summary.tracks
+    if len(tracks) == 1:
+        value = _headline(run, next(iter(tracks)))
     else:
         value = _first_that_fits(f"  {', '.join(run.task_names)}", f"  {len(run.task_names)} tasks")
-    counts = Text(f"n {sum(track['n'] for track in found.values()):,}")
-    if unscored := sum(track["unscored"] for track in found.values()):
+    counts = Text(f"n {sum(track.n for track in tracks.values()):,}")
+    if unscored := sum(track.unscored for track in tracks.values()):
         counts.append(f", {unscored:,} unscored", style="yellow")
-    ended = Text("stopped by budget" if _stopped(run) else "finished")
-    return value, counts, ended, Text(_cost(run.summary["calls"]))
+    ended = Text("stopped by budget" if run.summary.stopped_by_budget else "finished")
+    return value, counts, ended, Text(_cost(run.summary.calls))
 
 
 def _headline(run: Run, track: str) -> Text:
     """Name the figure that stands for a track, by its title where there is room."""
-    assert run.summary is not None
     lead = run.lead(track)
-    score = run.summary["tracks"][track]["scores"][lead.name]
-    figures = f"{number(score['value'])} {interval(score)}"
+    score = run.summary_of(track).scores[lead.name]
+    figures = f"{number(score.value)} {interval(score)}"
     title = (
         lead.title.strip() if len(f"  {lead.title.strip()} {figures}") <= _FIGURES else lead.name
     )
@@ -207,17 +207,15 @@ def _first_that_fits(*texts: str) -> Text:
     return Text(next((text for text in texts if len(text) <= _FIGURES), texts[-1]))
 
 
-def _each_track(run: Run, width: int) -> str:
+def _each_track(run: Run, summary: Summary, width: int) -> str:
     """Return the headline of every track on one line, as short as there is room for.
 
     They are never averaged.
     """
-    assert run.summary is not None
-    tracks = run.summary["tracks"]
-    leads = {track: run.lead(track).name for track in tracks}
-    values = {
-        track: number(found["scores"][leads[track]]["value"]) for track, found in tracks.items()
-    }
+    leads = {track: run.lead(track).name for track in summary.tracks}
+    values = {}
+    for name, track in summary.tracks.items():
+        values[name] = number(track.scores[leads[name]].value)
     names = list(dict.fromkeys(leads.values()))
     lines = [" · ".join(f"{track} {leads[track]} {value}" for track, value in values.items())]
     if len(names) == len(leads):
@@ -230,16 +228,8 @@ def _each_track(run: Run, width: int) -> str:
     return next((f"  {line}" for line in lines if len(line) + 2 <= width), f"  {len(leads)} tracks")
 
 
-def _stopped(run: Run) -> bool:
-    """Tell whether some records of a run were not asked because its budget was spent."""
-    tracks = run.summary["tracks"].values() if run.summary is not None else ()
-    return any(
-        "budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks
-    )
-
-
-def _cost(calls: Mapping[str, Any]) -> str:
+def _cost(calls: Calls) -> str:
     """Return what the calls cost; `–` where that is not known."""
-    if calls["cost"] is None:
+    if calls.cost is None:
         return "–"
-    return f"${calls['cost']:.4f}" if calls["http"] or calls["cached"] else "no calls"
+    return f"${calls.cost:.4f}" if calls.http or calls.cached else "no calls"

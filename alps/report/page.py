@@ -14,15 +14,15 @@ from typing import Any
 from markupsafe import Markup
 
 from alps.errors import RunFolderError, UsageError
-from alps.jsonl import Row
 from alps.judges.lexical import AGREEMENT
 from alps.report import charts
 from alps.report.charts import Line, floor_line_sign, recall_curve
-from alps.report.formatting import counted, served_lines
+from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
-from alps.report.runs import Run, letter_of, open_run
 from alps.report.sections import FloorRow, MetricRow, Section, build_section, draw_plane
 from alps.report.tables import conditions, empty_line
+from alps.rows import Summary
+from alps.run.opened import Run, open_run
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Head:
     letter: str
     colour: int
     run: Run
-    summary: Row
+    summary: Summary
     sections: list[Section]
 
     @property
@@ -43,7 +43,7 @@ class Head:
     @property
     def n(self) -> int:
         """How many records it was asked for."""
-        return sum(int(section.found["n"]) for section in self.sections)
+        return sum(section.found.n for section in self.sections)
 
     @property
     def comparable(self) -> bool:
@@ -53,7 +53,7 @@ class Head:
     @property
     def served(self) -> list[str]:
         """What answered its calls, in lines."""
-        return list(served_lines(self.summary))
+        return list(served_lines(self.summary.served, self.summary.calibrated_otherwise))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _comparison(sections: list[Section]) -> Comparison:
     points = [
         (section.letter, section.colour, section.run.model, section.found) for section in sections
     ]
-    plane = draw_plane(points, first.found["floors"], (), lead) if len(sections) > 1 else Markup()
+    plane = draw_plane(points, first.found.floors, (), lead) if len(sections) > 1 else Markup()
     floors = [floor for floor in first.floors if floor.headline is not None]
     return Comparison(sections, floors, charts.axis(lead.lowest, lead.highest), plane)
 
@@ -122,7 +122,7 @@ def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
 
 def _pool_sections(head: Head) -> list[Section]:
     measured = (section for section in head.sections if section.task.pool_size is not None)
-    return [section for section in measured if section.headline.score["value"] is not None]
+    return [section for section in measured if section.headline.score.value is not None]
 
 
 def _curve(heads: list[Head]) -> CurveFigure:
@@ -146,7 +146,7 @@ def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple
     for section in sections:
         scores = {row.name: row.headline for row in section.floors}
         score = section.headline.score if floor is None else scores.get(floor)
-        if score is not None and score["value"] is not None:
+        if score is not None and score.value is not None:
             points.append((section.task.pool_size or 0, score))
     return sorted(points, key=lambda point: point[0])
 
@@ -158,7 +158,7 @@ def ability_tables(heads: Sequence[Head]) -> list[AbilityTable]:
 
 def _rated_sections(head: Head) -> list[Section]:
     rated = (section for section in head.sections if section.headline.metric.rates)
-    return [section for section in rated if section.headline.score["value"] is not None]
+    return [section for section in rated if section.headline.score.value is not None]
 
 
 def _abilities(heads: list[Head]) -> AbilityTable:
@@ -169,8 +169,8 @@ def _abilities(heads: list[Head]) -> AbilityTable:
             if metric.name != lead.name and not metric.name.startswith(f"{lead.name}_"):
                 continue
             for head, section in zip(heads, sections, strict=True):
-                score = section.found["scores"].get(metric.name)
-                if score is not None and score["value"] is not None:
+                score = section.found.scores.get(metric.name)
+                if score is not None and score.value is not None:
                     ends = metric.lowest, metric.highest
                     name = metric.title.strip()
                     chart = charts.bar(
@@ -254,15 +254,12 @@ def render(runs: Sequence[Run]) -> str:
 def _heads(runs: Sequence[Run]) -> list[Head]:
     heads: list[Head] = []
     for position, run in enumerate(runs):
-        if run.summary is None:
-            raise UsageError(f"{run.folder}: not finished; the same alps run again goes on with it")
+        summary = run.finished
         try:
-            sections = [
-                build_section(run, run.summary, track, position) for track in run.summary["tracks"]
-            ]
+            sections = [build_section(run, summary, track, position) for track in summary.tracks]
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration) as error:
             raise RunFolderError(f"{run.folder}: not a run of this alps ({error!r})") from error
         if not sections:
             raise RunFolderError(f"{run.folder}: its summary is of no track")
-        heads.append(Head(letter_of(position), position, run, run.summary, sections))
+        heads.append(Head(letter_of(position), position, run, summary, sections))
     return heads

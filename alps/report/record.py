@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from alps.errors import RunFolderError
 from alps.report.dialogue import DialogueView, dialogue_view
-from alps.report.runs import MEANINGS, Key
+from alps.report.formatting import MEANINGS
+from alps.run.opened import Key
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks import Task
 from alps.tasks.record_parts import (

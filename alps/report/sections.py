@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from markupsafe import Markup
 
 from alps.jsonl import Row
 from alps.report import charts
 from alps.report.charts import action_matrix
+from alps.report.formatting import MEANINGS, letter_of
 from alps.report.highlights import RecordCard, cards, rule
 from alps.report.record import state_of
-from alps.report.runs import MEANINGS, Key, Run, Samples, letter_of
 from alps.report.tables import correction_lines, has_floors, needs_rating_judge, undefined
+from alps.rows import Floor, Interval, Score, Summary, TrackSummary
+from alps.run.opened import Key, Run, Samples
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks import Metric, Task
 
@@ -23,7 +24,7 @@ class MetricRow:
     """A row of a score table."""
 
     metric: Metric
-    score: Mapping[str, Any]
+    score: Score
     chart: Markup
 
 
@@ -49,9 +50,9 @@ class FloorRow:
     name: str
     judge: str
     metric: Metric
-    score: Mapping[str, Any]
-    above: Mapping[str, Any] | None
-    headline: Mapping[str, Any] | None
+    score: Score
+    above: Interval | None
+    headline: Score | None
     chart: Markup
     sign: Markup
 
@@ -73,10 +74,10 @@ class Section:
     letter: str
     colour: int
     run: Run
-    summary: Row
+    summary: Summary
     track: str
     task: Task
-    found: Row
+    found: TrackSummary
     headline: MetricRow
     scales: list[Scale]
     floors: list[FloorRow]
@@ -102,7 +103,7 @@ class Section:
     @property
     def comparable(self) -> bool:
         """Whether its headline may stand beside those of LLM judges."""
-        return bool(self.summary["comparable"]) or not self.judged
+        return self.summary.comparable or not self.judged
 
     @property
     def needs_rating_judge(self) -> bool:
@@ -118,10 +119,8 @@ class Section:
     def prompts(self) -> dict[str, str]:
         """The hashes of the prompts of this task, by their names."""
         others = set(self.run.task_names) - {self.task.name}
-        given: dict[str, str] = self.run.manifest.get("prompts", {})
-        return {
-            name: sha256 for name, sha256 in given.items() if name.partition("/")[0] not in others
-        }
+        given = self.run.manifest.prompts.items()
+        return {name: sha256 for name, sha256 in given if name.partition("/")[0] not in others}
 
     @property
     def fingerprint(self) -> str:
@@ -131,19 +130,22 @@ class Section:
     @property
     def corrected(self) -> list[MetricRow]:
         """The rows whose score stands corrected beside the one that the judge gave."""
-        return [row for scale in self.scales for row in scale.rows if "corrected" in row.score]
+        rows = [row for scale in self.scales for row in scale.rows]
+        return [row for row in rows if row.score.corrected is not None]
 
     @property
     def correction_lines(self) -> list[str]:
         """How they were corrected, in sentences."""
-        return correction_lines(
-            {row.metric.title: row.score["corrected"] for row in self.corrected}
-        )
+        corrected = {}
+        for row in self.corrected:
+            if row.score.corrected is not None:
+                corrected[row.metric.title] = row.score.corrected
+        return correction_lines(corrected)
 
     @property
     def comparable_with(self) -> tuple[str, ...]:
         """What two sections must share to be drawn on one axis."""
-        sha256 = str(self.run.tracks[self.track].get("sha256"))
+        sha256 = str(self.run.tracks[self.track].sha256)
         judge = self.fingerprint if self.judged else ""
         shown = str(sorted(self.task.conditions.items()))
         return (
@@ -152,7 +154,7 @@ class Section:
             self.headline.metric.name,
             judge,
             sha256,
-            str(self.found["n"]),
+            str(self.found.n),
             shown,
         )
 
@@ -162,24 +164,24 @@ def anchor(run: Run, letter: str, track: str) -> str:
     return f"run-{letter.lower()}" if len(run.tracks) == 1 else f"run-{letter.lower()}-{track}"
 
 
-def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
+def build_section(run: Run, summary: Summary, track: str, position: int) -> Section:
     """Return the section about one track of the run that stands at `position` on the page."""
-    task, found = run.tasks[track], summary["tracks"][track]
+    task, found = run.tasks[track], summary.tracks[track]
     predictions, scores = (
         {key: row for key, row in run.rows(stage).items() if key.track == track}
         for stage in ("predictions", "scores")
     )
     letter, lead = letter_of(position), run.lead(track)
     metrics = [
-        _metric_row(m, found["scores"][m.name], position)
+        _metric_row(m, found.scores[m.name], position)
         for m in task.metrics
-        if m.name in found["scores"]
+        if m.name in found.scores
     ]
     account = _account(scores, predictions)
     chosen, samples = cards(run, track, scores, predictions)
     pairs = [row["scores"] for row in scores.values() if row["scores"]]
     precision, recall = plane_figures(lead)
-    floors = found["floors"] if has_floors(found) else {}
+    floors = found.floors if has_floors(found) else {}
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
         letter=letter,
@@ -198,9 +200,9 @@ def build_section(run: Run, summary: Row, track: str, position: int) -> Section:
         bar=charts.stacked(
             [charts.Part(row.name, row.style, row.count) for row in account], name=hatching
         ),
-        plane=draw_plane([(letter, position, run.model, found)], found["floors"], pairs, lead),
+        plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
         without_recall=sum(precision in row and recall not in row for row in pairs),
-        matrix=action_matrix(found.get("counts", {})),
+        matrix=action_matrix(found.counts),
         records=chosen,
         rule=rule(task.highlights),
         samples=samples,
@@ -214,23 +216,27 @@ def plane_figures(lead: Metric) -> tuple[str, str]:
 
 
 def draw_plane(
-    points: Sequence[tuple[str, int, str, Row]], floors: Row, records: Sequence[Row], lead: Metric
+    points: Sequence[tuple[str, int, str, TrackSummary]],
+    floors: Mapping[str, Floor],
+    records: Sequence[Mapping[str, float]],
+    lead: Metric,
 ) -> Markup:
     """Draw the precision–recall plane that belongs to `lead`, or nothing."""
     precision, recall = plane_figures(lead)
 
-    def has_place(scores: Row) -> bool:
-        return all(scores.get(name, {}).get("value") is not None for name in (precision, recall))
+    def has_place(scores: Mapping[str, Score]) -> bool:
+        axes = [scores.get(name) for name in (precision, recall)]
+        return all(score is not None and score.value is not None for score in axes)
 
     placed = [
-        charts.Point(model, letter, colour, found["scores"][precision], found["scores"][recall])
+        charts.Point(model, letter, colour, found.scores[precision], found.scores[recall])
         for letter, colour, model, found in points
-        if has_place(found["scores"])
+        if has_place(found.scores)
     ]
     hollow = [
-        charts.Point(name, "", 0, floor["scores"][precision], floor["scores"][recall])
+        charts.Point(name, "", 0, floor.scores[precision], floor.scores[recall])
         for name, floor in floors.items()
-        if has_place(floor["scores"])
+        if has_place(floor.scores)
     ]
     if not placed:
         return Markup()
@@ -243,7 +249,7 @@ def draw_plane(
     )
 
 
-def _metric_row(metric: Metric, score: Mapping[str, Any], colour: int) -> MetricRow:
+def _metric_row(metric: Metric, score: Score, colour: int) -> MetricRow:
     title, lowest, highest = metric.title.strip(), metric.lowest, metric.highest
     chart = charts.whisker(score, name=title, colour=colour, lowest=lowest, highest=highest)
     return MetricRow(metric, score, chart)
@@ -258,9 +264,9 @@ def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
     return [Scale(charts.axis(*shared), list(group)) for shared, group in groupby(rows, key=ends)]
 
 
-def _floor_row(position: int, name: str, floor: Row, task: Task, lead: Metric) -> FloorRow:
-    own = next((metric for metric in task.metrics if metric.name == floor.get("lead")), lead)
-    headline = floor["scores"].get(lead.name)
+def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric) -> FloorRow:
+    own = next((metric for metric in task.metrics if metric.name == floor.lead), lead)
+    headline = floor.scores.get(lead.name)
     chart = Markup()
     if headline is not None:
         chart = charts.whisker(
@@ -269,10 +275,10 @@ def _floor_row(position: int, name: str, floor: Row, task: Task, lead: Metric) -
     sign = charts.floor_sign(position)
     return FloorRow(
         name,
-        floor["judge"],
+        floor.judge,
         own,
-        floor["scores"][own.name],
-        floor.get("above"),
+        floor.scores[own.name],
+        floor.above,
         headline,
         chart,
         sign,

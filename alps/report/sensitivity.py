@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from alps.judges.rubric import rubric
-from alps.report.runs import Run, letter_of, open_run
+from alps.report.formatting import letter_of
 from alps.report.shared_records import (
     SharedRecords,
     Values,
@@ -23,6 +23,8 @@ from alps.report.shared_records import (
     record_values,
     sessions_of,
 )
+from alps.rows import Calls
+from alps.run.opened import Run, open_run
 from alps.run.sensitivity import OURS, Reworded, Wording
 from alps.stats.bootstrap import Estimate, Floats
 from alps.tasks import Metric
@@ -140,7 +142,7 @@ class Sensitivity:
     wordings: tuple[Wording, ...]
     tracks: tuple[TrackSensitivity, ...]
     notes: tuple[str, ...]
-    calls: Mapping[str, Any]
+    calls: Calls
     seed: int
 
     def as_json(self) -> dict[str, Any]:
@@ -161,7 +163,7 @@ class Sensitivity:
             "wordings": wordings,
             "tracks": {track.track: _track_json(track) for track in self.tracks},
             "notes": list(self.notes),
-            "calls": dict(self.calls),
+            "calls": self.calls.row(),
         }
 
 
@@ -179,7 +181,7 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
         runs[letter] = {name: open_run(one.folder) for name, one in row.items()}
         folders[letter] = (source, runs[letter][OURS].model)
     first = next(iter(runs.values()))[OURS]
-    seed = int(first.manifest["settings"].get("seed") or 0)
+    seed = int(first.manifest.settings.get("seed") or 0)
     tracks, notes = [], list(plan.notes)
     left_out: dict[str, list[str]] = {}
     for track in dict.fromkeys(track for row in runs.values() for track in row[OURS].tracks):
@@ -205,7 +207,7 @@ def _judged_metric(run: Run, track: str) -> Metric | None:
     """Return the headline of a track, or of retrieval what its judge decides."""
     if run.tasks[track].name != "retrieval":
         return run.lead(track)
-    scores = run.summary_of(track)["scores"]
+    scores = run.summary_of(track).scores
     rated = (metric for metric in run.tasks[track].metrics if metric.rates)
     return next((metric for metric in rated if metric.name in scores), None)
 
@@ -245,7 +247,7 @@ def _under(
 ) -> UnderWording:
     column, ours = columns[name], columns[OURS]
     summary = run.summary_of(track)
-    errors = [text for kind, text in summary["errors"].items() if kind.startswith("judge ")]
+    errors = [text for kind, text in summary.errors.items() if kind.startswith("judge ")]
     difference = changed = None
     if name != OURS:
         difference = records.difference(column, ours).estimate
@@ -257,8 +259,8 @@ def _under(
         score=records.mean(column),
         difference=difference,
         changed=changed,
-        unscored=int(summary["unscored"]),
-        failures=dict(summary["failed_judgements"]),
+        unscored=summary.unscored,
+        failures=dict(summary.failed_judgements),
         error=str(errors[0]) if errors else None,
     )
 
@@ -340,15 +342,19 @@ def _half(score: Estimate) -> float | None:
     return None if score.low is None or score.high is None else (score.high - score.low) / 2
 
 
-def _calls(done: Reworded) -> dict[str, Any]:
+def _calls(done: Reworded) -> Calls:
     """Add up what was asked under all wordings; a cost of which some is not known is None."""
-    rows = [one.summary["calls"] for row in done.finished for one in row.values()]
-    counted = ("http", "cached", "prompt_tokens", "completion_tokens")
-    costs = [row["cost"] for row in rows]
-    return {
-        **{name: sum(row[name] for row in rows) for name in counted},
-        "cost": None if None in costs else sum(costs),
-    }
+    every: list[Calls] = []
+    for finished in done.finished:
+        every += [one.summary.calls for one in finished.values()]
+    costs = [calls.cost for calls in every if calls.cost is not None]
+    return Calls(
+        http=sum(calls.http for calls in every),
+        cached=sum(calls.cached for calls in every),
+        prompt_tokens=sum(calls.prompt_tokens for calls in every),
+        completion_tokens=sum(calls.completion_tokens for calls in every),
+        cost=sum(costs) if len(costs) == len(every) else None,
+    )
 
 
 def _track_json(track: TrackSensitivity) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from alps.errors import RunFolderError, UsageError
-from alps.report.runs import Run, open_run, read_wanted
+from alps.run.opened import Run, open_run, read_wanted
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
     Difference,
@@ -89,7 +89,7 @@ def sessions_of(runs: Sequence[Run], track: str, ids: Collection[str]) -> dict[s
     """Return the session of each record; None where no run's data are there any more."""
     tried: list[Any] = []
     for run in runs:
-        if (data := run.manifest["settings"].get("data")) in tried:
+        if (data := run.manifest.settings.get("data")) in tried:
             continue
         tried.append(data)
         samples = read_wanted(run, track, set(ids)).by_id
@@ -112,18 +112,9 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
         run = open_run(folder)
         if any(run.folder.resolve() == other.folder.resolve() for other in runs):
             raise UsageError(f"{folder}: named twice; a run is compared with others")
-        if run.summary is None:
-            raise UsageError(f"{folder}: not finished; the same alps run again goes on with it")
-        try:
-            for track, found in run.summary["tracks"].items():
-                _ = (
-                    run.tasks[track],
-                    int(run.tracks[track]["n"]),
-                    run.tracks[track]["sha256"],
-                    dict(found["scores"]),
-                )
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise RunFolderError(f"{folder}: not a run of this alps ({error!r})") from error
+        for track in run.finished.tracks:
+            if track not in run.tasks or run.tracks[track].sha256 is None:
+                raise RunFolderError(f"{folder}: not a run of this alps (no data of '{track}')")
         runs.append(run)
     return runs
 
@@ -159,11 +150,10 @@ def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
     """
     first, *others = runs.values()
     for other in others:
-        here, there = (run.tracks[track] for run in (first, other))
-        if here["sha256"] == there["sha256"]:
+        if first.tracks[track].sha256 == other.tracks[track].sha256:
             continue
         hashes = " and ".join(
-            f"{run.tracks[track]['sha256'][:12]} ({run.folder})" for run in (first, other)
+            f"{str(run.tracks[track].sha256)[:12]} ({run.folder})" for run in (first, other)
         )
         settings = [
             _part(first, other, f"settings.{name}") for name in ("data", "split", "limit", "seed")
@@ -191,7 +181,7 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
         ids = [run.judge_fingerprint(track) for run in (first, other)]
         if ids[0] == ids[1] or first.tasks[track].name == "retrieval":
             continue
-        names = {*first.manifest["judge"], *other.manifest["judge"]} - {"id"}
+        names = {*first.manifest.judge, *other.manifest.judge} - {"id"}
         parts = []
         for name in sorted(names, key=lambda name: (name != "judge", name)):
             parts += [part] if (part := _part(first, other, f"judge.{name}")) else []
@@ -208,7 +198,7 @@ def _part(first: Run, other: Run, place: str) -> str:
     Nothing where they don't, and no values that are long.
     """
     section, _, name = place.partition(".")
-    here, there = (run.manifest[section].get(name) for run in (first, other))
+    here, there = (run.manifest.row()[section].get(name) for run in (first, other))
     if here == there:
         return ""
     said = [str(value) if not isinstance(value, dict) else "{…}" for value in (here, there)]

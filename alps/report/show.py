@@ -15,7 +15,7 @@ from alps.errors import UsageError, closest
 from alps.report.dialogue import DialogueView, Piece, excerpt
 from alps.report.formatting import folded_away, number, visible
 from alps.report.record import RecordView, ShownPart, build_view
-from alps.report.runs import Key, Run, Samples, open_run, read_keys, read_wanted
+from alps.run.opened import Key, Run, Samples, open_run, read_keys, read_wanted
 from alps.schema import FAILURES, UNHEARD
 from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Paired, Pairing, Passage, Side
 

@@ -14,7 +14,9 @@ from alps.judges.lexical import AGREEMENT
 from alps.report.charts import GOLD_ACTIONS
 from alps.report.formatting import counted, interval, number, price_lines, served_lines, spent
 from alps.report.terminal import WIDTH, terminal
+from alps.rows import Corrected, Figure, Score, Summary, TrackSummary
 from alps.run.estimate import Stage
+from alps.run.opened import lead_of
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric
 
@@ -33,24 +35,23 @@ _NOT_MATCHING = {
     "repeated_items": "nearly repeat another, counted once",
 }
 """Why predictions match nothing, by the count of a track that says how many."""
-Json = Mapping[str, Any]
-"""A part of `summary.json`: that of a run, a track, a trivial baseline or a score."""
+_NO_SCORE = Score(value=None, low=None, high=None, n=0)
 
 
-def show_run(summary: Json, metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> None:
+def show_run(summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folder: str) -> None:
     """Print the summary of a run; `metrics` are the columns of each track."""
     console = terminal()
     narrow = console.width < NARROW
     parts: list[RenderableType] = []
-    for name, track in summary["tracks"].items():
+    for name, track in summary.tracks.items():
         parts.append(_scores(summary, name, track, metrics[name]))
         parts += corrected_part(track, metrics[name])
-        if any(count.startswith("cell_") for count in track.get("counts", ())):
+        if any(count.startswith("cell_") for count in track.counts):
             parts.append(_actions(track))
         if has_floors(track):
             parts.append(_floors(track, metrics[name], narrow=narrow))
         parts += map(Text, _outcomes(track))
-    if len(summary["tracks"]) > 1:
+    if len(summary.tracks) > 1:
         parts.append(_overview(summary, metrics, narrow=narrow))
     parts += map(Text, _footer(summary, metrics, folder=folder))
     console.print(Group(*parts), markup=False)
@@ -124,57 +125,59 @@ def _table(title: str) -> Table:
     return Table(title=Text(title, style="bold"), title_justify="left", **shape)
 
 
-def _scores(summary: Json, name: str, track: Json, metrics: Sequence[Metric]) -> RenderableType:
-    judged = "" if track.get("task") == "retrieval" else f", judged by {summary['judge']}"
-    table = _table(f"{summary['model']} on {name}{conditions(track)}{judged}")
+def _scores(
+    summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]
+) -> RenderableType:
+    judged = "" if track.task == "retrieval" else f", judged by {summary.judge}"
+    table = _table(f"{summary.model} on {name}{conditions(track)}{judged}")
     table.add_column("")
-    bounded = any("worst_case" in score for score in track["scores"].values())
+    bounded = any(score.worst_case is not None for score in track.scores.values())
     for heading in ("score", "95 % interval", "n", *(("worst–best",) if bounded else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     for metric in metrics:
-        score = track["scores"].get(metric.name)
+        score = track.scores.get(metric.name)
         if score is None:
             continue
         row = [metric.title, *_cells(score)]
-        if "worst_case" in score:
-            row.append(f"{number(score['worst_case'])}–{number(score['best_case'])}")
+        if score.worst_case is not None:
+            row.append(f"{number(score.worst_case)}–{number(score.best_case)}")
         table.add_row(*row, style="bold" if metric.headline else "")
-        for floor_row in _floors_on(metric, track, judge=summary["judge"]):
+        for floor_row in _floors_on(metric, track, judge=summary.judge):
             table.add_row(*floor_row, style="dim")
     return table
 
 
-def _cells(score: Json) -> tuple[str, str, str]:
-    return number(score["value"]), interval(score), str(score["n"])
+def _cells(score: Score) -> tuple[str, str, str]:
+    return number(score.value), interval(score), str(score.n)
 
 
-def _floors_on(metric: Metric, track: Json, *, judge: str) -> Iterator[tuple[str, ...]]:
+def _floors_on(metric: Metric, track: TrackSummary, *, judge: str) -> Iterator[tuple[str, ...]]:
     """Yield what each trivial baseline scores on a metric, to be shown below the run's score."""
     # Copies of the old list are most of an updated list, so a whole-list F1 of .8 says nothing
     # without the .8 of returning the old list unchanged.
     if not metric.with_floors:
         return
-    for name, floor in track["floors"].items():
-        score = floor["scores"].get(metric.name)
+    for name, floor in track.floors.items():
+        score = floor.scores.get(metric.name)
         if score is not None:
-            title = name if floor["judge"] == judge else f"{name}, {floor['judge']}"
+            title = name if floor.judge == judge else f"{name}, {floor.judge}"
             yield (f"  {title}", *_cells(score))
 
 
-def conditions(track: Json) -> str:
+def conditions(track: TrackSummary) -> str:
     """Return the conditions of a track as titles show them: ` (gold_memory)`, or nothing."""
-    parts = [str(track[name]) for name in ("condition", "scoring") if name in track]
-    if "window" in track:
-        parts.append(f"window {track['window']:,}")
-    if "prompt" in track:
-        parts.append(f"prompt {track['prompt']}")
+    parts = [str(given) for given in (track.condition, track.scoring) if given is not None]
+    if track.window is not None:
+        parts.append(f"window {track.window:,}")
+    if track.prompt is not None:
+        parts.append(f"prompt {track.prompt}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _actions(track: Json) -> RenderableType:
+def _actions(track: TrackSummary) -> RenderableType:
     """Lay out gold actions against predicted ones."""
     cells: dict[tuple[str, str], int] = {}
-    for name, count in track["counts"].items():
+    for name, count in track.counts.items():
         if name.startswith("cell_"):
             gold, _, predicted = name.removeprefix("cell_").partition("_")
             cells[gold, predicted] = count
@@ -192,52 +195,33 @@ def _actions(track: Json) -> RenderableType:
 
 
 def _overview(
-    summary: Json, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
+    summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, narrow: bool
 ) -> RenderableType:
     """Put the headline of every track into one table: the whole run at a glance, never averaged."""
     table = _table(
-        f"{summary['model']}, judged by {summary['judge']}: every track, none of them averaged"
+        f"{summary.model}, judged by {summary.judge}: every track, none of them averaged"
     )
     table.add_column("track", no_wrap=True)
     table.add_column("metric", overflow="fold")
     for name in ("score", "95 % interval", "n", *(() if narrow else ("unscored",))):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, track in summary["tracks"].items():
-        shown = [metric for metric in metrics[name] if metric.name in track["scores"]]
-        lead = lead_of(track, shown)
+    for name, track in summary.tracks.items():
+        lead = lead_of(track, metrics[name])
         title = f"{lead.title}{conditions(track)}".strip()
-        row = (*_cells(track["scores"][lead.name]), str(track["unscored"]))
+        row = (*_cells(track.scores[lead.name]), str(track.unscored))
         table.add_row(name, title, *row[: len(table.columns) - 2])
     return table
 
 
-def lead_of(track: Json, metrics: Sequence[Metric]) -> Metric:
-    """Return the headline metric of a track, or what could be scored instead."""
-    headline = next((metric for metric in metrics if metric.headline), metrics[0])
-    scored = []
-    for metric in metrics:
-        if metric.name in track["scores"] and not is_untold(track["scores"][metric.name]):
-            scored.append(metric)
-    return headline if headline in scored or not scored else scored[0]
-
-
-def has_floors(track: Json) -> bool:
+def has_floors(track: TrackSummary) -> bool:
     """Tell whether any trivial baseline has a score that its judge can tell."""
-    for floor in track["floors"].values():
-        if not is_untold(floor["scores"][floor.get("lead", "f1")]):
-            return True
-    return False
+    return any(floor.scores[floor.lead].unscored is None for floor in track.floors.values())
 
 
-def is_untold(score: Json) -> bool:
-    """Tell whether a score is one that its judge can't tell."""
-    return "unscored" in score
-
-
-def _floors(track: Json, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
-    first = next(iter(track["floors"].values()))
-    judged = "" if track.get("task") == "retrieval" else f", judged by {first['judge']}"
-    lead = first.get("lead", "f1")
+def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
+    first = next(iter(track.floors.values()))
+    judged = "" if track.task == "retrieval" else f", judged by {first.judge}"
+    lead = first.lead
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
     apart = "\n" if narrow else " "
     table = _table(f"Trivial baselines (expected to score about 0){judged}")
@@ -245,59 +229,60 @@ def _floors(track: Json, metrics: Sequence[Metric], *, narrow: bool) -> Renderab
     table.add_column(title.replace(" (macro)", ""), justify="right")
     table.add_column("95 % interval", justify="right", no_wrap=True)
     table.add_column(f"Δ vs.{apart}baseline", justify="right", no_wrap=True)
-    for name, floor in track["floors"].items():
-        score = floor["scores"].get(lead, {"value": None, "low": None, "high": None})
-        above = floor.get("above")
-        gain = f"{number(above['value'])}{apart}{interval(above)}" if above else ""
-        if score["value"] is None:
+    for name, floor in track.floors.items():
+        score = floor.scores.get(lead, _NO_SCORE)
+        gain = f"(another{apart}judge)"
+        if score.value is None:
             gain = "–"
+        elif floor.above is not None:
+            gain = f"{number(floor.above.value)}{apart}{interval(floor.above)}"
         shown = name.removeprefix("floor/") if narrow else name
-        gain = gain or f"(another{apart}judge)"
-        table.add_row(shown, number(score["value"]), interval(score), gain)
+        table.add_row(shown, number(score.value), interval(score), gain)
     return table
 
 
-def _outcomes(track: Json) -> Iterator[str]:
+def _outcomes(track: TrackSummary) -> Iterator[str]:
     """Say how many records were scored, and why others were not."""
-    repeats = track.get("repeats", 1)
-    answers = counted(track["n"], "answer" if repeats > 1 else "record")
+    repeats = track.repeats
+    answers = counted(track.n, "answer" if repeats > 1 else "record")
     if repeats > 1:
-        answers += f" ({track['n'] // repeats} records, each answered {repeats} times)"
-    yield f"{answers}: {track['scored']} scored, {track['unscored']} unscored."
-    for name, values in track.get("by_repeat", {}).items():
+        answers += f" ({track.n // repeats} records, each answered {repeats} times)"
+    yield f"{answers}: {track.scored} scored, {track.unscored} unscored."
+    for name, values in track.by_repeat.items():
         yield f"{name} of each repeat: {', '.join(map(number, values))}."
-    for stage in ("predictions", "judgements"):
-        if failed := track[f"failed_{stage}"]:
+    failures = {"predictions": track.failed_predictions, "judgements": track.failed_judgements}
+    for stage, failed in failures.items():
+        if failed:
             kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items())
             yield f"Failed {stage}: {kinds}."
-    for kind, error in track["errors"].items():
+    for kind, error in track.errors.items():
         yield f"  {kind}: {_CONTROLS.sub('?', error)}"
-    if cut := track.get("truncated"):
+    if cut := track.truncated:
         yield f"{counted(cut, 'answer')} {_were(cut)} cut off (max_tokens)."
-    yield from relation_lines(track.get("counts", {}))
-    if rejected := track["rejected_gold"]:
-        items = counted(rejected, "gold item")
+    yield from relation_lines(track.counts)
+    if track.rejected_gold:
+        items = counted(track.rejected_gold, "gold item")
         yield f"Marked as rejected by their annotators: {items} of the scored records."
-    if track.get("unchecked"):
-        used = track.get("task") == "retrieval"
+    if track.unchecked:
+        used = track.task == "retrieval"
         what = "whether the memory was used" if used else "against the dialogue"
-        yield f"Not checked {what}, as the judge failed: {track['unchecked']}."
-    if "seconds_per_query" in track:
-        yield f"{track['seconds_per_query'] * 1000:.1f} ms a query."
-    if share := track.get("pools", {}).get("generated"):
-        yield f"{share:.0%} of the distractors are generated, not written by hand."
+        yield f"Not checked {what}, as the judge failed: {track.unchecked}."
+    if track.seconds_per_query is not None:
+        yield f"{track.seconds_per_query * 1000:.1f} ms a query."
+    if track.pools is not None and track.pools.generated:
+        yield f"{track.pools.generated:.0%} of the distractors are generated, not written by hand."
     yield from _special_cases(track)
 
 
-def _special_cases(track: Json) -> Iterator[str]:
-    counts = track.get("counts", {})
-    if repaired := track["repaired"]:
+def _special_cases(track: TrackSummary) -> Iterator[str]:
+    counts = track.counts
+    if repaired := track.repaired:
         yield f"{counted(repaired, 'answer')} {_were(repaired)} repaired before being read."
     if cut := counts.get("histories_cut"):
         yield f"{counted(cut, 'history', 'histories')} {_were(cut)} cut to fit the window."
     if enforced := counts.get("enforced"):
         yield f"{counted(enforced, 'verdict')} {_were(enforced)} overruled by a hard rule."
-    if empty := track["empty_vs_empty"]:
+    if empty := track.empty_vs_empty:
         yield empty_line(empty)
 
 
@@ -322,125 +307,123 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"Predictions that match nothing: {'; '.join(reasons)}."
 
 
-def needs_rating_judge(track: Json) -> bool:
+def needs_rating_judge(track: TrackSummary) -> bool:
     """Tell whether a track has no score, since its judge rates no answers."""
-    return track.get("task") == "utilization" and all(map(is_untold, track["scores"].values()))
+    untold = all(score.unscored is not None for score in track.scores.values())
+    return track.task == "utilization" and untold
 
 
-def undefined(track: Json, metrics: Sequence[Metric]) -> list[str]:
+def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
     """Return the titles of the metrics that no scored record of a track defines."""
     titles = []
     for metric in metrics:
-        score = track["scores"].get(metric.name)
-        if score and score["value"] is None and not is_untold(score):
+        score = track.scores.get(metric.name)
+        if score is not None and score.value is None and score.unscored is None:
             titles.append(metric.title.strip())
     return titles
 
 
-def _all_scores(track: Json) -> Iterator[Json]:
+def _all_scores(track: TrackSummary) -> Iterator[Score]:
     """Yield the scores of a track and of its trivial baselines."""
-    yield from track["scores"].values()
-    for floor in track["floors"].values():
-        yield from floor["scores"].values()
+    yield from track.scores.values()
+    for floor in track.floors.values():
+        yield from floor.scores.values()
 
 
-def reasons_of(summary: Json) -> list[str]:
+def reasons_of(summary: Summary) -> list[str]:
     """Return why scores of a run have no interval, each reason once, with its tracks."""
-    tracks_of: dict[str, list[str]] = {}
-    for name, track in summary["tracks"].items():
-        for reason in dict.fromkeys(row["reason"] for row in _all_scores(track) if "reason" in row):
-            tracks_of.setdefault(reason, []).append(name)
-    if len(summary["tracks"]) == 1:
+    tracks_of: dict[str, dict[str, None]] = {}
+    for name, track in summary.tracks.items():
+        for score in _all_scores(track):
+            if score.reason is not None:
+                tracks_of.setdefault(score.reason, {})[name] = None
+    if len(summary.tracks) == 1:
         return list(tracks_of)
     return [f"{reason} ({', '.join(tracks)})" for reason, tracks in tracks_of.items()]
 
 
 def _footer(
-    summary: Json, metrics: Mapping[str, Sequence[Metric]], *, folder: str
+    summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folder: str
 ) -> Iterator[str]:
-    tracks = summary["tracks"].values()
     untold: set[str] = set()
     bare: dict[str, None] = {}
-    for name, track in summary["tracks"].items():
-        untold.update(score["unscored"] for score in _all_scores(track) if is_untold(score))
+    for name, track in summary.tracks.items():
+        untold.update(score.unscored for score in _all_scores(track) if score.unscored is not None)
         bare |= dict.fromkeys(undefined(track, metrics[name]))
     yield from (f"– {reason}." for reason in sorted(untold))
     yield from (f"No interval: {reason}." for reason in reasons_of(summary))
     if bare:
         yield f"– {', '.join(bare)}: no scored record has any."
     left_out: dict[str, list[str]] = {}
-    for name, reason in summary.get("left_out", {}).items():
+    for name, reason in summary.left_out.items():
         left_out.setdefault(reason, []).append(name)
     yield from (f"Left out: {', '.join(names)} ({reason})." for reason, names in left_out.items())
-    yield from (f"Calibration not used: {reason}." for reason in summary.get("not_calibrated", ()))
-    if summary["calls"]["http"] or summary["calls"]["cached"]:
-        yield spent(summary["calls"])
-        yield from price_lines(summary["calls"])
-        yield from served_lines(summary)
+    yield from (f"Calibration not used: {reason}." for reason in summary.not_calibrated)
+    if summary.calls.http or summary.calls.cached:
+        yield spent(summary.calls)
+        yield from price_lines(summary.calls)
+        yield from served_lines(summary.served, summary.calibrated_otherwise)
     yield from _judge_lines(summary)
-    if any(track["errors"] for track in tracks):
+    if any(track.errors for track in summary.tracks.values()):
         for path in (Path(folder) / TRACEBACKS, Path(folder) / STDERR):
             if path.is_file():
                 yield f"More on the errors: {path}"
     yield f"Run folder: {folder}"
 
 
-def _judge_lines(summary: Json) -> Iterator[str]:
+def _judge_lines(summary: Summary) -> Iterator[str]:
     """Say with what the scores of the judge are not comparable."""
-    tracks = summary["tracks"].values()
-    judged = any(track.get("task") != "retrieval" for track in tracks)
+    tracks = summary.tracks.values()
+    judged = any(track.task != "retrieval" for track in tracks)
     if any(map(needs_rating_judge, tracks)):
         yield "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
-    if any("scoring" in track for track in tracks):
+    if any(track.scoring is not None for track in tracks):
         yield "authors-v1: for comparison with published first-version scores only."
-    elif not summary["comparable"] and judged:
-        yield f"Judge {summary['judge']}: not comparable with LLM-judged scores."
-        if summary["judge"] == "lexical":
+    elif not summary.comparable and judged:
+        yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
+        if summary.judge == "lexical":
             yield f"  Its agreement: {AGREEMENT}."
 
 
-def corrected_part(track: Json, metrics: Sequence[Metric]) -> list[RenderableType]:
+def corrected_part(track: TrackSummary, metrics: Sequence[Metric]) -> list[RenderableType]:
     """Return the table of what was corrected on a track, and how; nothing where nothing was."""
-    rows: dict[str, Json] = {}
-    for metric in metrics:
-        score = track["scores"].get(metric.name) or {}
-        if "corrected" in score:
-            rows[metric.title] = score
-    if not rows:
-        return []
+    corrected: dict[str, Corrected] = {}
     title = "Corrected for the judge's errors, as people's labels show them"
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for name in ("", "as judged", "corrected", "labels", "n"):
         table.add_column(name, justify="right" if name else "left")
-    for metric_title, score in rows.items():
-        row = score["corrected"]
-        shown = f"{_figure(row)}{'!' if row['outside'] else ''}"
-        shown = "not correctable" if row["value"] is None else shown
-        table.add_row(metric_title, _figure(score), shown, str(row["labelled"]), str(row["n"]))
-    lines = correction_lines({name: score["corrected"] for name, score in rows.items()})
-    return [table, *map(Text, lines)]
+    for metric in metrics:
+        score = track.scores.get(metric.name)
+        if score is None or score.corrected is None:
+            continue
+        row = corrected[metric.title] = score.corrected
+        shown = "not correctable"
+        if row.value is not None:
+            shown = f"{_figure(row)}{'!' if row.outside else ''}"
+        table.add_row(metric.title, _figure(score), shown, str(row.labelled), str(row.n))
+    return [table, *map(Text, correction_lines(corrected))] if corrected else []
 
 
-def _figure(row: Json) -> str:
-    return f"{number(row['value'])} {interval(row)}"
+def _figure(row: Figure) -> str:
+    return f"{number(row.value)} {interval(row)}"
 
 
-def correction_lines(rows: Mapping[str, Json]) -> list[str]:
+def correction_lines(rows: Mapping[str, Corrected]) -> list[str]:
     """Return how scores were corrected, by their titles, and what could not be."""
-    corrected = [row for row in rows.values() if row["value"] is not None]
-    lines = [_METHODS[method] for method in dict.fromkeys(row["method"] for row in corrected)]
-    if any(row["impossible"] for row in corrected):
+    corrected = [row for row in rows.values() if row.value is not None]
+    lines = [_METHODS[method] for method in dict.fromkeys(row.method for row in corrected)]
+    if any(row.impossible for row in corrected):
         lines.append("! off the scale: a sign that the calibration does not fit this run.")
-    elif any(row["outside"] for row in corrected):
+    elif any(row.outside for row in corrected):
         lines.append("! reaches beyond the scale, and is shown as it is.")
     notes: dict[str, None] = {}
     calibrations: dict[str, None] = {}
     for name, row in rows.items():
-        if row.get("reason"):
-            lines.append(f"Not correctable ({name.strip()}): {row['reason']}.")
-        notes |= dict.fromkeys(row.get("notes", ()))
-        calibrations |= dict.fromkeys(row["calibration"])
+        if row.reason:
+            lines.append(f"Not correctable ({name.strip()}): {row.reason}.")
+        notes |= dict.fromkeys(row.notes)
+        calibrations |= dict.fromkeys(row.calibration)
     lines += [f"Doubtful: {note}." for note in notes]
     return [*lines, f"Calibration: {', '.join(calibrations)}."]

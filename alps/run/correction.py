@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from alps.errors import AlpsError, UsageError
-from alps.jsonl import Row, scan
+from alps.jsonl import scan
 from alps.judges.base import Judge
 from alps.judges.calibration_file import (
     DIMENSION_OF,
@@ -32,6 +32,7 @@ from alps.judges.calibration_file import (
     read_calibration,
 )
 from alps.judges.rubric import EMOTIONAL
+from alps.rows import Corrected, Summary
 from alps.run.judge_questions import Asked, asked_in, population_hash
 from alps.run.source import Data, TrackData
 from alps.stats.bootstrap import Estimate
@@ -86,7 +87,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedEstimate:
     """A corrected score over all answers, those that failed among them.
 
     `correction` is of the judged ones alone.
@@ -175,8 +176,8 @@ def _known(unreadable: dict[str, None]) -> list[Calibration]:
     return known
 
 
-def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chosen) -> None:
-    """Put corrected scores next to the raw ones in a summary.
+def with_corrections(summary: Summary, run: Path, data: Data, chosen: Chosen) -> Summary:
+    """Return a summary with corrected scores next to the raw ones.
 
     `not_calibrated` names the calibrations that could not be used, and why.
 
@@ -184,21 +185,24 @@ def add_corrections(summary: dict[str, Any], run: Path, data: Data, chosen: Chos
         RunFolderError: If a prediction of the run can't be read.
         DataError: If the data can't be read.
     """
-    for track, metrics in corrected_scores(run, data, chosen).items():
-        scores = summary["tracks"][track]["scores"]
-        for name, row in metrics.items():
-            if name in scores:
-                scores[name]["corrected"] = row
+    tracks = dict(summary.tracks)
+    for name, metrics in corrected_scores(run, data, chosen).items():
+        scores = dict(tracks[name].scores)
+        for metric, corrected in metrics.items():
+            if metric in scores:
+                scores[metric] = scores[metric].model_copy(update={"corrected": corrected})
+        tracks[name] = tracks[name].model_copy(update={"scores": scores})
+    own: dict[str, Any] = {"tracks": tracks}
     if chosen.refused:
-        summary["not_calibrated"] = list(chosen.refused)
+        own["not_calibrated"] = list(chosen.refused)
     if changes := _served_otherwise(summary, chosen):
-        summary["calibrated_otherwise"] = changes
+        own["calibrated_otherwise"] = changes
+    return summary.model_copy(update=own)
 
 
-def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
+def _served_otherwise(summary: Summary, chosen: Chosen) -> list[str]:
     """Return where another model gave the verdicts than in the calibration that corrects them."""
-    rows = summary.get("served", {}).get("judge", ())
-    now = sorted({row["model"] for row in rows if row["model"]})
+    now = sorted({one.model for one in summary.served.get("judge", ()) if one.model})
     used: dict[Path, Calibration] = {}
     for calibrations in chosen.by_rubric.values():
         used |= {calibration.path: calibration for calibration in calibrations}
@@ -207,18 +211,12 @@ def _served_otherwise(summary: Mapping[str, Any], chosen: Chosen) -> list[str]:
         then = sorted({row.model for row in calibration.row.served.get("judge", ()) if row.model})
         if then and now and then != now:
             models = f"was {', '.join(then)} in {path}, and is {', '.join(now)} now"
-            changes.append(f"{summary['judge']} {models}")
+            changes.append(f"{summary.judge} {models}")
     return changes
 
 
-def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Row]]:
+def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[str, Corrected]]:
     """Return, by track and metric, the corrected scores of a finished run.
-
-    A row holds `method` (`ppi` or `rogan_gladen`), `status`, `value`, `low`, `high`, `labelled`
-    (how many labels it is based on), `judged` and `n` (answers that were judged, and all that are
-    scored), `outside` (whether a figure leaves the scale, as it is), `impossible` (whether the
-    value itself does), `calibration`, `notes` on what is doubtful, and `reason`, where there is no
-    value.
 
     Raises:
         RunFolderError: If a prediction of the run can't be read.
@@ -230,7 +228,7 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     for question in asked_in(run, data):
         asked.setdefault(question.track, []).append(question)
     scores = _scores(run / "scores.jsonl")
-    corrected: dict[str, dict[str, Row]] = {}
+    corrected: dict[str, dict[str, Corrected]] = {}
     for track in data.tracks:
         name = track.task.track
         for metric in track.task.metrics:
@@ -253,7 +251,7 @@ def _scores(path: Path) -> dict[str, dict[tuple[str, int], Mapping[str, float]]]
 
 def _corrected(
     metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores, chosen: Chosen
-) -> Row | None:
+) -> Corrected | None:
     """Correct a metric by labels on its very answers, where there are any, else by error rates."""
     rubrics = {EMOTIONAL if name in DIMENSION_OF else name for name in metric.rubrics}
     asked = [question for question in asked if question.rubric in rubrics]
@@ -314,26 +312,32 @@ def _answers(metric: Metric, track: TrackData, asked: Sequence[Asked], scores: S
     )
 
 
-def _row(corrected: Corrected, calibrations: Mapping[str, Calibration], chosen: Chosen) -> Row:
-    correction = corrected.correction
-    notes = [*corrected.notes, *_doubts(calibrations, chosen, correction.method)]
-    row: Row = {
-        "method": correction.method,
-        "status": "not_correctable" if corrected.value is None else "corrected",
-        "value": corrected.value,
-        "low": corrected.low,
-        "high": corrected.high,
-        "labelled": correction.labelled,
-        "judged": corrected.judged,
-        "n": corrected.n,
-        "outside": corrected.outside,
-        "impossible": corrected.impossible,
-        "calibration": {_name(one): _hash(one) for one in calibrations.values()},
-        "notes": list(dict.fromkeys(notes)),
-    }
+def _row(
+    estimate: CorrectedEstimate, calibrations: Mapping[str, Calibration], chosen: Chosen
+) -> Corrected:
+    correction = estimate.correction
+    notes = [*estimate.notes, *_doubts(calibrations, chosen, correction.method)]
+    # What only some corrections have is set in those alone: the files of others lack it.
+    own: dict[str, Any] = {}
     if correction.youden is not None:
-        row["youden"] = asdict(correction.youden)
-    return {**row, "reason": corrected.reason} if corrected.reason else row
+        own["youden"] = asdict(correction.youden)
+    if estimate.reason:
+        own["reason"] = estimate.reason
+    return Corrected(
+        method=correction.method,
+        status="not_correctable" if estimate.value is None else "corrected",
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        labelled=correction.labelled,
+        judged=estimate.judged,
+        n=estimate.n,
+        outside=estimate.outside,
+        impossible=estimate.impossible,
+        calibration={_name(one): _hash(one) for one in calibrations.values()},
+        notes=list(dict.fromkeys(notes)),
+        **own,
+    )
 
 
 def _doubts(calibrations: Mapping[str, Calibration], chosen: Chosen, method: str) -> list[str]:
@@ -360,7 +364,7 @@ def _hash(calibration: Calibration) -> str:
     return hashlib.sha256(calibration.path.read_bytes()).hexdigest()
 
 
-def by_labels(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
+def by_labels(metric: Metric, rows: Rows, answers: Answers) -> CorrectedEstimate:
     """Correct a score by people's labels on a random sample of its answers.
 
     An answer whose judgement failed is in the population as well: in the place of its mark is the
@@ -394,7 +398,7 @@ def by_labels(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
     return _whole(metric, correction, answers.clusters, answers.failed)
 
 
-def by_rates(metric: Metric, rows: Rows, answers: Answers) -> Corrected:
+def by_rates(metric: Metric, rows: Rows, answers: Answers) -> CorrectedEstimate:
     """Correct a score by error rates from elsewhere.
 
     Answers whose judgement failed are left out of it.
@@ -470,7 +474,7 @@ def _not_correctable(
     *,
     labelled: int = 0,
     clusters: Sequence[str] | None = None,
-) -> Corrected:
+) -> CorrectedEstimate:
     nothing = Estimate(None, None, None, 0)
     correction = Correction(method, nothing, None, None, None, labelled, reason=reason)
     judged = answers.clusters if clusters is None else clusters
@@ -479,22 +483,22 @@ def _not_correctable(
 
 def _whole(
     metric: Metric, correction: Correction, clusters: Sequence[str], failed: Sequence[str]
-) -> Corrected:
+) -> CorrectedEstimate:
     """Add the answers that failed: known to be worst, though how many fail is chance, too."""
     judged, bounds = len(clusters), (metric.lowest, metric.highest)
     n = judged + len(failed)
     mean, low, high = correction.value, correction.low, correction.high
     if mean is None:
-        return Corrected(correction, None, None, None, judged, n, bounds, correction.reason)
+        return CorrectedEstimate(correction, None, None, None, judged, n, bounds, correction.reason)
     share = judged / n
     value = share * mean + (1 - share) * metric.lowest
     if low is None or high is None or (low == high and correction.labelled < judged):
         notes = ("all labels are alike: how far the score is from that can't be told",)
-        return Corrected(correction, value, None, None, judged, n, bounds, notes=notes)
+        return CorrectedEstimate(correction, value, None, None, judged, n, bounds, notes=notes)
     extra = quantile(0.95) * abs(mean - metric.lowest) * sqrt(_variance_of_share(clusters, failed))
     lowest = value - hypot(share * (mean - low), extra)
     highest = value + hypot(share * (high - mean), extra)
-    return Corrected(correction, value, lowest, highest, judged, n, bounds)
+    return CorrectedEstimate(correction, value, lowest, highest, judged, n, bounds)
 
 
 def _variance_of_share(clusters: Sequence[str], failed: Sequence[str]) -> float:

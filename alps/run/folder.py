@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from alps import __version__
-from alps.data.hub import as_read
-from alps.errors import RunFolderError, UsageError
-from alps.jsonl import dump, parse_json
+from alps.errors import RunFolderError
+from alps.jsonl import dump
 from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
+from alps.run.opened import MANIFEST, manifest_row
 from alps.settings import RunSettings
 from alps.tasks import Task
 
-CONFIG, MANIFEST = "config.toml", "manifest.json"
+CONFIG = "config.toml"
 
 _LIBRARIES = ("litellm", "instructor", "pydantic", "scipy", "numpy")
 _NOT_REPEATED = ("config", "dry_run")
@@ -89,7 +89,7 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
     if not path.exists():
         write_json(path, manifest)
         return False
-    there = read_manifest(folder)
+    there = manifest_row(folder)
     for name in _COMPARED:
         if difference := _difference(there.get(name), _as_json(manifest.get(name)), name):
             raise RunFolderError(f"{folder} holds another run: {difference}; choose another out=")
@@ -111,7 +111,7 @@ def refuse_other_files(folder: Path, *, predictions: str | None = None) -> None:
         RunFolderError: If there is such a file, or the manifest is not one of a run.
     """
     if os.path.lexists(folder / MANIFEST):
-        read_manifest(folder)
+        manifest_row(folder)
         return
     for name in (*_WRITTEN, _LOCK):
         path = folder / name
@@ -130,33 +130,6 @@ def _is_of_a_start(path: Path, predictions: str | None) -> bool:
     return not content or (
         path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions
     )
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a run; data of the hub are named by the commit that they were read at.
-
-    Raises:
-        UsageError: If there is none.
-        RunFolderError: If it can't be read.
-    """
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
-    try:
-        manifest = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunFolderError(
-            f"{path}: not JSON; choose another out=, or remove the folder"
-        ) from error
-    if not isinstance(manifest, dict) or not all(
-        isinstance(manifest.get(n), dict) for n in ("settings", "data")
-    ):
-        raise RunFolderError(
-            f"{path}: not the manifest of a run; choose another out=, or remove the folder"
-        )
-    if isinstance(data := manifest["settings"].get("data"), str):
-        manifest["settings"]["data"] = as_read(data, manifest["data"].get("commit"))
-    return manifest
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -241,7 +214,7 @@ def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str
 
 def add_learned(folder: Path, learned: Mapping[str, Any]) -> None:
     """Write what a session learned into its manifest, such as the models that answered."""
-    manifest = read_manifest(folder)
+    manifest = manifest_row(folder)
     new = {name: value for name, value in learned.items() if value and manifest.get(name) != value}
     if new:
         write_json(folder / MANIFEST, {**manifest, **new})

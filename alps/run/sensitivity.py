@@ -14,7 +14,8 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import rubric
 from alps.llm.ledger import counted_in
 from alps.prompts import Prompt, read_prompt
-from alps.run.folder import read_manifest
+from alps.rows import Manifest
+from alps.run.opened import read_manifest
 from alps.run.source import options_of
 from alps.run.start import Finished, score_again
 from alps.settings import RunSettings, SensitivitySettings, parse_settings
@@ -266,30 +267,28 @@ def _check_apart(sources: Sequence[Path]) -> None:
         names[name] = source
 
 
-def _check_same_data(sources: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+def _check_same_data(sources: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Refuse runs that can't be ranked, before they are paid for."""
-    first = manifests[0]["data"].get("tracks", {})
+    first = manifests[0].data.tracks
     for source, manifest in zip(sources[1:], manifests[1:], strict=True):
-        tracks = manifest["data"].get("tracks", {})
+        tracks = manifest.data.tracks
         shared = [track for track in first if track in tracks]
         if not shared:
             raise UsageError(f"{source}: no track in common with {sources[0]}")
-        if other := [
-            track for track in shared if first[track].get("sha256") != tracks[track].get("sha256")
-        ]:
+        if other := [track for track in shared if first[track].sha256 != tracks[track].sha256]:
             raise UsageError(
                 f"{source}: not on the data of {sources[0]}: {other[0]} has another sha256"
             )
 
 
-def _rubrics_of(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
+def _rubrics_of(manifests: Sequence[Manifest]) -> list[str]:
     """Return the names of the rubrics that the tracks of these runs use."""
     used: list[Prompt] = []
     for manifest in manifests:
-        settings = parse_settings(manifest["settings"], RunSettings)
-        tasks = load_tracks(settings.task, options_of(settings))
-        tracks = manifest["data"].get("tracks", {})
-        used += [prompt for task in tasks if task.track in tracks for prompt in task.rubrics]
+        settings = parse_settings(manifest.settings, RunSettings)
+        for task in load_tracks(settings.task, options_of(settings)):
+            if task.track in manifest.data.tracks:
+                used += task.rubrics
     names = [name for name in _known_rubrics() if rubric(name) in used]
     if not names:
         raise UsageError(

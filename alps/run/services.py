@@ -18,7 +18,7 @@ from alps.judges.resolve import EMBEDDED_JUDGES, RepeatedJudge, embedded_judge, 
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.folder import read_manifest
+from alps.run.opened import read_manifest
 from alps.settings import AskSettings, RunSettings
 from alps.systems import PROGRAM, System, is_local, resolve_systems
 from alps.systems.anonymous import Anonymous
@@ -394,7 +394,7 @@ def resume_modes(settings: RunSettings, folder: Path, ladder: "Ladder | None") -
     """
     from alps.llm.structured import MODES
 
-    kept = read_manifest(folder).get(STRUCTURED)
+    kept = read_manifest(folder).structured
     asked = {
         "model": (settings.model, settings.api_base),
         "judge": (settings.judge, settings.judge_api_base),

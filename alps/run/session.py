@@ -7,7 +7,7 @@ for the same reasons wherever they were given.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -18,15 +18,15 @@ from urllib.parse import urlsplit
 import click
 
 from alps.data.hub import HubName, hub_name, label, open_hub
-from alps.errors import RunFolderError, UsageError
+from alps.errors import UsageError
 from alps.judges.resolve import is_embedded_judge
 from alps.llm.ledger import Ledger
 from alps.llm.options import SAMPLING
 from alps.llm.secrets import redact
 from alps.run.correction import OFF, choose
-from alps.run.folder import MANIFEST, read_manifest
+from alps.run.opened import MANIFEST, read_manifest
 from alps.run.services import check_names, close_cache, open_judge, say_once
-from alps.run.source import Data, open_data, options_of
+from alps.run.source import Data, open_data, options_of, refuse_changed
 from alps.settings import AskSettings, RunSettings, parse_settings
 from alps.systems import PROGRAM, is_local
 from alps.tasks import TASKS, Task, load_task, load_tracks
@@ -101,14 +101,14 @@ def resolve_again(
         AlpsError: If the folder is no run, its data changed, or the judge can't be used.
     """
     then = read_manifest(source)
-    kept = {name: value for name, value in then["settings"].items() if not _implied(name, value)}
+    kept = {name: value for name, value in then.settings.items() if not _implied(name, value)}
     settings = parse_settings({**kept, **judging}, RunSettings)
     refuse_without_effect(settings)
     if not baselines:
         settings = settings.model_copy(update={"baseline_records": 0})
     data = open_data(settings)
     if not dry:
-        _refuse_other_data(source, then, settings, data)
+        refuse_changed(source, then, settings, data)
         settings = effective_judge(settings)
     check_names(settings, data.tasks, generate=False, keys=not dry)
     if not dry:
@@ -121,26 +121,6 @@ def _implied(name: str, value: object) -> bool:
     field = RunSettings.model_fields.get(name)
     default = field is not None and not field.is_required() and value == field.default
     return name.startswith("judge") or default
-
-
-def _refuse_other_data(
-    source: Path, then: Mapping[str, Any], settings: RunSettings, data: Data
-) -> None:
-    """Refuse tracks that the run was not asked for, and data that changed since."""
-    described, tracks = then["data"], [task.track for task in data.tasks]
-    if lacking := [track for track in tracks if track not in described.get("tracks", {})]:
-        raise RunFolderError(
-            f"{source}: no predictions for {', '.join(lacking)}; it was run without"
-        )
-    now = {**data.description, "left_out": None}
-    # scoring= may leave some tracks out
-    before = {**described, "left_out": None, "tracks": {t: described["tracks"][t] for t in tracks}}
-    if before != now:
-        seed = then["settings"].get("seed")
-        drawn = " (its pools were drawn with another seed=)" if settings.seed != seed else ""
-        raise RunFolderError(
-            f"data={settings.data}: not the data that {source} was made on; its hash differs{drawn}"
-        )
 
 
 def refuse_without_effect(settings: AskSettings) -> None:
@@ -212,11 +192,11 @@ def _kept(name: HubName, folder: Path) -> str | None:
     if not (folder / MANIFEST).is_file():
         return None
     manifest = read_manifest(folder)
-    data = str(manifest["settings"].get("data"))
+    data = str(manifest.settings.get("data"))
     there = hub_name(data)
     if there is None or there.commit is None or there.repository != name.repository:
         return None
-    asked_then = hub_name(str(manifest.get(DATA_ASKED)))
+    asked_then = hub_name(str(manifest.data_asked))
     the_same = asked_then is not None and asked_then.branch == name.branch
     return data if the_same or name.may_be(there.commit) else None
 

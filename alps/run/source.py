@@ -1,17 +1,23 @@
-"""The records that a run is about: of the release layout, or of pools built from them."""
+"""Records that a run is about: of the release layout, or of pools built from them.
+
+A finished run finds its records again here, and whoever asks for them learns where they changed.
+"""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from alps.data.hub import HubError, HubSplit
 from alps.data.pools import PoolSource
-from alps.data.release import Split, open_split, read_samples, track_hash
-from alps.errors import UsageError
-from alps.jsonl import dump
-from alps.settings import RunSettings
+from alps.data.release import Split, open_split, read_samples, read_track, track_hash
+from alps.errors import RunFolderError, UsageError
+from alps.jsonl import Row, dump
+from alps.rows import Manifest
+from alps.settings import RunSettings, parse_settings
 from alps.tasks import Task, load_tracks
 from alps.tasks.base import TaskOptions
 from alps.tasks.registry import ALL
@@ -22,15 +28,84 @@ class TrackData:
     """The records of one track.
 
     Attributes:
-        samples: Streams them.
-        n: How many they are.
-        description: What the manifest says of them.
+        place: The folder that they lie in, or what builds their pools.
+        limit: How many are read at most.
     """
 
     task: Task
-    samples: Callable[[], Iterator[Any]]
-    n: int
-    description: dict[str, Any]
+    place: Path | PoolSource
+    limit: int | None = None
+
+    def samples(self) -> Iterator[Any]:
+        """Stream the samples.
+
+        Raises:
+            DataError: If a row can't be read.
+        """
+        if isinstance(self.place, Path):
+            return islice(read_samples(self.place, self.task.read_sample), self.limit)
+        return (self.task.read_sample(row, gold) for row, gold in self._pools(self.place))
+
+    @property
+    def n(self) -> int:
+        """How many samples there are."""
+        return int(self.description["n"])
+
+    @cached_property
+    def description(self) -> Row:
+        """What the manifest says of them: all of them are read for it.
+
+        Raises:
+            DataError: If a row can't be read.
+        """
+        if isinstance(self.place, Path):
+            return {"n": sum(1 for _ in self.samples()), "sha256": track_hash(self.place)}
+        digest, n = hashlib.sha256(), 0
+        for row, gold in self._pools(self.place):
+            digest.update(dump(row) + dump(gold or {}))
+            n += 1
+        share = self.place.generated_share(self.task.pool_size or 0)
+        built = {"seed": self.place.seed, "generated": round(share, 4)}
+        return {"n": n, "sha256": digest.hexdigest(), "pools": built}
+
+    def find(self, ids: Collection[str], sha256: str | None) -> dict[str, Any] | None:
+        """Return the samples with these ids; None where the data have another hash.
+
+        No other sample is read: `alps show` would take seconds to show one of a large track.
+        """
+        if isinstance(self.place, Path):
+            return self._find_in(self.place, ids) if track_hash(self.place) == sha256 else None
+        # Only all pools together show that they are the same.
+        digest, kept = hashlib.sha256(), []
+        for row, gold in self._pools(self.place):
+            digest.update(dump(row) + dump(gold or {}))
+            if row["benchmark_id"] in ids:
+                kept.append((row, gold))
+        if digest.hexdigest() != sha256:
+            return None
+        samples: dict[str, Any] = {}
+        for row, gold in kept:
+            samples |= self._read(row, gold, ids)
+        return samples
+
+    def _find_in(self, folder: Path, ids: Collection[str]) -> dict[str, Any]:
+        samples: dict[str, Any] = {}
+        for pair in read_track(folder):
+            # A row of several queries is named after none of them.
+            if pair.input["benchmark_id"] in ids or "queries" in pair.input["input"]:
+                samples |= self._read(pair.input, pair.gold, ids)
+            if len(samples) == len(ids):
+                break
+        return samples
+
+    def _read(self, row: Row, gold: Row | None, ids: Collection[str]) -> dict[str, Any]:
+        made = self.task.read_sample(row, gold)
+        samples = made if isinstance(made, list) else [made]
+        return {sample.benchmark_id: sample for sample in samples if sample.benchmark_id in ids}
+
+    def _pools(self, source: PoolSource) -> Iterator[tuple[Row, Row | None]]:
+        """Build the pools as they are needed; kept, the larger ones would fill the memory."""
+        return islice(source.rows(self.task.pool_size or 0), self.limit)
 
 
 @dataclass(frozen=True)
@@ -64,16 +139,14 @@ class Data:
         return sum(track.n for track in self.tracks)
 
 
-def options_of(settings: RunSettings) -> TaskOptions:
-    """Return what the settings choose among the tracks of their tasks."""
-    return TaskOptions(
-        distractors=settings.distractors,
-        ability=settings.ability,
-        condition=settings.condition,
-        scoring=settings.scoring,
-        window=settings.window,
-        prompt=settings.prompt,
-    )
+def options_of(settings: RunSettings | Mapping[str, Any]) -> TaskOptions:
+    """Return what the settings choose among the tracks of their tasks.
+
+    What those in the manifest of an older run do not say is the default.
+    """
+    values = settings if isinstance(settings, Mapping) else vars(settings)
+    chosen = {field.name: values.get(field.name) for field in fields(TaskOptions)}
+    return TaskOptions(**{name: value for name, value in chosen.items() if value is not None})
 
 
 def open_data(settings: RunSettings) -> Data:
@@ -91,24 +164,16 @@ def open_data(settings: RunSettings) -> Data:
     tasks = load_tracks(settings.task, options)
     split = open_split(settings.data, settings.split)
     source = PoolSource(split, seed=settings.seed) if isinstance(split, Split) else None
-    tracks, left_out = [], {}
-    for task in (
-        load_tracks(settings.task, replace(options, scoring="alps"))
-        if options.scoring != "alps"
-        else ()
-    ):
-        if task.track not in (scored.track for scored in tasks):
-            left_out[task.track] = f"scoring={options.scoring} is not defined for {task.name}"
+    left_out = _not_scored(settings, options, tasks)
+    tracks: list[TrackData] = []
     for task in tasks:
-        lenient = settings.task == ALL or (
-            settings.distractors == ALL and task.pool_size is not None
-        )
         try:
-            tracks.append(_open_track(settings, task, split, source))
+            track = _find_track(task, split, source, settings.limit)
+            _ = track.description
+            tracks.append(track)
         except UsageError as error:
-            if not lenient or isinstance(
-                error, HubError
-            ):  # what was not fetched may well be in the data
+            # What was not fetched may well be in the data.
+            if not _may_lack(settings, task) or isinstance(error, HubError):
                 raise
             left_out[task.track] = str(error)
     if not tracks:
@@ -122,34 +187,80 @@ def open_data(settings: RunSettings) -> Data:
     return Data(tuple(tracks), description)
 
 
-def _open_track(
-    settings: RunSettings, task: Task, split: Split | HubSplit, source: PoolSource | None
+def _may_lack(settings: RunSettings, task: Task) -> bool:
+    """Tell whether a track that the data can't give is left out, for nobody named it."""
+    every_size = settings.distractors == ALL and task.pool_size is not None
+    return settings.task == ALL or every_size
+
+
+def _not_scored(
+    settings: RunSettings, options: TaskOptions, tasks: tuple[Task, ...]
+) -> dict[str, str]:
+    """Return the tracks that `scoring` is not defined for, and why they are left out."""
+    if options.scoring == "alps":
+        return {}
+    scored = {task.track for task in tasks}
+    left_out = {}
+    for task in load_tracks(settings.task, replace(options, scoring="alps")):
+        if task.track not in scored:
+            left_out[task.track] = f"scoring={options.scoring} is not defined for {task.name}"
+    return left_out
+
+
+def _find_track(
+    task: Task, split: Split | HubSplit, source: PoolSource | None, limit: int | None
 ) -> TrackData:
-    if (
-        task.pool_size is not None
-        and source is not None
-        and isinstance(split, Split)
-        and not split.has(task.place)
-    ):
-        return _built_pools(task, source, task.pool_size, settings.limit)
-    folder = split.track(task.place)
-
-    def samples() -> Iterator[Any]:
-        return islice(read_samples(folder, task.read_sample), settings.limit)
-
-    n = sum(1 for _ in samples())
-    return TrackData(task, samples, n, {"n": n, "sha256": track_hash(folder)})
+    """Find the records of a track; pools are built where the data hold none of this size."""
+    pooled = task.pool_size is not None and source is not None
+    if pooled and isinstance(split, Split) and not split.has(task.place):
+        assert source is not None
+        return TrackData(task, source, limit)
+    return TrackData(task, split.track(task.place), limit)
 
 
-def _built_pools(task: Task, source: PoolSource, size: int, limit: int | None) -> TrackData:
-    """Build the pools as they are needed; only their hash is kept."""
+def open_again(folder: Path, manifest: Manifest) -> tuple[RunSettings, Data]:
+    """Open the data of the run in `folder` with the settings that it had.
 
-    def samples() -> Iterator[Any]:
-        return (task.read_sample(row, gold) for row, gold in islice(source.rows(size), limit))
+    Raises:
+        UsageError: If they are not there.
+        DataError: If they can't be read.
+        RunFolderError: If they are not those that the run was made on.
+    """
+    settings = parse_settings(manifest.settings, RunSettings)
+    data = open_data(settings)
+    refuse_changed(folder, manifest, settings, data)
+    if len(data.tracks) < len(manifest.data.tracks):
+        raise _changed(folder, manifest, settings)
+    return settings, data
 
-    digest, n = hashlib.sha256(), 0
-    for row, gold in islice(source.rows(size), limit):
-        digest.update(dump(row) + dump(gold or {}))
-        n += 1
-    built = {"seed": source.seed, "generated": round(source.generated_share(size), 4)}
-    return TrackData(task, samples, n, {"n": n, "sha256": digest.hexdigest(), "pools": built})
+
+def refuse_changed(folder: Path, manifest: Manifest, settings: RunSettings, data: Data) -> None:
+    """Refuse tracks that a run was not asked for, and data that changed since.
+
+    Args:
+        folder: The run.
+        manifest: What it says of itself.
+        settings: Those that `data` was opened with; `scoring=` may leave some tracks out.
+        data: What is there now.
+
+    Raises:
+        RunFolderError: If a hash differs, or a track was not in the run.
+    """
+    tracks = [task.track for task in data.tasks]
+    if lacking := [track for track in tracks if track not in manifest.data.tracks]:
+        raise RunFolderError(
+            f"{folder}: no predictions for {', '.join(lacking)}; it was run without"
+        )
+    then = manifest.data.row()
+    kept = {track: then["tracks"][track] for track in tracks}
+    # The reasons for left-out tracks are texts, which may be reworded.
+    if {**then, "left_out": None, "tracks": kept} != {**data.description, "left_out": None}:
+        raise _changed(folder, manifest, settings)
+
+
+def _changed(folder: Path, manifest: Manifest, settings: RunSettings) -> RunFolderError:
+    seed = manifest.settings.get("seed")
+    drawn = " (its pools were drawn with another seed=)" if settings.seed != seed else ""
+    return RunFolderError(
+        f"data={settings.data}: not the data that {folder} was made on; its hash differs{drawn}"
+    )

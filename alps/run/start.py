@@ -15,15 +15,15 @@ from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
-from alps.llm.ledger import Ledger
+from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
-from alps.run.correction import Chosen, add_corrections, choose
+from alps.rows import Pools, Summary, TrackSummary
+from alps.run.correction import Chosen, choose, with_corrections
 from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
 from alps.run.estimate import Stage, estimate
 from alps.run.folder import (
     CONFIG,
-    MANIFEST,
     add_learned,
     build_manifest,
     claim,
@@ -34,6 +34,7 @@ from alps.run.folder import (
     write_json,
 )
 from alps.run.journal import Journal
+from alps.run.opened import MANIFEST, SUMMARY
 from alps.run.progress import progress_line
 from alps.run.services import (
     STRUCTURED,
@@ -45,13 +46,13 @@ from alps.run.services import (
 )
 from alps.run.session import DATA_ASKED, Session, digest, resolve, resolve_again, slug
 from alps.run.source import Data, TrackData
-from alps.run.summary import served, summarise_run, summarise_track
+from alps.run.summary import served, served_row, summarise_calls, summarise_track
 from alps.schema import FAILURES
 from alps.settings import RunSettings
 from alps.systems import NO_SYSTEM, Unheard, floor_systems
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import JudgingOptions, Task
-from alps.tasks.registry import PYTHON, RECORDED, recorded
+from alps.tasks.registry import PYTHON, recorded
 
 PREDICTIONS, VERDICTS = "predictions.jsonl", "verdicts.jsonl"
 
@@ -68,7 +69,7 @@ class Finished:
     """
 
     folder: Path
-    summary: dict[str, Any]
+    summary: Summary
     tasks: tuple[Task, ...]
     too_many_unscored: bool
     budget_spent: bool
@@ -235,71 +236,77 @@ def _carry_out(
             settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told
         )
         plan, chosen = run_loop(running)
-        found = {track.task.track: summarise_track(plan, track) for track in plan.tracks}
-        for track in data.tracks:
-            found[track.task.track] |= {
-                key: value for key, value in track.description.items() if key == "pools"
-            }
-            if PYTHON in settings.task:  # it must be shown later without importing its code
-                found[track.task.track][RECORDED] = recorded(track.task)
-        summary = summarise_run(
-            model=redact(settings.model),
-            judge=services.judge,
-            rubrics=_rubrics(data.tasks),
-            tracks=found,
-            totals=ledger.totals,
-        )
-        if left_out := data.description.get("left_out"):
-            summary["left_out"] = left_out
-        add_corrections(summary, folder, data, chosen)
-        write_json(folder / "summary.json", summary)
-    tracks = found.values()
+        summary = _summary(settings, data, plan, ledger.totals)
+        summary = with_corrections(summary, folder, data, chosen)
+        write_json(folder / SUMMARY, summary.row())
+    tracks = list(summary.tracks.values())
     # Answers that its judge can't rate by any rubric are unscored, and yet nothing went wrong.
-    unscored, n = sum(map(_not_heard, tracks)), sum(track["n"] for track in tracks)
-    spent = any(
-        "budget" in (*track["failed_predictions"], *track["failed_judgements"]) for track in tracks
-    )
+    unscored, n = sum(map(_not_heard, tracks)), sum(track.n for track in tracks)
     return Finished(
         folder,
         summary,
         data.tasks,
         too_many_unscored=unscored > settings.max_failures * n,
-        budget_spent=spent,
-        complaint=_complaint(list(tracks), settings.max_failures, folder),
+        budget_spent=summary.stopped_by_budget,
+        complaint=_complaint(tracks, settings.max_failures, folder),
     )
 
 
-def _complaint(tracks: Sequence[Mapping[str, Any]], most: float, folder: Path) -> str | None:
+def _summary(settings: RunSettings, data: Data, plan: Plan, totals: Totals) -> Summary:
+    tracks = {}
+    for planned, described in zip(plan.tracks, data.tracks, strict=True):
+        own: dict[str, Any] = {}
+        if (pools := described.description.get("pools")) is not None:
+            own["pools"] = Pools(**pools)
+        if PYTHON in settings.task:  # it must be shown later without importing its code
+            own["shown_by"] = recorded(described.task)
+        track = summarise_track(plan, planned)
+        tracks[described.task.track] = track.model_copy(update=own)
+    # What only some runs have is set in those alone: the others' files lack it.
+    own = {}
+    if answered := served(totals):
+        own["served"] = answered
+    if left_out := data.description.get("left_out"):
+        own["left_out"] = left_out
+    return Summary(
+        judge=plan.judge.name,
+        judge_fingerprint=fingerprint_id(plan.judge.fingerprint_for(_rubrics(data.tasks))),
+        comparable=plan.judge.comparable,
+        model=redact(settings.model),
+        tracks=tracks,
+        calls=summarise_calls(totals),
+        **own,
+    )
+
+
+def _complaint(tracks: Sequence[TrackSummary], most: float, folder: Path) -> str | None:
     """Say that more than the share `most` of the records failed or is unscored.
 
     The first error stands there whole.
     """
-    n = sum(track["n"] for track in tracks)
-    unscored = sum(map(_not_heard, tracks))
-    failed = sum(track["failed_predictions"].get(kind, 0) for track in tracks for kind in FAILURES)
+    n = sum(track.n for track in tracks)
+    unscored, failed = sum(map(_not_heard, tracks)), 0
+    errors: list[str] = []
+    for track in tracks:
+        failed += sum(track.failed_predictions.get(kind, 0) for kind in FAILURES)
+        for kind, error in track.errors.items():
+            if not kind.startswith("floor/"):
+                errors.append(f"; {kind}: {error}")
     if failed + unscored <= most * n:
         return None
     account = (
         f"{failed} of {n} predictions failed, {unscored} are unscored: more than "
         f"max_failures={100 * most:g}%"
     )
-    named = [
-        item
-        for track in tracks
-        for item in track["errors"].items()
-        if not item[0].startswith("floor/")
-    ]
-    first = [f"; {kind}: {error}" for kind, error in named[:1]]
-    log = [
-        f" (more in {folder / name})" for name in (TRACEBACKS, STDERR) if (folder / name).is_file()
-    ]
-    return "".join([account, *first, *log[:1]])
+    logs = [folder / name for name in (TRACEBACKS, STDERR) if (folder / name).is_file()]
+    more = f" (more in {logs[0]})" if logs else ""
+    return f"{account}{''.join(errors[:1])}{more}"
 
 
-def _not_heard(track: Mapping[str, Any]) -> int:
+def _not_heard(track: TrackSummary) -> int:
     """Return how many records of a track are unscored because a system or a judge was not heard."""
-    lost = sum(count for kind, count in track["failed_predictions"].items() if kind not in FAILURES)
-    return int(lost + sum(track["failed_judgements"].values()))
+    lost = [count for kind, count in track.failed_predictions.items() if kind not in FAILURES]
+    return sum(lost) + sum(track.failed_judgements.values())
 
 
 async def _run(
@@ -350,7 +357,7 @@ async def _run(
         finally:
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
-            add_learned(folder, {STRUCTURED: modes, **served(ledger.totals)})
+            add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
     return plan, chosen
 
 

@@ -1,11 +1,12 @@
 """`summary.json`: what a run found, with intervals, failures by kind, bounds and the floors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from alps.jsonl import Row
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Totals
-from alps.prompts import Prompt
+from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
 from alps.run.engine import Outcome, Plan, TrackPlan
 from alps.run.scores import Board
 from alps.schema import FAILURES
@@ -13,7 +14,7 @@ from alps.systems.embedded import Retriever
 from alps.tasks import Metric, Task
 
 
-def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
+def summarise_track(plan: Plan, track: TrackPlan) -> TrackSummary:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
     task, outcome, board = track.task, track.outcome, track.outcome.board
     scores = {
@@ -22,88 +23,67 @@ def summarise_track(plan: Plan, track: TrackPlan) -> dict[str, Any]:
     scored = board.scored
     if task.only_rated and not plan.judge.rates:  # what failed has the worst mark under any judge
         scored = sum(board.failed_predictions[kind] for kind in FAILURES)
-    repeats = {}
+    # What only some runs have is set in those alone: the others' files lack it.
+    own: dict[str, Any] = {}
     if len(track.systems) > 1:
         lead = leading_metric(task.metrics, plan.judge) or task.headline
-        repeats = {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
-    return {
-        "task": task.name,
+        own |= {"repeats": len(track.systems), "by_repeat": {lead.name: board.by_repeat(lead)}}
+    system = track.systems[0]
+    if isinstance(system, Retriever) and system.queries:
+        own["seconds_per_query"] = system.seconds / system.queries
+    return TrackSummary(
+        task=task.name,
         **task.conditions,
-        "judge_fingerprint": fingerprint_id(plan.judge.fingerprint_for(task.rubrics)),
-        "n": board.scored + board.unscored,
-        "scored": scored,
-        "unscored": board.scored + board.unscored - scored,
-        "failed_predictions": dict(sorted(board.failed_predictions.items())),
-        "failed_judgements": dict(sorted(board.failed_judgements.items())),
-        "scores": scores,
-        **repeats,
-        **_speed(track),
-        "repaired": outcome.repaired,
-        "truncated": outcome.truncated,
-        "empty_vs_empty": board.total("empty_vs_empty"),
-        "rejected_gold": board.total_once("rejected_gold"),
-        "unchecked": board.total("unchecked"),
-        "counts": board.totals(),
-        "notes": dict(sorted(outcome.notes.items(), key=lambda item: (-item[1], item[0]))[:20]),
-        "errors": {kind: error for kind, (_, error) in sorted(outcome.errors.items())},
-        "floors": {name: _floor(plan, track, name) for name in outcome.floors},
-    }
+        judge_fingerprint=fingerprint_id(plan.judge.fingerprint_for(task.rubrics)),
+        n=board.scored + board.unscored,
+        scored=scored,
+        unscored=board.scored + board.unscored - scored,
+        failed_predictions=dict(sorted(board.failed_predictions.items())),
+        failed_judgements=dict(sorted(board.failed_judgements.items())),
+        scores=scores,
+        **own,
+        repaired=outcome.repaired,
+        truncated=outcome.truncated,
+        empty_vs_empty=board.total("empty_vs_empty"),
+        rejected_gold=board.total_once("rejected_gold"),
+        unchecked=board.total("unchecked"),
+        counts=board.totals(),
+        notes=dict(sorted(outcome.notes.items(), key=lambda item: (-item[1], item[0]))[:20]),
+        errors={kind: error for kind, (_, error) in sorted(outcome.errors.items())},
+        floors={name: _floor(plan, track, name) for name in outcome.floors},
+    )
 
 
-def summarise_run(
-    *,
-    model: str,
-    judge: Judge,
-    rubrics: Sequence[Prompt],
-    tracks: Mapping[str, Mapping[str, Any]],
-    totals: Totals,
-) -> dict[str, Any]:
-    """Return the whole summary of a run."""
-    return {
-        "judge": judge.name,
-        "judge_fingerprint": fingerprint_id(judge.fingerprint_for(rubrics)),
-        "comparable": judge.comparable,
-        "model": model,
-        "tracks": dict(tracks),
-        "calls": summarise_calls(totals),
-        **served(totals),
-    }
+def served(totals: Totals) -> dict[str, list[ServedBy]]:
+    """Return what answered, by purpose, as far as providers told."""
+    by_purpose = {}
+    for purpose, answered in sorted(totals.served.items()):
+        rows = [ServedBy(model=name or None, fingerprint=b or None) for name, b in sorted(answered)]
+        by_purpose[purpose] = rows
+    return by_purpose
 
 
-def served(totals: Totals) -> dict[str, Any]:
-    """Return what answered, by purpose, as far as providers told.
-
-    The names of models, and of their builds.
-    """
-    by_purpose = {
-        purpose: [
-            {"model": model or None, "fingerprint": build or None}
-            for model, build in sorted(answered)
-        ]
-        for purpose, answered in sorted(totals.served.items())
-    }
-    return {"served": by_purpose} if by_purpose else {}
+def served_row(totals: Totals) -> Row:
+    """Return the same as files have it: nothing where no provider told."""
+    rows: Row = {}
+    for purpose, answered in served(totals).items():
+        rows[purpose] = [one.row() for one in answered]
+    return {"served": rows} if rows else {}
 
 
-def summarise_calls(totals: Totals) -> dict[str, Any]:
-    """Return what the calls of a run came to.
-
-    The cost, in US dollars, is None where one call has no price.
-
-    Of the prompt, `cached_tokens` are those that providers had in their caches; `reasoning_tokens`
-    are part of the completion.
-    """
-    return {
-        "http": totals.calls,
-        "cached": totals.cached,
-        "prompt_tokens": totals.prompt_tokens,
-        "completion_tokens": totals.completion_tokens,
-        "cost": None if totals.unpriced else totals.cost,
-        "unpriced": totals.unpriced,
-        "without_price": sorted(totals.without_price),
-        "cached_tokens": totals.cached_tokens,
-        "reasoning_tokens": totals.reasoning_tokens,
-    }
+def summarise_calls(totals: Totals) -> Calls:
+    """Return what the calls of a run came to."""
+    return Calls(
+        http=totals.calls,
+        cached=totals.cached,
+        prompt_tokens=totals.prompt_tokens,
+        completion_tokens=totals.completion_tokens,
+        cost=None if totals.unpriced else totals.cost,
+        unpriced=totals.unpriced,
+        without_price=sorted(totals.without_price),
+        cached_tokens=totals.cached_tokens,
+        reasoning_tokens=totals.reasoning_tokens,
+    )
 
 
 def leading_metric(metrics: Sequence[Metric], judge: Judge) -> Metric | None:
@@ -146,14 +126,7 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
     return [metric for metric in task.metrics if belongs(metric)] or [task.headline]
 
 
-def _speed(track: TrackPlan) -> dict[str, Any]:
-    system = track.systems[0]
-    if not isinstance(system, Retriever) or not system.queries:
-        return {}
-    return {"seconds_per_query": system.seconds / system.queries}
-
-
-def _score(outcome: Outcome, judge: Judge, metric: Metric) -> dict[str, Any]:
+def _score(outcome: Outcome, judge: Judge, metric: Metric) -> Score:
     reason = _beyond(metric, judge)
     if metric.ranking and not outcome.board.total("ranked"):
         reason = reason or "the system ranks nothing"
@@ -164,43 +137,35 @@ def _score(outcome: Outcome, judge: Judge, metric: Metric) -> dict[str, Any]:
     bounds = outcome.board.bounds(metric, estimate)
     if outcome.board.unscored and bounds is not None:
         row["worst_case"], row["best_case"] = bounds
-    return row
+    return Score(**row)
 
 
-def _unscored(reason: str) -> dict[str, Any]:
-    return {"value": None, "low": None, "high": None, "n": 0, "unscored": reason}
+def _unscored(reason: str) -> Score:
+    return Score(value=None, low=None, high=None, n=0, unscored=reason)
 
 
-def _floor(plan: Plan, track: TrackPlan, name: str) -> dict[str, Any]:
+def _floor(plan: Plan, track: TrackPlan, name: str) -> Floor:
     """Return a floor's scores, and how far the run is above it on the records that both have.
 
     Where its judge can score none of them the headline stands there without a value, and why.
     """
     board, floor, judge = track.outcome.board, track.outcome.floors[name], plan.floor_judge
-    shown = [
-        m
-        for m in track.task.metrics
-        if _beyond(m, judge) is None and (m.headline or not m.optional)
-    ]
-    shown = [m for m in shown if not m.ranking or floor.total("ranked")]
+    shown = []
+    for metric in track.task.metrics:
+        asked = _beyond(metric, judge) is None and (metric.headline or not metric.optional)
+        if asked and (not metric.ranking or floor.total("ranked")):
+            shown.append(metric)
     lead = leading_metric(shown, judge)
     if lead is None:
         headline = track.task.headline
         reason = _beyond(headline, judge) or f"{name} ranks nothing"
-        return {
-            "judge": judge.name,
-            "lead": headline.name,
-            "scores": {headline.name: _unscored(reason)},
-        }
-    row: dict[str, Any] = {
-        "judge": judge.name,
-        "lead": lead.name,
-        "scores": {metric.name: floor.estimate(metric).row for metric in shown},
-    }
-    same_judge = (
-        plan.judge.fingerprint == judge.fingerprint
-    )  # unless only recorded verdicts are at hand
+        scores = {headline.name: _unscored(reason)}
+        return Floor(judge=judge.name, lead=headline.name, scores=scores)
+    scores = {metric.name: Score(**floor.estimate(metric).row) for metric in shown}
+    # Unless only recorded verdicts are at hand.
+    same_judge = plan.judge.fingerprint == judge.fingerprint
     # An empty answer is judged alike by all.
-    if same_judge or not lead.judged or not floor.total("predicted"):
-        row["above"] = board.difference(floor, lead).row
-    return row
+    if not (same_judge or not lead.judged or not floor.total("predicted")):
+        return Floor(judge=judge.name, lead=lead.name, scores=scores)
+    above = Interval(**board.difference(floor, lead).row)
+    return Floor(judge=judge.name, lead=lead.name, scores=scores, above=above)

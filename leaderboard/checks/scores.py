@@ -8,6 +8,7 @@ from alps.leaderboard.findings import Findings
 from alps.leaderboard.recompute import Key, Recomputed, Rows
 from alps.leaderboard.submission import Track
 from alps.leaderboard.unsafe_text import shown
+from alps.rows import Corrected
 from alps.run.correction import OTHER_ENDPOINT
 from alps.run.engine import NO_GOLD
 from alps.schema import UNHEARD
@@ -30,7 +31,8 @@ def compare_summary(
     card = {part: printed[part] for part in SUMMARISED}
     scores = printed["scores"]
     card["scores"] = {metric: _without(score, "corrected") for metric, score in scores.items()}
-    summary = {part: again.summary[part] for part in SUMMARISED} | {"floors": _floors(again)}
+    recomputed = again.summary.row()
+    summary = {part: recomputed[part] for part in SUMMARISED} | {"floors": _floors(again)}
     _report(f"tracks.{name}", card, summary, findings)
     for metric, score in scores.items():
         where = f"tracks.{name}.scores.{metric}.corrected"
@@ -46,8 +48,9 @@ def compare_unjudged(
     card = {part: printed[part] for part in _COUNTS}
     card["scores"] = {metric: printed["scores"][metric] for metric in metrics}
     card["floors"] = printed["floors"]
-    summary = {part: again.summary[part] for part in _COUNTS}
-    summary["scores"] = {metric: again.summary["scores"].get(metric) for metric in metrics}
+    recomputed = again.summary.row()
+    summary = {part: recomputed[part] for part in _COUNTS}
+    summary["scores"] = {metric: recomputed["scores"].get(metric) for metric in metrics}
     summary["floors"] = _floors(again)
     _report(f"tracks.{task.track}", card, summary, findings)
 
@@ -146,19 +149,19 @@ def _report(where: str, printed: Any, again: Any, findings: Findings) -> None:
 
 
 def _floors(again: Recomputed) -> dict[str, Any]:
-    return {name: _without(floor, "above") for name, floor in again.summary["floors"].items()}
+    return {name: _without(floor.row(), "above") for name, floor in again.summary.floors.items()}
 
 
 def _compare_corrected(
-    where: str, corrected: Mapping[str, Any], again: Mapping[str, Any] | None, findings: Findings
+    where: str, corrected: Mapping[str, Any], again: Corrected | None, findings: Findings
 ) -> None:
     calibrations = set(corrected["calibration"].values())
-    if again is None or set(again["calibration"].values()) != calibrations:
+    if again is None or set(again.calibration.values()) != calibrations:
         findings.warn("corrected", where, "not recomputed: its calibration is not known here")
         return
     # What a calibration's file is called, and where the judge was reached, may differ.
     rows = []
-    for row in (corrected, again):
+    for row in (corrected, again.row()):
         notes = [note for note in row.get("notes", ()) if note != OTHER_ENDPOINT]
         rows.append({**_without(row, "calibration"), "notes": notes})
     _report(where, rows[0], rows[1], findings)

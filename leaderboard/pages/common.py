@@ -13,9 +13,8 @@ from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreig
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.ranking import SIGNIFICANCE, Board
 from alps.leaderboard.site_data import Published, System
-from alps.report.formatting import visible
+from alps.report.formatting import MEANINGS, visible
 from alps.report.html import page_environment
-from alps.report.runs import MEANINGS
 from alps.tasks import Task, all_tracks
 
 TEMPLATES = Path(__file__).parent.parent / "templates"

@@ -1,0 +1,303 @@
+"""Rows of a run folder: its manifest and its summary, as they are written and read.
+
+Whoever reads an older folder finds in it what a field has by default where the folder lacks it.
+What a folder may lack is written only where it was set, so that its files keep their bytes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+Json = dict[str, Any]
+
+
+class Figure(Protocol):
+    """A number with its 95 % interval; None where there is none."""
+
+    @property
+    def value(self) -> float | None:
+        """The number."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+
+
+class Fields(BaseModel):
+    """A frozen part of a file of a run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def row(self) -> Json:
+        """Return the fields that were set, as JSON has them."""
+        return self.model_dump(exclude_unset=True)
+
+
+class Interval(Fields):
+    """A figure with its 95 % interval; `reason` says why there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int = 0
+    reason: str | None = None
+
+
+class Corrected(Fields):
+    """A score corrected for the judge's known errors, and the calibrations it rests on.
+
+    Attributes:
+        labelled: How many labels it is based on.
+        judged: How many answers were judged.
+        n: How many answers are scored, those that failed among them.
+        outside: Whether the value or a bound is off the scale.
+        impossible: Whether the value itself is.
+        calibration: The hashes of the calibrations, by their names.
+        notes: What is doubtful.
+        youden: The judge's sensitivity + specificity − 1.
+        reason: Why there is no value.
+    """
+
+    method: Literal["ppi", "rogan_gladen"]
+    status: Literal["corrected", "not_correctable"]
+    value: float | None
+    low: float | None
+    high: float | None
+    labelled: int
+    judged: int
+    n: int
+    outside: bool
+    impossible: bool = False
+    calibration: dict[str, str]
+    notes: list[str] = []
+    youden: Interval | None = None
+    reason: str | None = None
+
+
+class Score(Fields):
+    """A score with its 95 % interval.
+
+    Attributes:
+        n: How many records, or answers, it is of.
+        reason: Why there is no interval.
+        worst_case: What it would be if every unscored record had scored worst; None where all are
+            scored.
+        best_case: The same for best.
+        unscored: Why there is no score, where judge or system can give none.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    reason: str | None = None
+    worst_case: float | None = None
+    best_case: float | None = None
+    unscored: str | None = None
+    corrected: Corrected | None = None
+
+    @property
+    def known(self) -> float:
+        """The value of a score that has one."""
+        assert self.value is not None
+        return self.value
+
+
+class Floor(Fields):
+    """A trivial baseline on the same records.
+
+    Attributes:
+        lead: The metric that stands for it.
+        above: How far the run is above it by that; None where their judges differ.
+    """
+
+    judge: str
+    lead: str = "f1"
+    scores: dict[str, Score]
+    above: Interval | None = None
+
+
+class Pools(Fields):
+    """Pools that were built for a run: the seed, and the share of generated distractors."""
+
+    seed: int
+    generated: float = 0.0
+
+
+class TrackSummary(Fields):
+    """What a run found on one track; n = scored + unscored.
+
+    Attributes:
+        task: The name of the task; None in runs of early versions.
+        judge_fingerprint: Of the judge under the rubrics of this track.
+        by_repeat: The mean of the leading metric in each repeat.
+        seconds_per_query: How long an embedded retriever took.
+        rejected_gold: How many gold items their annotators had rejected.
+        unchecked: How many answers were not checked beside the score, as the judge failed.
+        notes: How often answers were repaired, by what was done.
+        errors: The first error of each kind of failure.
+        floors: Trivial baselines.
+        pools: How the pools were built, where the data has none of this size.
+        shown_by: What shows a task of the user's own without its code.
+    """
+
+    # The conditions of a user's own task stand beside ours, under any name.
+    model_config = ConfigDict(extra="allow")
+
+    task: str | None = None
+    condition: Any = None
+    window: Any = None
+    prompt: Any = None
+    scoring: Any = None
+    judge_fingerprint: str | None = None
+    n: int
+    scored: int
+    unscored: int
+    failed_predictions: dict[str, int]
+    failed_judgements: dict[str, int]
+    scores: dict[str, Score]
+    repeats: int = 1
+    by_repeat: dict[str, list[float | None]] = {}
+    seconds_per_query: float | None = None
+    repaired: int = 0
+    truncated: int = 0
+    empty_vs_empty: int = 0
+    rejected_gold: int = 0
+    unchecked: int = 0
+    counts: dict[str, int] = {}
+    notes: dict[str, int] = {}
+    errors: dict[str, str] = {}
+    floors: dict[str, Floor]
+    pools: Pools | None = None
+    shown_by: Any = None
+
+    def row(self) -> Json:
+        """Return the row; all conditions stand behind the task."""
+        row = super().row()
+        for name in reversed(self.model_extra or {}):
+            row = {"task": row.pop("task"), name: row.pop(name), **row}
+        return row
+
+
+class Asked(Fields):
+    """How often models were asked, and what that took.
+
+    Attributes:
+        http: How many requests were sent.
+        cached: How many replies came from the cache instead.
+        cost: In US dollars; None where one call has no price.
+        unpriced: How many calls have none.
+    """
+
+    http: int
+    cached: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    unpriced: int = 0
+
+
+class Calls(Asked):
+    """What the calls of a run came to.
+
+    Attributes:
+        without_price: The models that no price is known of.
+        cached_tokens: Of the prompt tokens, those that providers had in their caches.
+        reasoning_tokens: A part of the completion tokens.
+    """
+
+    without_price: list[str] = []
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class ServedBy(Fields):
+    """A model that answered, and its build, as the provider named them."""
+
+    model: str | None
+    fingerprint: str | None
+
+
+class Summary(Fields):
+    """What a run found.
+
+    Attributes:
+        judge_fingerprint: Of the judge under all rubrics of the run.
+        comparable: Whether the scores may stand beside those of LLM judges.
+        served: What answered, by the purpose of the calls, as far as providers told.
+        left_out: Why tracks were left out, by their names.
+        not_calibrated: The calibrations that could not be used, and why.
+        calibrated_otherwise: Where another model judged than in the calibration.
+    """
+
+    judge: str
+    judge_fingerprint: str
+    comparable: bool
+    model: str
+    tracks: dict[str, TrackSummary]
+    calls: Calls
+    served: dict[str, list[ServedBy]] = {}
+    left_out: dict[str, str] = {}
+    not_calibrated: list[str] = []
+    calibrated_otherwise: list[str] = []
+
+    @property
+    def stopped_by_budget(self) -> bool:
+        """Whether some records were not asked, or not judged, as the budget was spent."""
+        for track in self.tracks.values():
+            if "budget" in track.failed_predictions or "budget" in track.failed_judgements:
+                return True
+        return False
+
+    def row(self) -> Json:
+        """Return the row of `summary.json`."""
+        tracks = {name: track.row() for name, track in self.tracks.items()}
+        return super().row() | {"tracks": tracks}
+
+
+class TrackRow(Fields):
+    """The data of a track: how many records, and their hash."""
+
+    n: int
+    sha256: str | None = None
+    pools: Pools | None = None
+
+
+class DataRow(Fields):
+    """The data of a run."""
+
+    split: str = ""
+    tracks: dict[str, TrackRow] = {}
+    left_out: dict[str, str] | None = None
+    commit: str | None = None
+
+
+class Manifest(Fields):
+    """What a run measures; nothing in it depends on when or where it runs.
+
+    Attributes:
+        alps: The version that wrote it.
+        settings: As they took effect; `RunSettings` has their names and meanings.
+        system: Its name, and every setting that can change its answers.
+        prompts: The hashes of what models are asked, by the prompts' names.
+        judge: The fingerprint of the judge.
+        versions: Of Python, and of the libraries that can change a result.
+        predictions: The sha256 of those of another run that are judged again.
+        data_asked: What `data=` said before a branch became the commit it was at.
+    """
+
+    alps: str = "?"
+    settings: Json
+    system: Json = {}
+    data: DataRow
+    prompts: dict[str, str] = {}
+    judge: Json = {}
+    versions: Mapping[str, str] = {}
+    predictions: str | None = None
+    data_asked: str | None = None
+    structured: Any = None

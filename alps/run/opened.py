@@ -1,0 +1,372 @@
+"""A run folder opened for reading: its manifest, its summary, its journals and its samples."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from alps.data.hub import as_read, label
+from alps.data.pools import PoolSource
+from alps.data.release import Split, open_split
+from alps.errors import AlpsError, CodeNotImportedError, RunFolderError, UsageError, closest
+from alps.jsonl import Row, parse_json, scan
+from alps.rows import Manifest, Summary, TrackRow, TrackSummary
+from alps.run.source import TrackData, options_of
+from alps.tasks import Metric, Task, load_tracks
+from alps.tasks.registry import not_importable, stand_in
+
+MANIFEST, SUMMARY = "manifest.json", "summary.json"
+RUNS = Path("runs")
+
+_IN_SUMMARY = ("model", "judge", "judge_fingerprint", "comparable", "tracks", "calls")
+
+
+class Calibration(UsageError):
+    """A folder that `alps calibrate` wrote stands where a run was meant."""
+
+
+class Key(NamedTuple):
+    """One answer of a run: its track, its record, and the number of the repeat from 0."""
+
+    track: str
+    id: str
+    repeat: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.id}#{self.repeat + 1}" if self.repeat else self.id
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder; `summary_row` is None while the run is not finished."""
+
+    folder: Path
+    manifest: Manifest
+    summary_row: Row | None
+
+    @cached_property
+    def summary(self) -> Summary | None:
+        """What the run found; None while it is not finished.
+
+        Raises:
+            RunFolderError: If `summary.json` is not of a run of this alps.
+        """
+        # Read where it is needed: one record can be shown without it.
+        if self.summary_row is None:
+            return None
+        try:
+            return Summary.model_validate(self.summary_row)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            *path, name = map(str, first["loc"])
+            inside = f" ({'.'.join(path)})" if path else ""
+            fault = f"'{name}'{inside}: {first['msg']}"
+            if first["type"] == "missing":
+                fault = f"{SUMMARY} lacks '{name}'; the same alps run again writes it"
+            raise RunFolderError(f"{self.folder}: not a run of this alps: {fault}") from error
+
+    @property
+    def finished(self) -> Summary:
+        """What the run found.
+
+        Raises:
+            UsageError: If it is not finished.
+            RunFolderError: If `summary.json` is not of a run of this alps.
+        """
+        if self.summary is None:
+            raise UsageError(
+                f"{self.folder}: not finished; the same alps run again goes on with it"
+            )
+        return self.summary
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.resolve().name
+
+    @property
+    def model(self) -> str:
+        """What was evaluated."""
+        return str(self.manifest.settings.get("model", "?"))
+
+    @property
+    def judge(self) -> str:
+        """Who judged."""
+        return str(self.manifest.settings.get("judge", "?"))
+
+    @property
+    def data(self) -> str:
+        """The data set and its split, in words."""
+        given = str(self.manifest.settings.get("data", "?"))
+        return f"{label(given)} {self.manifest.data.split}".strip()
+
+    @property
+    def tracks(self) -> dict[str, TrackRow]:
+        """The tracks of the run, with the sizes and hashes of their data."""
+        return self.manifest.data.tracks
+
+    @property
+    def scored_tracks(self) -> list[str]:
+        """The tracks that the run has scores on."""
+        return list(self.summary.tracks) if self.summary is not None else []
+
+    def summary_of(self, track: str) -> TrackSummary:
+        """Return the summary of a track of a finished run."""
+        return self.finished.tracks[track]
+
+    def judge_fingerprint(self, track: str) -> str:
+        """Return the fingerprint of the judge on a track of a finished run."""
+        return self.summary_of(track).judge_fingerprint or self.finished.judge_fingerprint
+
+    @property
+    def repeats(self) -> int:
+        """How often each record is answered."""
+        return int(self.manifest.settings.get("repeats") or 1)
+
+    @property
+    def total(self) -> int:
+        """How many answers were asked for."""
+        return self.repeats * sum(track.n for track in self.tracks.values())
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The task of each track of the run, in the order of the run.
+
+        A task of the user's own that the command line does not name is not imported: a stand-in
+        shows what its summary records.
+
+        Raises:
+            UsageError: If the manifest names a task that is not known.
+            RunFolderError: If it names a track that its settings do not choose.
+        """
+        names = str(self.manifest.settings.get("task"))
+        closed = not_importable(names)
+        ours = ",".join(name for name in names.split(",") if name not in closed)
+        known: dict[str, Task] = {}
+        if ours:
+            options = options_of(self.manifest.settings)
+            known = {task.track: task for task in load_tracks(ours, options)}
+        recorded = (self.summary_row or {}).get("tracks", {})
+        tasks = {}
+        for track in self.tracks:
+            if track in known:
+                tasks[track] = known[track]
+            elif closed:
+                tasks[track] = stand_in(",".join(closed), track, recorded.get(track))
+            else:
+                where = self.folder / MANIFEST
+                raise RunFolderError(f"{where}: its settings give no track '{track}'")
+        return tasks
+
+    @property
+    def task_names(self) -> list[str]:
+        """The tasks of the run, each once."""
+        return list(dict.fromkeys(task.name for task in self.tasks.values()))
+
+    def lead(self, track: str) -> Metric:
+        """Return the headline metric of a track, or what could be scored instead."""
+        if self.summary is None:
+            return self.tasks[track].headline
+        return lead_of(self.summary.tracks[track], self.tasks[track].metrics)
+
+    def rows(self, stage: str) -> dict[Key, Row]:
+        """Return the last readable row of each answer in the journal `stage`."""
+        only = next(iter(self.tracks), "")
+        rows: dict[Key, Row] = {}
+        for _, _, row in scan(self.folder / f"{stage}.jsonl"):
+            if row is not None and "benchmark_id" in row:
+                key = Key(row.get("track", only), row["benchmark_id"], row.get("repeat", 0))
+                rows[key] = row
+        return rows
+
+
+def lead_of(track: TrackSummary, metrics: Sequence[Metric]) -> Metric:
+    """Return the headline metric of a track, or what could be scored instead."""
+    shown = [metric for metric in metrics if metric.name in track.scores]
+    headline = next((metric for metric in shown if metric.headline), shown[0])
+    scored = [metric for metric in shown if track.scores[metric.name].unscored is None]
+    return headline if headline in scored or not scored else scored[0]
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a run; data of the hub are named by the commit that they were read at.
+
+    Raises:
+        UsageError: If there is none.
+        RunFolderError: If it can't be read.
+    """
+    try:
+        return Manifest.model_validate(manifest_row(folder))
+    except ValidationError as error:
+        raise _no_manifest(folder) from error
+
+
+def manifest_row(folder: Path) -> Row:
+    """Read the manifest of a run as JSON, with all that a later version may have put there.
+
+    Raises:
+        UsageError: If there is none.
+        RunFolderError: If it can't be read.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UsageError(f"{folder}: no run here ({MANIFEST} is missing)")
+    row = _read_json(path)
+    if not isinstance(row, dict):
+        raise _no_manifest(folder)
+    if not isinstance(row.get("settings"), dict) or not isinstance(row.get("data"), dict):
+        raise _no_manifest(folder)
+    if isinstance(data := row["settings"].get("data"), str):
+        row["settings"]["data"] = as_read(data, row["data"].get("commit"))
+    return row
+
+
+def _no_manifest(folder: Path) -> RunFolderError:
+    mend = "choose another out=, or remove the folder"
+    return RunFolderError(f"{folder / MANIFEST}: not the manifest of a run; {mend}")
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        mend = (
+            "the same alps run again can't repair this: choose another out=, or remove the folder"
+        )
+        raise RunFolderError(f"{path}: not JSON; {mend}") from error
+    except OSError as error:
+        raise RunFolderError(f"{path}: {error.strerror or error}") from error
+
+
+def open_run(folder: Path) -> Run:
+    """Read the manifest of a run, and its summary where it is finished.
+
+    Raises:
+        UsageError: If there is no run in `folder`.
+        RunFolderError: If its files can't be read.
+    """
+    manifest, path = read_manifest(folder), folder / SUMMARY
+    if _is_of_calibration(manifest.settings):
+        raise _no_run(folder)
+    if not path.is_file():
+        return Run(folder, manifest, None)
+    row = _read_json(path)
+    if missing := [name for name in _IN_SUMMARY if not isinstance(row, dict) or name not in row]:
+        raise RunFolderError(f"{path}: not written by alps ('{missing[0]}' is missing)")
+    return Run(folder, manifest, row)
+
+
+def find_run(word: str) -> Path:
+    """Return the run folder that `word` names: a path, or the name of a folder in `runs/`.
+
+    Raises:
+        UsageError: If there is none; names the closest one in `runs/`.
+    """
+    if not word.strip():
+        raise UsageError("a run is to be named, and '' names none (alps ls shows those in runs/)")
+    path = Path(word).expanduser()
+    for folder in (path, RUNS / word):
+        if (folder / MANIFEST).is_file():
+            if _is_calibration(folder):
+                raise _no_run(folder)
+            return folder
+    if path.is_dir():
+        inside = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST}"))
+        first = next((folder for folder in inside if not _is_calibration(folder)), None)
+        hint = f"; name one of those in it, such as {first}" if first is not None else ""
+        raise UsageError(f"{word}: no run here ({MANIFEST} is missing){hint}")
+    there = [manifest.parent.name for manifest in RUNS.glob(f"*/{MANIFEST}")]
+    hint = f"{closest(path.name, there)} (alps ls shows those in {RUNS}/)"
+    raise UsageError(f"{word}: no such run folder{hint}")
+
+
+def _is_of_calibration(settings: Row) -> bool:
+    """Tell whether settings are of a folder that `alps calibrate` wrote."""
+    return "labels" in settings and "task" not in settings
+
+
+def _no_run(folder: Path) -> Calibration:
+    return Calibration(
+        f"{folder}: a calibration, no run; its page is {folder / 'calibration.html'}"
+    )
+
+
+def _is_calibration(folder: Path) -> bool:
+    try:
+        return _is_of_calibration(manifest_row(folder)["settings"])
+    except RunFolderError:
+        return False
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of one track by their ids; `problem` says in one line why there are none."""
+
+    by_id: dict[str, Any]
+    problem: str | None = None
+
+
+def read_keys(run: Run) -> list[Key]:
+    """Return the first answer to every known record of a run, in the order of the data."""
+    if run.summary_row is None:
+        try:
+            return [Key(track, name) for track in run.tracks for name in _ids(run, track)]
+        except (AlpsError, OSError, LookupError):
+            pass
+    names: dict[Key, None] = {}
+    for stage in ("scores", "predictions"):
+        names |= dict.fromkeys(Key(key.track, key.id) for key in run.rows(stage))
+    places = {track: place for place, track in enumerate(run.tracks)}
+    return sorted(names, key=lambda key: places.get(key.track, 0))
+
+
+def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
+    """Read the samples of `track` that are in `wanted`.
+
+    None of them where the data are not those of the run.
+    """
+    if not wanted:
+        return Samples({})
+    try:
+        data = _track_data(run, track)
+        samples = data.find(wanted, run.tracks[track].sha256)
+    except CodeNotImportedError as error:
+        return Samples({}, f"dialogues and gold are not shown: {error}")
+    except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return Samples(
+            {}, f"dialogues and gold are not shown, the data was not found again: {error}"
+        )
+    if samples is not None:
+        return Samples(samples)
+    if isinstance(data.place, PoolSource):
+        return Samples({}, "the pools are built differently than for this run: they are not shown")
+    changed = "has changed since this run: its dialogues and gold are not shown"
+    return Samples({}, f"{data.place} {changed}")
+
+
+def _ids(run: Run, track: str) -> Iterator[str]:
+    data = _track_data(run, track)
+    if isinstance(data.place, PoolSource):
+        # The ids are known before any pool is built.
+        for query in data.place.queries[: data.limit]:
+            yield query.benchmark_id
+    else:
+        for sample in data.samples():
+            yield sample.benchmark_id
+
+
+def _track_data(run: Run, track: str) -> TrackData:
+    """Find the records of a track again, where the settings of the run say that they lie."""
+    settings, task = run.manifest.settings, run.tasks[track]
+    split, limit = open_split(settings["data"], settings.get("split")), settings.get("limit")
+    pools = run.tracks[track].pools
+    if pools is None:
+        return TrackData(task, split.track(task.place), limit)
+    if not isinstance(split, Split):
+        raise UsageError(
+            f"{run.folder}: pools are built from a folder of data, and this run names the hub"
+        )
+    return TrackData(task, PoolSource(split, seed=pools.seed), limit)
