@@ -10,13 +10,12 @@ import pytest
 
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
-from alps.report.formatting import number
+from alps.report.formatting import MEANINGS, number
 from alps.report.highlights import LIMIT, choose, rule
 from alps.report.page import SCRIPT, write_report
-from alps.report.formatting import MEANINGS
+from alps.rows import Score
 from alps.run.opened import Key, open_run
 from alps.tasks import TASKS, load_task
-from alps.rows import Score
 from tests.endtoend import task1
 from tests.pages import Page, browser, look
 from tests.report_runs import ARABIC, RECORDS, make_hard_run, make_samples_run

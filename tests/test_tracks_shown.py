@@ -20,10 +20,10 @@ from alps.report.highlights import choose
 from alps.report.listing import list_runs
 from alps.report.page import SCRIPT, write_report
 from alps.report.show import show_record
-from alps.tasks import TaskOptions, load_task
 from alps.rows import Score
 from alps.run.opened import Key, open_run, read_keys, read_wanted
 from alps.run.source import options_of
+from alps.tasks import TaskOptions, load_task
 from tests.endtoend import run, summary
 from tests.pages import Page, browser, look
 from tests.report_runs import make_tracks_run
