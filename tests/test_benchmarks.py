@@ -191,3 +191,18 @@ def test_memory_that_did_not_grow_is_none(page, megabytes, said):
         said,
         {True},
     )
+
+
+def test_the_house_counts_each_module_once_and_each_function_by_its_branches(tmp_path):
+    pytest.importorskip("radon", reason="make install brings what counts branches")
+    branches = "".join(f"    if x == {n}:\n        return {n}\n" for n in range(11))
+    text = f"# why\nsquares = [n * n for n in range(9)]\n\n\ndef f(x):\n{branches}\n\nclass A:\n"
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "a.py").write_text(f"{text}    def g(self):\n        pass\n")
+    (tmp_path / "link").symlink_to(tmp_path / "room")
+    spec = importlib.util.spec_from_file_location("house", BENCH / "house.py")
+    house = importlib.util.module_from_spec(spec)
+    sys.modules["house"] = house
+    spec.loader.exec_module(house)
+    counted = house.count([tmp_path / "room", tmp_path / "link"])
+    assert counted == house.Counts(1, 32, 1, 1, 0, functions=2, complex_=1)
