@@ -98,7 +98,7 @@ class Section:
     @property
     def judged(self) -> bool:
         """Whether the figure that stands for it depends on a judge."""
-        return self.task.name != "retrieval"
+        return self.task.judged
 
     @property
     def comparable(self) -> bool:

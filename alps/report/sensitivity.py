@@ -204,8 +204,8 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
 
 
 def _judged_metric(run: Run, track: str) -> Metric | None:
-    """Return the headline of a track, or of retrieval what its judge decides."""
-    if run.tasks[track].name != "retrieval":
+    """Return the headline of a track, or what its judge decides where that needs none."""
+    if run.tasks[track].judged:
         return run.lead(track)
     scores = run.summary_of(track).scores
     rated = (metric for metric in run.tasks[track].metrics if metric.rates)

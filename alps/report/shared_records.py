@@ -179,7 +179,7 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
             raise UsageError(f"not scored alike: {track} has {ways}")
         ids = [run.judge_fingerprint(track) for run in (first, other)]
-        if ids[0] == ids[1] or first.tasks[track].name == "retrieval":
+        if ids[0] == ids[1] or not first.tasks[track].judged:
             continue
         names = {*first.manifest.judge, *other.manifest.judge} - {"id"}
         parts = []

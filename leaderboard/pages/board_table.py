@@ -156,7 +156,7 @@ def _account_columns(board: Board) -> Iterator[Column]:
     yield Column("failed", "failed", "figure", "coverage", first="ascending")
     yield Column("cost", "cost", "figure", "cost", first="ascending")
     yield Column("tokens", "tokens", "figure", "cost", first="ascending")
-    if board.task.name == "retrieval":
+    if board.task.pool_size is not None:
         yield Column("seconds", "time a query", "figure", "cost", first="ascending")
 
 
@@ -273,7 +273,7 @@ def _account(board: Board, row: Standing) -> Iterator[Markup]:
     yield figure(calls["cost"], money)
     tokens = calls["prompt_tokens"].value + calls["completion_tokens"].value
     yield computed(tokens, "tokens", row.system.slug, board.key.track)
-    if board.task.name == "retrieval":
+    if board.task.pool_size is not None:
         yield figure(track["seconds_per_query"], seconds)
 
 

@@ -13,19 +13,11 @@ from alps.leaderboard.pages.board_table import KINDS, Table, board_table, foreig
 from alps.leaderboard.provenance import computed, figure, money, pair, seconds, whole
 from alps.leaderboard.ranking import SIGNIFICANCE, Board
 from alps.leaderboard.site_data import Published, System
-from alps.report.formatting import MEANINGS, visible
+from alps.report.formatting import MEANINGS
 from alps.report.html import page_environment
-from alps.tasks import Task, all_tracks
+from alps.tasks import TASKS, Task, all_tracks
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
-TASKS = ("extraction", "update", "retrieval", "utilization")
-ABILITIES = {
-    "pa": "Persona awareness",
-    "pf": "Preference following",
-    "vra": "Virtual-reality awareness",
-    "cf": "Constraint following",
-    "ei": "Emotional intelligence",
-}
 
 
 @dataclass(frozen=True)
@@ -157,27 +149,14 @@ def judge_id(system: System, track: str) -> str:
     return str(system.tracks[track]["judge_fingerprint"].value)
 
 
-def ability_of(task: Task) -> str:
-    """Return the short name of the ability of a track of utilization."""
-    return str(task.headline.name)
-
-
 def page_of(task: Task) -> str:
     """Return the page on which the boards of a track stand."""
-    if task.name == "retrieval":
-        return f"retrieval-{task.pool_size}.html"
-    if task.name == "utilization":
-        return f"utilization-{ability_of(task)}.html"
-    return f"{task.name}.html"
+    return f"{task.page}.html"
 
 
-def track_title(task: Task) -> str:
-    """Return what a track is called."""
-    if task.name == "retrieval":
-        return f"Retrieval, {task.pool_size:,} distractors"
-    if task.name == "utilization":
-        return ABILITIES.get(ability_of(task), metric_title(task.headline))
-    return task.name.capitalize()
+def records_folder(task: Task) -> str:
+    """Return the folder of the records of a track: pools of every size share one."""
+    return task.place.partition("/")[0]
 
 
 class Renderer:
@@ -196,7 +175,7 @@ class Renderer:
             seconds=seconds,
             pair=pair,
             page_of=page_of,
-            track_title=track_title,
+            task_names=list(TASKS),
             KINDS=KINDS,
             MEANINGS=MEANINGS,
             level=f"{100 * (1 - SIGNIFICANCE):.0f} %",
@@ -217,8 +196,3 @@ class Renderer:
         data = text.encode("utf-8", "replace")
         path.write_bytes(data)
         self.bytes += len(data)
-
-
-def _finalize(value: Any) -> Any:
-    """Make whatever is printed safe to encode; markup of our own stays as it is."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -8,7 +8,7 @@ from typing import Any
 
 import regex
 
-from alps.leaderboard.pages.common import Renderer, page_of, track_title
+from alps.leaderboard.pages.common import Renderer, page_of
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.unsafe_text import INVISIBLE
 from alps.report.formatting import visible
@@ -75,7 +75,7 @@ def _about(board: Board) -> dict[str, Any]:
         "page": page_of(board.task),
         "task": board.task.name,
         "track": key.track,
-        "title": track_title(board.task),
+        "title": board.task.heading,
         "metric": key.metric,
         "data": run["data"]["name"].value,
         "split": run["data"]["split"].value,

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from alps.leaderboard.gold_data import known_track, own_track
 from alps.leaderboard.pages.board_table import foreign, metric_title
-from alps.leaderboard.pages.common import Content, Renderer, track_title
+from alps.leaderboard.pages.common import Content, Renderer, records_folder
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
 from alps.rejection import shown_value
@@ -46,10 +46,10 @@ def write_records(renderer: Renderer) -> None:
     # Retrieval asks the same queries of pools of every size: they share a page.
     groups: dict[str, list[Task]] = {}
     for task in all_tracks().values():
-        groups.setdefault("task3" if task.pool_size else task.track, []).append(task)
+        groups.setdefault(records_folder(task), []).append(task)
     lists = []
     for folder, group in groups.items():
-        title = "Retrieval" if len(group) > 1 else track_title(group[0])
+        title = group[0].name.capitalize() if len(group) > 1 else group[0].heading
         if entries := _write_group(renderer, folder, group, title):
             lists.append({"folder": folder, "title": title, "entries": entries})
     renderer.write("records/index.html", "records.html", lists=lists)
@@ -66,7 +66,7 @@ def _write_group(
         if own is not None:
             samples = own.samples
             of_track = _answers_by_record(systems, task, samples)
-            size = Markup("<h3>{}</h3>").format(track_title(task).partition(", ")[2])
+            size = Markup("<h3>{}</h3>").format(task.heading.partition(", ")[2])
             for name, pieces in of_track.items():
                 headed = [size, *pieces] if len(group) > 1 else pieces
                 answers.setdefault(name, []).extend(headed)

@@ -14,7 +14,7 @@ from alps.judges.lexical import AGREEMENT
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import corrected, metric_title
 from alps.leaderboard.pages.charts import Matrix, matrix_of, scale, whisker
-from alps.leaderboard.pages.common import Content, Renderer, judge_id, track_title, view
+from alps.leaderboard.pages.common import Content, Renderer, judge_id, records_folder, view
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
 from alps.leaderboard.ranking import Board
 from alps.leaderboard.reviews import histories
@@ -126,13 +126,13 @@ def _track(content: Content, system: System, name: str) -> TrackView:
     boards = [board for board in content.by_system.get(system.slug, ()) if board.key.track == name]
     again = system.review["tracks"][name]["scores"]
     known = known_track(name, str(place["data_sha256"].value))
-    matrix = matrix_of(place["counts"]) if task.name == "update" else None
+    matrix = matrix_of(place["counts"])
     judgements = place["failed_judgements"].items()
     scores = dict(place["scores"].items())
     valued = [metric for metric, score in scores.items() if score["value"]]
     return TrackView(
         task=task,
-        title=track_title(task),
+        title=task.heading,
         place=place,
         run=system.run(name),
         judge=judge_id(system, name),
@@ -142,9 +142,9 @@ def _track(content: Content, system: System, name: str) -> TrackView:
             *place["failed_predictions"].items(),
             *((f"judgement: {kind}", count) for kind, count in judgements),
         ],
-        matrix=matrix if matrix is not None and matrix.rows else None,
+        matrix=matrix if matrix.rows else None,
         boards=boards,
-        records=f"records/{'task3' if task.pool_size else name}/" if known is not None else "",
+        records=f"records/{records_folder(task)}/" if known is not None else "",
         has_corrected=any(score["corrected"] for score in scores.values()),
         has_again=bool(again),
         recomputed=all(system.recomputed(name, metric) for metric in valued),

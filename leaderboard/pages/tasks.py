@@ -25,11 +25,11 @@ from alps.leaderboard.pages.charts import (
     plane,
     recall_curve,
 )
-from alps.leaderboard.pages.common import TASKS, BoardView, Renderer, page_of, track_title, view
+from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.provenance import NOTHING, Place, figure, pair
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
-from alps.tasks import all_tracks
+from alps.tasks import TASKS, Task, all_tracks
 
 # How many systems the first page shows of a board, how many matrices that of updates, and how many
 # rows a panel of utilization.
@@ -45,55 +45,59 @@ def write_overview(renderer: Renderer) -> None:
     """Write the first page: the leading board of every track; no average over tasks."""
     content = renderer.content
     tabs = []
-    for task in TASKS:
+    for name in TASKS:
         tracks = []
-        for one in content.tracks_of(task):
-            boards = content.by_track[one.track]
+        for task in content.tracks_of(name):
+            boards = content.by_track[task.track]
             tracks.append(
                 {
-                    "title": track_title(one),
-                    "page": page_of(one),
+                    "title": task.heading,
+                    "page": page_of(task),
                     "view": view(boards[0], most=LEADING, brief=True),
                     "more": len(boards) - 1,
-                    "track": one.track,
+                    "track": task.track,
                 }
             )
-        tabs.append({"name": task, "tracks": tracks})
+        tabs.append({"name": name, "tracks": tracks})
     renderer.write("index.html", "overview.html", tabs=tabs, tabs_systems=len(content.systems))
 
 
 def write_tasks(renderer: Renderer) -> None:
-    """Write the pages of all tasks, and of every track that has its own."""
-    by_track = renderer.content.by_track
-    for task in ("extraction", "update"):
-        boards: list[Board] = []
-        for one in renderer.content.tracks_of(task):
-            boards += by_track[one.track]
-        _write_boards(renderer, f"{task}.html", task, task.capitalize(), boards)
-    _write_retrieval(renderer)
-    for one in renderer.content.tracks_of("retrieval"):
-        _write_boards(renderer, page_of(one), one.name, track_title(one), by_track[one.track])
-    panels = []
-    for one in renderer.content.tracks_of("utilization"):
-        _write_boards(renderer, page_of(one), one.name, track_title(one), by_track[one.track])
-        panel = view(by_track[one.track][0], most=PANEL_ROWS, brief=True)
-        sections = list(_drawn_sections(panel))
-        about = {"title": track_title(one), "page": page_of(one)}
-        panels.append({**about, "view": panel, "sections": sections})
-    renderer.write("utilization.html", "utilization.html", panels=panels)
+    """Write a page of every task; one that has several tracks gets a page of each, too."""
+    content = renderer.content
+    for name in TASKS:
+        tracks = content.tracks_of(name)
+        every = [task for task in all_tracks().values() if task.name == name]
+        if len(every) == 1:
+            _write_boards(renderer, every[0])
+            continue
+        for task in tracks:
+            _write_boards(renderer, task)
+        if every[0].pool_size is not None:
+            _write_pools(renderer, name)
+        else:
+            panels = [_panel(content.by_track[task.track][0]) for task in tracks]
+            renderer.write(f"{name}.html", "panels.html", task=name, panels=panels)
 
 
-def _write_boards(
-    renderer: Renderer, page: str, task: str, title: str, boards: Sequence[Board]
-) -> None:
+def _panel(board: Board) -> dict[str, object]:
+    panel = view(board, most=PANEL_ROWS, brief=True)
+    about = {"title": board.task.heading, "page": page_of(board.task)}
+    return {**about, "view": panel, "sections": list(_drawn_sections(panel))}
+
+
+def _write_boards(renderer: Renderer, task: Task) -> None:
+    boards = renderer.content.by_track.get(task.track, ())
+    matrices = list(_matrices(boards[0])) if boards else []
     renderer.write(
-        page,
+        page_of(task),
         "task.html",
-        task=task,
-        title=title,
+        task=task.name,
+        title=task.heading,
         views=[view(board, first=board is boards[0]) for board in boards],
-        plane=_plane(boards[0]) if boards and task == "extraction" else None,
-        matrices=list(_matrices(boards[0])) if boards and task == "update" else [],
+        # Where a task counts actions, its matrix says more than a plane of changes alone.
+        plane=_plane(boards[0]) if boards and not matrices else None,
+        matrices=matrices,
     )
 
 
@@ -134,9 +138,9 @@ def _drawn_sections(panel: BoardView) -> Iterator[Section]:
             yield replace(section, rows=rows)
 
 
-def _write_retrieval(renderer: Renderer) -> None:
+def _write_pools(renderer: Renderer, task: str) -> None:
     """Write the page of recall over the size of the pool, as a curve and as a table."""
-    tracks = renderer.content.tracks_of("retrieval")
+    tracks = renderer.content.tracks_of(task)
     boards = [renderer.content.by_track[one.track][0] for one in tracks]
     sizes = [_size(board) for board in boards]
     systems = _systems(boards)
@@ -159,8 +163,9 @@ def _write_retrieval(renderer: Renderer) -> None:
         rows[style].append(_other_row(name, style, by_size, sizes))
     everyone = [row for standings in systems.values() for row in standings.values()]
     renderer.write(
-        "retrieval.html",
-        "retrieval.html",
+        f"{task}.html",
+        "pools.html",
+        task=task,
         sizes=[(board, page_of(board.task)) for board in boards],
         curve=recall_curve(lines, name="Recall at the first choice over the number of distractors"),
         legend=[(mark, names[slug]) for slug, mark in marks.items()],
@@ -268,7 +273,7 @@ def _versions(renderer: Renderer) -> Iterator[DataVersion]:
                 first = versions[0]
                 yield DataVersion(
                     track=track,
-                    title=track_title(task),
+                    title=task.heading,
                     name=f"{first['name'].value} {first['split'].value}",
                     sha256=sha256,
                     public=bool(first["public"].value),
