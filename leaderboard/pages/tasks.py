@@ -87,7 +87,7 @@ def _panel(board: Board) -> dict[str, object]:
 
 
 def _write_boards(renderer: Renderer, task: Task) -> None:
-    boards = renderer.content.by_track.get(task.track, ())
+    boards = renderer.content.by_track.get(task.track, [])
     matrices = list(_matrices(boards[0])) if boards else []
     renderer.write(
         page_of(task),
