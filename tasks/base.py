@@ -50,7 +50,8 @@ class Metric:
     judge's marks, `rubrics` names what it is the mean of, as people label it. Where trivial
     baselines score high on it, `with_floors` has theirs printed right below it. No judge has a part
     in it where `judged` is not set. `beside` names metrics that boards print next to it, and
-    `own_board` gives it a board though it is not the headline.
+    `own_board` gives it a board though it is not the headline. Where the judge is asked for it
+    alone, `checked` says what, as in `Not checked whether the memory was used`.
     """
 
     name: str
@@ -71,6 +72,18 @@ class Metric:
     judged: bool = True
     beside: tuple[str, ...] = ()
     own_board: bool = False
+    checked: str = ""
+
+
+def headline_of(metrics: Sequence[Metric]) -> Metric:
+    """Return the metric that stands for a track: the one marked so, else the first."""
+    return next((metric for metric in metrics if metric.headline), metrics[0])
+
+
+def only_rated(metrics: Sequence[Metric]) -> bool:
+    """Tell whether there is no metric but those of a judge that rates answers by a rubric."""
+    figures = [metric for metric in metrics if not metric.optional]
+    return bool(figures) and all(metric.rates for metric in figures)
 
 
 @dataclass(frozen=True)
@@ -311,13 +324,12 @@ class Task:
     @property
     def only_rated(self) -> bool:
         """Whether it has no figure but those of a judge that rates answers by a rubric."""
-        figures = [metric for metric in self.metrics if not metric.optional]
-        return bool(figures) and all(metric.rates for metric in figures)
+        return only_rated(self.metrics)
 
     @property
     def headline(self) -> Metric:
-        """The metric that stands for the track: the one marked so, else the first."""
-        return next((metric for metric in self.metrics if metric.headline), self.metrics[0])
+        """The metric that stands for the track."""
+        return headline_of(self.metrics)
 
     @property
     def prompt_sha256(self) -> str:

@@ -251,12 +251,14 @@ def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
         metrics = _METRICS.validate_python(summary[RECORDED]["metrics"])
     except (LookupError, TypeError, ValidationError):
         metrics = ()
-    ours = tuple(
-        replace(metric, title=_titled(metric)) for metric in metrics if metric.name in names
-    )
-    known = {metric.name for metric in ours}
-    others = tuple(Metric(name, name) for name in names if name not in known)
-    return (*ours, *others) or (Metric("score", "score", headline=True),)
+    # Texts of a file that is not ours, printed in a terminal.
+    shown = {}
+    for metric in metrics:
+        if metric.name in names:
+            shown[metric.name] = replace(metric, title=_titled(metric), checked="")
+    for name in names:
+        shown.setdefault(name, Metric(name, name))
+    return tuple(shown.values()) or (Metric("score", "score", headline=True),)
 
 
 def _titled(metric: Metric) -> str:

@@ -51,6 +51,7 @@ METRICS = (
         optional=True,
         rubrics=(USED,),
         own_board=True,
+        checked="whether the memory was used",
     ),
     Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )

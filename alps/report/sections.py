@@ -108,7 +108,7 @@ class Section:
     @property
     def needs_rating_judge(self) -> bool:
         """Whether it has no figure at all, since its judge rates no answers."""
-        return needs_rating_judge(self.found)
+        return needs_rating_judge(self.found, self.task.metrics)
 
     @property
     def bare(self) -> list[str]:

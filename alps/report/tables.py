@@ -50,7 +50,7 @@ def show_run(summary: Summary, metrics: Mapping[str, Sequence[Metric]], *, folde
             parts.append(_actions(track))
         if has_floors(track):
             parts.append(_floors(track, metrics[name], narrow=narrow))
-        parts += map(Text, _outcomes(track))
+        parts += map(Text, _outcomes(track, metrics[name]))
     if len(summary.tracks) > 1:
         parts.append(_overview(summary, metrics, narrow=narrow))
     parts += map(Text, _footer(summary, metrics, folder=folder))
@@ -128,7 +128,7 @@ def _table(title: str) -> Table:
 def _scores(
     summary: Summary, name: str, track: TrackSummary, metrics: Sequence[Metric]
 ) -> RenderableType:
-    judged = "" if track.task == "retrieval" else f", judged by {summary.judge}"
+    judged = f", judged by {summary.judge}" if headline_of(metrics).judged else ""
     table = _table(f"{summary.model} on {name}{conditions(track)}{judged}")
     table.add_column("")
     bounded = any(score.worst_case is not None for score in track.scores.values())
@@ -220,7 +220,7 @@ def has_floors(track: TrackSummary) -> bool:
 
 def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> RenderableType:
     first = next(iter(track.floors.values()))
-    judged = "" if track.task == "retrieval" else f", judged by {first.judge}"
+    judged = f", judged by {first.judge}" if headline_of(metrics).judged else ""
     lead = first.lead
     title = next((metric.title for metric in metrics if metric.name == lead), lead)
     apart = "\n" if narrow else " "
@@ -241,7 +241,7 @@ def _floors(track: TrackSummary, metrics: Sequence[Metric], *, narrow: bool) -> 
     return table
 
 
-def _outcomes(track: TrackSummary) -> Iterator[str]:
+def _outcomes(track: TrackSummary, metrics: Sequence[Metric]) -> Iterator[str]:
     """Say how many records were scored, and why others were not."""
     repeats = track.repeats
     answers = counted(track.n, "answer" if repeats > 1 else "record")
@@ -264,8 +264,8 @@ def _outcomes(track: TrackSummary) -> Iterator[str]:
         items = counted(track.rejected_gold, "gold item")
         yield f"Marked as rejected by their annotators: {items} of the scored records."
     if track.unchecked:
-        used = track.task == "retrieval"
-        what = "whether the memory was used" if used else "against the dialogue"
+        questions = [metric.checked for metric in metrics if metric.checked]
+        what = questions[0] if questions else "against the dialogue"
         yield f"Not checked {what}, as the judge failed: {track.unchecked}."
     if track.seconds_per_query is not None:
         yield f"{track.seconds_per_query * 1000:.1f} ms a query."
@@ -307,10 +307,10 @@ def relation_lines(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"Predictions that match nothing: {'; '.join(reasons)}."
 
 
-def needs_rating_judge(track: TrackSummary) -> bool:
+def needs_rating_judge(track: TrackSummary, metrics: Sequence[Metric]) -> bool:
     """Tell whether a track has no score, since its judge rates no answers."""
     untold = all(score.unscored is not None for score in track.scores.values())
-    return track.task == "utilization" and untold
+    return only_rated(metrics) and untold
 
 
 def undefined(track: TrackSummary, metrics: Sequence[Metric]) -> list[str]:
@@ -363,7 +363,7 @@ def _footer(
         yield spent(summary.calls)
         yield from price_lines(summary.calls)
         yield from served_lines(summary.served, summary.calibrated_otherwise)
-    yield from _judge_lines(summary)
+    yield from _judge_lines(summary, metrics)
     if any(track.errors for track in summary.tracks.values()):
         for path in (Path(folder) / TRACEBACKS, Path(folder) / STDERR):
             if path.is_file():
@@ -371,13 +371,17 @@ def _footer(
     yield f"Run folder: {folder}"
 
 
-def _judge_lines(summary: Summary) -> Iterator[str]:
+def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> Iterator[str]:
     """Say with what the scores of the judge are not comparable."""
-    tracks = summary.tracks.values()
-    judged = any(track.task != "retrieval" for track in tracks)
-    if any(map(needs_rating_judge, tracks)):
-        yield "Utilization needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
-    if any(track.scoring is not None for track in tracks):
+    tracks = summary.tracks
+    judged = any(headline_of(metrics[name]).judged for name in tracks)
+    unrated: dict[str, None] = {}
+    for name, track in tracks.items():
+        if needs_rating_judge(track, metrics[name]):
+            unrated[track.task.capitalize()] = None
+    for task in unrated:
+        yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
+    if any(track.scoring is not None for track in tracks.values()):
         yield "authors-v1: for comparison with published first-version scores only."
     elif not summary.comparable and judged:
         yield f"Judge {summary.judge}: not comparable with LLM-judged scores."
