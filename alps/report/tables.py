@@ -19,6 +19,7 @@ from alps.run.estimate import Stage
 from alps.run.opened import lead_of
 from alps.systems.base import STDERR, TRACEBACKS
 from alps.tasks import Metric
+from alps.tasks.base import headline_of, only_rated
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 NARROW = 72
@@ -378,7 +379,7 @@ def _judge_lines(summary: Summary, metrics: Mapping[str, Sequence[Metric]]) -> I
     unrated: dict[str, None] = {}
     for name, track in tracks.items():
         if needs_rating_judge(track, metrics[name]):
-            unrated[track.task.capitalize()] = None
+            unrated[(track.task or "").capitalize()] = None
     for task in unrated:
         yield f"{task} needs a judge that rates: alps score RUN judge=PROVIDER/MODEL"
     if any(track.scoring is not None for track in tracks.values()):
