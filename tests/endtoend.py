@@ -65,7 +65,7 @@ def install(place: Path, *, cold: bool = False) -> Path:
     python = shlex.quote(sys.executable)
     alps = f"{python} -P -m alps"
     if not cold and (address := warm.address_for(environment(place))):
-        alps = f"{python} -I -S {shlex.quote(warm.__file__)} ask {shlex.quote(address)}"
+        alps = f"{python} -I -S {shlex.quote(str(warm.CLIENT))} {shlex.quote(address)}"
     for name, line in {
         "alps": f"exec {alps}",
         "python": f"exec {python}",
