@@ -4,7 +4,7 @@ Whoever reads an older folder finds in it what a field has by default where the 
 What a folder may lack is written only where it was set, so that its files keep their bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -36,6 +36,10 @@ class Fields(BaseModel):
     def row(self) -> Json:
         """Return the fields that were set, as JSON has them."""
         return self.model_dump(exclude_unset=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield the fields that were set: a notebook shows a score in one line."""
+        return ((name, field) for name, field in self if name in self.model_fields_set)
 
 
 class Interval(Fields):

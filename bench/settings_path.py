@@ -19,7 +19,7 @@ from server import running
 from words import read_words, whole
 
 DEFAULTS = {"most": "14"}
-FIRST_SAMPLE = ("engine", "_process")
+FIRST_SAMPLE = ("engine", "evaluate")
 
 
 class Trace:

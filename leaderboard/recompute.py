@@ -28,8 +28,9 @@ from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track
 from alps.prompts import Prompt
 from alps.rows import Corrected, TrackSummary
+from alps.run.collector import Journals, Plan, run_tracks
 from alps.run.correction import Chosen, corrected_scores
-from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
+from alps.run.engine import TrackPlan
 from alps.run.journal import Journal, key_of
 from alps.run.scores import Board
 from alps.run.summary import summarise_track
@@ -153,7 +154,7 @@ def recompute(
     systems = tuple(_Recorded(predictions, repeat) for repeat in range(repeats))
     # No floors under an LLM: its verdicts on them are not in a submission.
     floors = {} if judge.comparable else floor_systems(gold.task)
-    plan_of = TrackPlan.of(task, lambda: gold.samples, systems, floors)
+    plan_of = TrackPlan(task, lambda: gold.samples, systems, floors)
     verdicts_made, scores = _JournalInMemory(), _JournalInMemory()
     plan = Plan(
         tracks=(plan_of,),
@@ -163,8 +164,8 @@ def recompute(
         journals=Journals(_JournalInMemory(), verdicts_made, scores),
         workers=1,
     )
-    run_loop(run_tracks(plan, progress=lambda scored: None))
-    summary = summarise_track(plan, plan_of)
+    outcomes = run_loop(run_tracks(plan, progress=lambda scored: None))
+    summary = summarise_track(plan, plan_of, outcomes[task.track])
     anew = verdicts_made.by_key() if isinstance(judge, LexicalJudge) else {}
     return Recomputed(
         summary,

@@ -45,7 +45,7 @@ from alps.judges.resolve import is_embedded_judge
 from alps.judges.rubric import add_rubric
 from alps.llm.ledger import Totals
 from alps.rows import Calls, ServedBy
-from alps.run.engine import stopping_together
+from alps.run.collector import stopping_together
 from alps.run.folder import build_manifest, claim, claimed_folder, write_json
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST

@@ -19,8 +19,9 @@ from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
 from alps.rows import Pools, Summary, TrackSummary
+from alps.run.collector import Journals, Outcome, Plan, run_tracks
 from alps.run.correction import Chosen, choose, with_corrections
-from alps.run.engine import Journals, Plan, TrackPlan, run_tracks
+from alps.run.engine import TrackPlan
 from alps.run.estimate import Stage, estimate
 from alps.run.folder import (
     CONFIG,
@@ -235,8 +236,8 @@ def _carry_out(
         running = _run(
             settings, data, folder, services=services, ledger=ledger, judged=predictions, told=told
         )
-        plan, chosen = run_loop(running)
-        summary = _summary(settings, data, plan, ledger.totals)
+        plan, outcomes, chosen = run_loop(running)
+        summary = _summary(settings, data, plan, outcomes, ledger.totals)
         summary = with_corrections(summary, folder, data, chosen)
         write_json(folder / SUMMARY, summary.row())
     tracks = list(summary.tracks.values())
@@ -252,7 +253,13 @@ def _carry_out(
     )
 
 
-def _summary(settings: RunSettings, data: Data, plan: Plan, totals: Totals) -> Summary:
+def _summary(
+    settings: RunSettings,
+    data: Data,
+    plan: Plan,
+    outcomes: Mapping[str, Outcome],
+    totals: Totals,
+) -> Summary:
     tracks = {}
     for planned, described in zip(plan.tracks, data.tracks, strict=True):
         own: dict[str, Any] = {}
@@ -260,7 +267,7 @@ def _summary(settings: RunSettings, data: Data, plan: Plan, totals: Totals) -> S
             own["pools"] = Pools(**pools)
         if PYTHON in settings.task:  # it must be shown later without importing its code
             own["shown_by"] = recorded(described.task)
-        track = summarise_track(plan, planned)
+        track = summarise_track(plan, planned, outcomes[planned.task.track])
         tracks[described.task.track] = track.model_copy(update=own)
     # What only some runs have is set in those alone: the others' files lack it.
     own = {}
@@ -318,7 +325,7 @@ async def _run(
     ledger: Ledger,
     judged: _Predictions | None,
     told: Sequence[str],
-) -> tuple[Plan, Chosen]:
+) -> tuple[Plan, dict[str, Outcome], Chosen]:
     system, judge = services.systems[0][0], services.judge
     async with closing(services):
         endpoint = settings.judge_api_base
@@ -353,19 +360,19 @@ async def _run(
         try:
             total = data.n * settings.repeats
             with progress_line(f"{settings.task} {system.name}", total, ledger.totals) as progress:
-                await run_tracks(plan, progress=progress)
+                outcomes = await run_tracks(plan, progress=progress)
         finally:
             journals.close()
             modes = structured_modes(settings, data.tasks, services.ladder)
             add_learned(folder, {STRUCTURED: modes, **served_row(ledger.totals)})
-    return plan, chosen
+    return plan, outcomes, chosen
 
 
 def _track_plans(
     settings: RunSettings, data: Data, services: Services, folder: Path | None = None
 ) -> tuple[TrackPlan, ...]:
     return tuple(
-        TrackPlan.of(
+        TrackPlan(
             track.task,
             track.samples,
             systems,

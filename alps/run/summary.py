@@ -7,16 +7,17 @@ from alps.jsonl import Row
 from alps.judges.base import Judge, fingerprint_id
 from alps.llm.ledger import Totals
 from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
-from alps.run.engine import Outcome, Plan, TrackPlan
+from alps.run.collector import Outcome, Plan
+from alps.run.engine import TrackPlan
 from alps.run.scores import Board
 from alps.schema import FAILURES
 from alps.systems.embedded import Retriever
 from alps.tasks import Metric, Task
 
 
-def summarise_track(plan: Plan, track: TrackPlan) -> TrackSummary:
+def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSummary:
     """Return the summary of one track; n = scored + unscored = all samples asked for."""
-    task, outcome, board = track.task, track.outcome, track.outcome.board
+    task, board = track.task, outcome.board
     scores = {
         metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)
     }
@@ -50,7 +51,7 @@ def summarise_track(plan: Plan, track: TrackPlan) -> TrackSummary:
         counts=board.totals(),
         notes=dict(sorted(outcome.notes.items(), key=lambda item: (-item[1], item[0]))[:20]),
         errors={kind: error for kind, (_, error) in sorted(outcome.errors.items())},
-        floors={name: _floor(plan, track, name) for name in outcome.floors},
+        floors={name: _floor(plan, track.task, outcome, name) for name in outcome.floors},
     )
 
 
@@ -144,20 +145,20 @@ def _unscored(reason: str) -> Score:
     return Score(value=None, low=None, high=None, n=0, unscored=reason)
 
 
-def _floor(plan: Plan, track: TrackPlan, name: str) -> Floor:
+def _floor(plan: Plan, task: Task, outcome: Outcome, name: str) -> Floor:
     """Return a floor's scores, and how far the run is above it on the records that both have.
 
     Where its judge can score none of them the headline stands there without a value, and why.
     """
-    board, floor, judge = track.outcome.board, track.outcome.floors[name], plan.floor_judge
+    board, floor, judge = outcome.board, outcome.floors[name], plan.floor_judge
     shown = []
-    for metric in track.task.metrics:
+    for metric in task.metrics:
         asked = _beyond(metric, judge) is None and (metric.headline or not metric.optional)
         if asked and (not metric.ranking or floor.total("ranked")):
             shown.append(metric)
     lead = leading_metric(shown, judge)
     if lead is None:
-        headline = track.task.headline
+        headline = task.headline
         reason = _beyond(headline, judge) or f"{name} ranks nothing"
         scores = {headline.name: _unscored(reason)}
         return Floor(judge=judge.name, lead=headline.name, scores=scores)

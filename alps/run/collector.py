@@ -1,0 +1,288 @@
+"""Collection of a run's results: journals on disk, and the boards that scores are read from."""
+
+import asyncio
+from array import array
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from alps.jsonl import Row
+from alps.judges.base import Judge
+from alps.run.engine import (
+    Result,
+    TrackPlan,
+    Unit,
+    evaluate,
+    floor_answers,
+    free_verdict,
+    heard_prediction,
+    is_judged,
+    units,
+)
+from alps.run.journal import Journal, journal_key
+from alps.run.scores import Board, count_failure
+from alps.schema import Prediction
+from alps.tasks import JudgingOptions
+from alps.tasks.base import JUST_THE_SCORE
+
+
+def baseline_key(row: Row) -> str | None:
+    """Return the key of a row of `baselines.jsonl`; None where it is about no record."""
+    track, name, baseline = (row.get(field) for field in ("track", "benchmark_id", "baseline"))
+    if not (isinstance(track, str) and isinstance(name, str) and isinstance(baseline, str)):
+        return None
+    return journal_key(f"{track}\x00{baseline}", name)
+
+
+@dataclass(frozen=True)
+class Journals:
+    """The three journals of a run folder, with one numbering of their keys.
+
+    `baselines` holds the verdicts on trivial baselines; None where they cost nothing, and are made
+    anew.
+    """
+
+    predictions: Journal
+    verdicts: Journal
+    scores: Journal
+    numbers: dict[str, int] = field(default_factory=dict)
+    baselines: Journal | None = None
+
+    @classmethod
+    def open(cls, folder: Path, *, baselines: bool = False) -> "Journals":
+        """Open, or begin, the journals in `folder`; the one of `baselines` where it is wanted."""
+        numbers: dict[str, int] = {}
+        names = ("predictions", "verdicts", "scores")
+        predictions, verdicts, scores = (
+            Journal(folder / f"{name}.jsonl", numbers=numbers) for name in names
+        )
+        judged = Journal(folder / "baselines.jsonl", key=baseline_key) if baselines else None
+        return cls(predictions, verdicts, scores, numbers, judged)
+
+    def number(self, key: str) -> int:
+        """Return the number of a key, a new one where it has none."""
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def settle(self, order: Sequence[int]) -> None:
+        """Leave one row a record, in the order of the data: that of the numbers of its keys."""
+        keys = list(self.numbers)
+        for journal in (self.predictions, self.verdicts, self.scores):
+            journal.settle(keys[number] for number in order)
+
+    def close(self) -> None:
+        """Close them all."""
+        for journal in (self.predictions, self.verdicts, self.scores, self.baselines):
+            if journal is not None:
+                journal.close()
+
+
+@dataclass
+class Outcome:
+    """What came out of a track: the boards, and what was met on the way; filled while it runs.
+
+    `errors` has the first error of each kind, by the order of the data, and where in that order it
+    stands.
+    """
+
+    board: Board
+    floors: Mapping[str, Board]
+    repaired: int = 0
+    truncated: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
+    errors: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, track: TrackPlan) -> "Outcome":
+        """Return that of a track of which nothing is done."""
+        sessions: dict[str, int] = {}
+        floors = {name: Board(track.task.metrics, sessions) for name in track.floor_systems}
+        return cls(Board(track.task.metrics, sessions), floors)
+
+    def add(self, unit: Unit, result: Result) -> None:
+        """Count a result that is scored, or can't be."""
+        prediction, verdict, score = result.prediction, result.verdict, result.score
+        assert score is not None
+        self.repaired += prediction.repaired
+        self.truncated += prediction.truncated
+        self.notes.update(prediction.notes)
+        self.remember_error(prediction.outcome, prediction.error, unit.place)
+        if score.stage == "judge":
+            if verdict is not None:
+                self.remember_error(f"judge {score.outcome}", verdict["error"], unit.place)
+            self.board.failed_judgements[score.outcome] += 1
+            self.board.add_unscored()
+        elif score.stage == "generate":
+            count_failure(self.board, prediction.outcome)
+        if score.scored is not None:
+            self.board.add(unit.place, unit.sample.session_id, score.scored, repeat=unit.repeat)
+
+    def remember_error(self, kind: str, error: str | None, place: int) -> None:
+        """Keep the error of a sample, unless an earlier one failed in the same way."""
+        if error:
+            self.errors[kind] = min(self.errors.get(kind, (place, error)), (place, error))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run needs.
+
+    Attributes:
+        tracks: What is run; the samples of one track follow those of another without a pause.
+        floor_judge: The judge of the floors: the run's own, unless it can judge nothing but what
+            was recorded.
+        workers: How many samples may be under way at once.
+    """
+
+    tracks: tuple[TrackPlan, ...]
+    judge: Judge
+    options: JudgingOptions
+    floor_judge: Judge
+    journals: Journals
+    workers: int
+
+
+async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[str, Outcome]:
+    """Take every sample through the stages that its journals do not hold yet.
+
+    Samples are drawn one by one by `plan.workers` workers, so that memory does not grow with their
+    number. After each sample `progress` is told whether it was scored.
+
+    Returns:
+        What came out of each track, by its name.
+    """
+    outcomes = {track.task.track: Outcome.of(track) for track in plan.tracks}
+    orders = {name: array("q") for name in outcomes}
+    waiting = units(plan.tracks)
+
+    async def work() -> None:
+        for unit in waiting:
+            track = unit.track.task.track
+            orders[track].append(plan.journals.number(unit.key))
+            result = await _evaluate(plan, unit)
+            outcomes[track].add(unit, result)
+            progress(result.score is not None and result.score.scored is not None)
+            if unit.repeat == 0:
+                await _score_free_floors(plan, unit, outcomes[track])
+
+    async with stopping_together(work() for _ in range(plan.workers)) as workers:
+        await asyncio.gather(*workers)
+    order = array("q")
+    for asked in orders.values():
+        order.extend(asked)
+    plan.journals.settle(order)
+    if plan.journals.baselines is not None:
+        await _judge_floors(plan, plan.journals.baselines, outcomes)
+    return outcomes
+
+
+@asynccontextmanager
+async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run workers as tasks.
+
+    When one fails, or the run is interrupted, end the others before going on.
+    """
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _evaluate(plan: Plan, unit: Unit) -> Result:
+    """Evaluate a unit; what is new is on disk before the next stage begins."""
+    journals = plan.journals
+    known = _known(journals, unit)
+    result = known
+    async for result in evaluate(unit, plan.judge, plan.options, known):
+        if result.score is not None:
+            row = unit.row(result.score.fields)
+            if journals.scores.get(unit.key) != row:
+                await journals.scores.append_together(row)
+        elif result.verdict is not None:
+            await journals.verdicts.append_together(result.verdict)
+        else:
+            # The verdict on an answer that was lost says nothing about this one: it goes first, in
+            # case the run dies between.
+            await journals.verdicts.withdraw(unit.row({}))
+            await journals.predictions.append_together(result.prediction.row())
+    assert result is not None
+    return result
+
+
+def _known(journals: Journals, unit: Unit) -> Result | None:
+    """Return what the journals hold of a unit; None where its answer is to be asked for."""
+    prediction = heard_prediction(journals.predictions, unit)
+    if prediction is None:
+        return None
+    row = journals.verdicts.get(unit.key) if prediction.outcome == "ok" else None
+    return Result(prediction, row if row is not None and is_judged(row) else None)
+
+
+async def _score_free_floors(plan: Plan, unit: Unit, outcome: Outcome) -> None:
+    """Score the floors on one record where their judge needs no call."""
+    for name, prediction in floor_answers(unit):
+        if prediction.outcome == "ok":
+            verdict = await free_verdict(unit, prediction, plan.floor_judge)
+            if verdict is not None:
+                _add_floor(plan, unit, outcome.floors[name], prediction, verdict)
+            continue
+        # A floor of the user's own raised: it has no answer that could be scored.
+        outcome.floors[name].failed_predictions[prediction.outcome] += 1
+        outcome.floors[name].add_unscored()
+        outcome.remember_error(name, prediction.error, unit.place)
+
+
+async def _judge_floors(plan: Plan, journal: Journal, outcomes: Mapping[str, Outcome]) -> None:
+    """Judge the floors on the records that were drawn for it.
+
+    Last, so that a budget goes to the run first.
+    """
+    sampled = _floor_units(plan.tracks)
+    rows: list[tuple[int, int, int, str]] = []
+    tracks = {track.task.track: number for number, track in enumerate(plan.tracks)}
+
+    async def work() -> None:
+        for unit in sampled:
+            track = unit.track.task.track
+            for number, (name, prediction) in enumerate(floor_answers(unit)):
+                failed = prediction.outcome != "ok"
+                if failed or await free_verdict(unit, prediction, plan.floor_judge) is not None:
+                    continue
+                verdict = await _floor_verdict(plan, journal, unit, name, prediction)
+                if verdict["outcome"] == "ok":
+                    _add_floor(plan, unit, outcomes[track].floors[name], prediction, verdict)
+                key = baseline_key({**unit.row({}), "baseline": name})
+                rows.append((tracks[track], unit.place, number, str(key)))
+
+    async with stopping_together(work() for _ in range(plan.workers)) as workers:
+        await asyncio.gather(*workers)
+    journal.settle(key for *_, key in sorted(rows))
+
+
+def _floor_units(tracks: Sequence[TrackPlan]) -> Iterator[Unit]:
+    for unit in units(tracks):
+        if unit.repeat == 0 and unit.place in unit.track.floor_sample:
+            yield unit
+
+
+async def _floor_verdict(
+    plan: Plan, journal: Journal, unit: Unit, name: str, prediction: Prediction
+) -> Row:
+    about = {**unit.row({}), "baseline": name}
+    row = journal.get(str(baseline_key(about)))
+    if row is not None and is_judged(row):
+        return row
+    verdict = await unit.track.task.judge(unit.sample, prediction, plan.floor_judge, JUST_THE_SCORE)
+    row = {**about, **verdict}
+    await journal.append_together(row)
+    return row
+
+
+def _add_floor(plan: Plan, unit: Unit, board: Board, prediction: Prediction, verdict: Row) -> None:
+    scored = unit.track.task.score(unit.sample, prediction, verdict, plan.floor_judge)
+    board.add(unit.place, unit.sample.session_id, scored)
