@@ -131,15 +131,6 @@ def test_many_records_have_the_interval_of_the_normal_law():
     )
 
 
-def test_a_level_that_is_lower_gives_a_narrower_interval():
-    values = np.random.default_rng(7).random(40)
-    narrow, wide = (
-        clustered_mean(values, range(40), level=0.5),
-        clustered_mean(values, range(40), level=0.99),
-    )
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
 def test_records_of_a_session_that_resemble_each_other_widen_the_interval():
     sessions = np.random.default_rng(2).random(15)
     values = np.repeat(sessions, 8)

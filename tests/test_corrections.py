@@ -85,12 +85,14 @@ def test_what_cannot_be_corrected_says_why(positives, n, counts, reason):
     assert not found.outside
 
 
-def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by():
+def test_a_judge_that_is_just_at_the_minimum_is_not_corrected_by(monkeypatch):
     exact = Confusion(tp=75, fn=25, fp=25, tn=75)
-    found = rogan_gladen(5, 10, exact, minimum=0.5)
+    monkeypatch.setattr("alps.stats.corrections.YOUDEN", 0.5)
+    found = rogan_gladen(5, 10, exact)
     assert (found.status, found.value) == ("not_correctable", None)
     assert "is 0.50, at most 0.5" in found.reason
-    assert rogan_gladen(5, 10, exact, minimum=0.49).status == "corrected"
+    monkeypatch.setattr("alps.stats.corrections.YOUDEN", 0.49)
+    assert rogan_gladen(5, 10, exact).status == "corrected"
 
 
 def test_a_perfect_judge_is_not_corrected_but_its_calibration_is_counted():

@@ -145,14 +145,10 @@ def test_a_difference_as_large_as_detectable_is_detected_in_four_of_five_cases()
     assert found / 500 == pytest.approx(0.8, abs=0.06)
 
 
-def test_more_power_or_less_risk_needs_a_larger_difference():
+def test_twice_the_spread_needs_twice_the_difference():
     ahead = np.random.default_rng(5).normal(0, 1, 50)
     usual = detectable_difference(ahead)
-    assert detectable_difference(ahead, power=0.9) > usual
-    assert detectable_difference(ahead, significance=0.01) > usual
     assert detectable_difference(2 * ahead) == pytest.approx(2 * usual)
-    with pytest.raises(ValueError, match="power and significance"):
-        detectable_difference(ahead, power=80)
 
 
 def test_holm_multiplies_the_smallest_most():

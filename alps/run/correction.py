@@ -37,7 +37,7 @@ from alps.run.judge_questions import Asked, asked_in, population_hash
 from alps.run.source import Data, TrackData
 from alps.stats.bootstrap import Estimate
 from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, ppi
-from alps.stats.intervals import clustered_variance, quantile
+from alps.stats.intervals import Z, clustered_variance
 from alps.tasks import Metric
 
 OFF = "off"
@@ -495,7 +495,7 @@ def _whole(
     if low is None or high is None or (low == high and correction.labelled < judged):
         notes = ("all labels are alike: how far the score is from that can't be told",)
         return CorrectedEstimate(correction, value, None, None, judged, n, bounds, notes=notes)
-    extra = quantile(0.95) * abs(mean - metric.lowest) * sqrt(_variance_of_share(clusters, failed))
+    extra = Z * abs(mean - metric.lowest) * sqrt(_variance_of_share(clusters, failed))
     lowest = value - hypot(share * (mean - low), extra)
     highest = value + hypot(share * (high - mean), extra)
     return CorrectedEstimate(correction, value, lowest, highest, judged, n, bounds)

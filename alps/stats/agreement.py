@@ -3,8 +3,8 @@
 A figure that is not defined has no value: None, never NaN and never a number that stands for it. So
 it is with kappa, AC1 and alpha where chance alone would agree always, with rank correlations where
 one side never varies, and with everything over no labels. A missing label is None (or NaN); a label
-that the scale does not declare is an error. Values may be negative and analytic intervals may leave
-[-1, 1]: nothing is clipped.
+that the scale does not declare is a ValueError, and so are lengths that differ. Values may be
+negative and analytic intervals may leave [-1, 1]: nothing is clipped.
 """
 
 from collections.abc import Hashable, Sequence
@@ -56,11 +56,8 @@ class Scale:
             raise ValueError(f"a scale declares two or more different values, got {self.values}")
         if self.kind == "interval" and not self._numeric:
             raise ValueError(f"an interval scale declares numbers, got {self.values}")
-        if (
-            self.kind != "nominal"
-            and self._numeric
-            and any(a >= b for a, b in pairwise(self.numbers))
-        ):
+        in_order = self.kind != "nominal" and self._numeric
+        if in_order and any(a >= b for a, b in pairwise(self.numbers)):
             raise ValueError(f"the values of an {self.kind} scale ascend, got {self.values}")
 
     @property
@@ -88,25 +85,17 @@ class Scale:
             elif label in places:
                 codes[index] = places[label]
             else:
-                raise ValueError(
-                    f"label {label!r} at {index} is not on the scale {list(self.values)}"
-                )
+                on_scale = list(self.values)
+                raise ValueError(f"label {label!r} at {index} is not on the scale {on_scale}")
         return codes
 
 
 def encode(ratings: Ratings, scale: Scale) -> Codes:
-    """Return the places of many raters' labels on the scale, -1 where missing.
-
-    Shape (items, raters).
-
-    Raises:
-        ValueError: If items differ in their number of raters, or a label is not on the scale.
-    """
+    """Return the places of labels on the scale, -1 where missing; shape (items, raters)."""
     raters = len(ratings[0]) if len(ratings) else 0
     if any(len(row) != raters for row in ratings):
-        raise ValueError(
-            "items differ in their number of raters: write None where somebody gave no label"
-        )
+        what = "items differ in their number of raters"
+        raise ValueError(f"{what}: write None where somebody gave no label")
     flat = scale.codes([label for row in ratings for label in row])
     return flat.reshape(len(ratings), raters)
 
@@ -117,9 +106,6 @@ def pair_features(
     """Return one flat table an item: a one for its pair of labels, zeros where one is missing.
 
     Shape (items, values²) of the scale.
-
-    Raises:
-        ValueError: If the lengths differ or a label is not on the scale.
     """
     if len(first) != len(second):
         raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
@@ -134,18 +120,12 @@ def pair_features(
 def pair_table(
     first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
 ) -> Floats:
-    """Count how often the first rater said i where the second said j.
+    """Count how often the first rater said i where the second said j; shape (values, values).
 
     Items with a missing label are left out.
-
-    Shape (values, values) of the scale.
-
-    Raises:
-        ValueError: If the lengths differ or a label is not on the scale.
     """
-    return np.asarray(pair_features(first, second, scale).sum(axis=0)).reshape(
-        len(scale.values), -1
-    )
+    flat = np.asarray(pair_features(first, second, scale).sum(axis=0))
+    return flat.reshape(len(scale.values), -1)
 
 
 def disagreement(scale: Scale, weights: Weights) -> Floats:
@@ -185,10 +165,6 @@ def krippendorff(ratings: Ratings, scale: Scale, metric: Metric | None = None) -
     names another.
 
     Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
-
-    Raises:
-        ValueError: If a label is not on the scale, there is no such metric, or a ratio's values are
-            negative.
     """
     if metric not in (None, *get_args(Metric)):
         raise ValueError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric}")
@@ -205,27 +181,21 @@ def pair_estimates(
     *,
     seed: int = 0,
     draws: int = DRAWS,
-    level: float = 0.95,
 ) -> dict[str, Estimate]:
     """Estimate the agreement of two raters, with intervals over resampled clusters.
 
     `agreement`, `kappa`, `ac1`, `alpha`; on ordinal and interval scales also `kappa_linear`,
     `kappa_quadratic`, `ac2` (quadratic), `spearman`, `kendall` (tau-b), `mae` and `bias` (second
     minus first, in units of the scale). Items with a missing label are left out and `n` counts the
-    others. Without `clusters` each item stands alone; `seed`, `draws` and `level` are those of
-    `clustered_ratio`.
-
-    Raises:
-        ValueError: If lengths differ or a label is not on the scale.
+    others. Without `clusters` each item stands alone.
     """
     features = pair_features(first, second, scale)
     named = _pair_statistics(scale)
     groups = range(len(features)) if clusters is None else clusters
-    both = int(features.sum())
-    found = clustered_statistics(
-        features, groups, list(named.values()), n=both, seed=seed, draws=draws, level=level
+    estimates = clustered_statistics(
+        features, groups, list(named.values()), n=int(features.sum()), seed=seed, draws=draws
     )
-    return dict(zip(named, found, strict=True))
+    return dict(zip(named, estimates, strict=True))
 
 
 def rater_estimates(
@@ -235,17 +205,11 @@ def rater_estimates(
     *,
     seed: int = 0,
     draws: int = DRAWS,
-    level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate `alpha`, `ac1` and quadratic `ac2` of many raters over resampled clusters.
+    """Estimate `alpha`, `ac1` and, not on nominal scales, quadratic `ac2` of many raters.
 
-    On nominal scales there is no `ac2`.
-
-    Labels may be missing; `n` counts items with at least two, without which an item says nothing
-    about agreement.
-
-    Raises:
-        ValueError: If lengths differ or a label is not on the scale.
+    Intervals are over resampled clusters. Labels may be missing; `n` counts items with at least
+    two, without which an item says nothing about agreement.
     """
     counts = _counts(encode(ratings, scale), len(scale.values))
     groups = range(len(counts)) if clusters is None else clusters
@@ -260,18 +224,15 @@ def rater_estimates(
         columns.append(_gwet_features(counts, near))
         named[name] = partial(_gwet, near=near, start=start)
     both, figures = int((counts.sum(axis=1) >= 2).sum()), list(named.values())
-    found = clustered_statistics(
-        np.hstack(columns), groups, figures, n=both, seed=seed, draws=draws, level=level
+    estimates = clustered_statistics(
+        np.hstack(columns), groups, figures, n=both, seed=seed, draws=draws
     )
-    return dict(zip(named, found, strict=True))
+    return dict(zip(named, estimates, strict=True))
 
 
 def _gwet_names(scale: Scale) -> dict[str, Weights]:
-    return (
-        {"ac1": "unweighted"}
-        if scale.kind == "nominal"
-        else {"ac1": "unweighted", "ac2": "quadratic"}
-    )
+    names: dict[str, Weights] = {"ac1": "unweighted", "ac2": "quadratic"}
+    return {"ac1": "unweighted"} if scale.kind == "nominal" else names
 
 
 def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
@@ -279,23 +240,18 @@ def _pair_statistics(scale: Scale) -> dict[str, Statistic]:
     names: dict[str, Weights] = {"kappa": "unweighted"}
     if scale.kind != "nominal":
         names |= {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
-    figures: dict[str, Statistic] = {
-        "agreement": partial(_mean_of, weights=np.eye(len(scale.values)))
-    }
-    figures |= {
-        name: partial(kappa_of, apart=disagreement(scale, weights))
-        for name, weights in names.items()
-    }
+    same = np.eye(len(scale.values))
+    figures: dict[str, Statistic] = {"agreement": partial(_mean_of, weights=same)}
+    for name, weights in names.items():
+        figures[name] = partial(kappa_of, apart=disagreement(scale, weights))
     for name, weights in _gwet_names(scale).items():
         figures[name] = partial(_gwet_of_pair, near=1 - disagreement(scale, weights))
     figures["alpha"] = partial(_alpha_of_pair, scale=scale)
     if scale.kind != "nominal":
         apart = scale.numbers[None, :] - scale.numbers[:, None]
         figures |= {"spearman": _spearman, "kendall": _kendall}
-        figures |= {
-            "mae": partial(_mean_of, weights=np.abs(apart)),
-            "bias": partial(_mean_of, weights=apart),
-        }
+        figures["mae"] = partial(_mean_of, weights=np.abs(apart))
+        figures["bias"] = partial(_mean_of, weights=apart)
     return {name: on_table(figure, len(scale.values) ** 2) for name, figure in figures.items()}
 
 
@@ -305,21 +261,17 @@ def _mean_of(tables: Floats, weights: Floats) -> Floats:
 
 def _counts(codes: Codes, values: int) -> Floats:
     """Count how many raters gave each item each value; shape (items, values)."""
-    return np.asarray(
-        (codes[:, :, None] == np.arange(values)).sum(axis=1), dtype=np.float64
-    ).reshape(-1, values)
+    counts = (codes[:, :, None] == np.arange(values)).sum(axis=1)
+    return np.asarray(counts, dtype=np.float64).reshape(-1, values)
 
 
 def _gwet_features(counts: Floats, near: Floats) -> Floats:
     """Return per item the shares of the values, its numbers of labels, and how far pairs agree."""
     labels = counts.sum(axis=1)
     pairs = labels * (labels - 1)
-    agreed = ratio((counts * (counts @ near - 1)).sum(axis=1), pairs)
-    shares = ratio(counts, labels[:, None])
-    parts = [
-        np.nan_to_num(shares),
-        np.stack([labels > 0, pairs > 0, np.nan_to_num(agreed)], axis=1),
-    ]
+    agreed = np.nan_to_num(ratio((counts * (counts @ near - 1)).sum(axis=1), pairs))
+    shares = np.nan_to_num(ratio(counts, labels[:, None]))
+    parts = [shares, np.stack([labels > 0, pairs > 0, agreed], axis=1)]
     return np.hstack(parts).astype(np.float64)
 
 
@@ -331,9 +283,8 @@ def _gwet(sums: Floats, near: Floats, start: int = 0) -> Floats:
 
 
 def _gwet_of_pair(tables: Floats, near: Floats) -> Floats:
-    shares = ratio(
-        tables.sum(axis=-1) + tables.sum(axis=-2), 2 * tables.sum(axis=(-2, -1))[..., None]
-    )
+    given = tables.sum(axis=-1) + tables.sum(axis=-2)
+    shares = ratio(given, 2 * tables.sum(axis=(-2, -1))[..., None])
     return _corrected(_mean_of(tables, near), shares, near)
 
 
@@ -343,10 +294,7 @@ def _corrected(agreed: Floats, shares: Floats, near: Floats) -> Floats:
 
 
 def _coincidences(counts: Floats) -> Floats:
-    """Return per item the ordered pairs of labels, each worth 1 / (labels - 1).
-
-    Shape (items, values, values).
-    """
+    """Return per item the pairs of labels, each worth 1 / (labels - 1); (items, values, values)."""
     labels = counts.sum(axis=1)
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
     return np.nan_to_num(ratio(pairs, (labels - 1)[:, None, None]))
@@ -356,9 +304,8 @@ def _alpha(coincidences: Floats, scale: Scale, metric: Metric) -> Floats:
     totals = coincidences.sum(axis=-1)
     apart = _distances(totals, scale.numbers, metric)
     seen = (coincidences * apart).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
-    return np.asarray(
-        1 - ratio(seen, (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1)))
-    )
+    expected = (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1))
+    return np.asarray(1 - ratio(seen, expected))
 
 
 def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
@@ -366,19 +313,14 @@ def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
 
 
 def _distances(totals: Floats, numbers: Floats, metric: Metric) -> Floats:
-    """Return Krippendorff's squared distances of two values.
-
-    The ordinal ones depend on how often each was given.
-    """
+    """Return Krippendorff's squared distances; ordinal ones depend on how often each was given."""
     if metric == "nominal":
         return 1 - np.eye(len(numbers))
     if metric == "ratio":
         if numbers.min() < 0:
             raise ValueError(f"distances by ratio need values from 0 up, got {numbers.min():g}")
-        return (
-            np.nan_to_num(ratio(np.abs(numbers[:, None] - numbers), numbers[:, None] + numbers))
-            ** 2
-        )
+        apart = ratio(np.abs(numbers[:, None] - numbers), numbers[:, None] + numbers)
+        return np.square(np.nan_to_num(apart))
     # The labels between two values, with half of those at either end, are the distance of their
     # middle ranks.
     places = numbers if metric == "interval" else _middle_ranks(totals)
@@ -390,24 +332,17 @@ def _middle_ranks(totals: Floats) -> Floats:
 
 
 def _spearman(tables: Floats) -> Floats:
-    """Correlate middle ranks of many resamples at once.
-
-    scipy's function takes one sample at a time, and resampling needs thousands.
-    """
+    """Correlate middle ranks of many resamples at once, of which scipy takes one at a time."""
     rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
     half = rows.sum(axis=-1)[..., None] / 2
     one, other = _middle_ranks(rows) - half, _middle_ranks(columns) - half
     together = (tables * one[..., :, None] * other[..., None, :]).sum(axis=(-2, -1))
-    return ratio(
-        together, np.sqrt((rows * one**2).sum(axis=-1) * (columns * other**2).sum(axis=-1))
-    )
+    spread = (rows * one**2).sum(axis=-1) * (columns * other**2).sum(axis=-1)
+    return ratio(together, np.sqrt(spread))
 
 
 def _kendall(tables: Floats) -> Floats:
-    """Return tau-b.
-
-    Concordant less discordant pairs, over the geometric mean of the pairs untied on each side.
-    """
+    """Return tau-b: concordant less discordant pairs, over the mean of those untied on a side."""
     count = tables.sum(axis=(-2, -1))
     above = np.flip(np.cumsum(np.flip(tables, -2), axis=-2), -2) - tables
     upto = np.cumsum(above, axis=-1)

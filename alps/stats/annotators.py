@@ -1,8 +1,10 @@
 """Tests of a judge among annotators: may it stand in for one, and how far do they agree?
 
-Labels are numbers, or the places of names on a scale; shape (items, annotators), NaN where an
-annotator gave none. A judge's verdict that could not be parsed is NaN, and its item is left out and
-not counted in `n`. What is not defined is None, never NaN.
+Labels of `people` are numbers, or the places of names on a scale; shape (items, annotators), NaN
+where an annotator gave none. Verdicts of a `judge` have the shape (items,); one that could not be
+parsed is NaN, and its item is left out and not counted in `n`. `clusters` tells what each item
+belongs to; without, each stands alone. What is not defined is None, never NaN, and shapes that
+don't fit are a ValueError.
 """
 
 from collections.abc import Hashable, Sequence
@@ -88,7 +90,7 @@ def alternative_annotator(
     many degrees of freedom, less one; without, it is the ordinary one-sided t test.
 
     Source: Calderon, Reichart and Dror, arXiv:2501.10970; Benjamini and Yekutieli, Annals of
-        Statistics 29 (2001) 1165.
+    Statistics 29 (2001) 1165.
 
     Args:
         people: Shape (items, annotators).
@@ -102,9 +104,6 @@ def alternative_annotator(
         minimum: Items below which an annotator is not tested.
         seed: Of the interval of rho.
         draws: Resamples for it, ≥ 1.
-
-    Raises:
-        ValueError: If shapes don't fit, or there is no such score.
     """
     _check(people, judge)
     if score not in get_args(Score):
@@ -156,14 +155,6 @@ def leave_one_out(
     `people`, `everyone` is one less the variance of that judge. `n` counts labels compared.
 
     Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
-
-    Args:
-        people: Shape (items, annotators).
-        judge: Shape (items,).
-        clusters: What each item belongs to; without, each item stands alone.
-
-    Raises:
-        ValueError: If shapes don't fit.
     """
     _check(people, judge)
     values = _values(people) if judge is None else _values(people, judge)
@@ -187,12 +178,7 @@ def leave_one_out(
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
     """Estimate how often two draws of one rater agree: the mean over items with two labels.
 
-    Args:
-        labels: Shape (items, draws).
-        clusters: What each item belongs to; without, each item stands alone.
-
-    Raises:
-        ValueError: If labels have another shape, or lengths differ.
+    `labels` have the shape (items, draws).
     """
     _check(labels, None)
     counts = _given(labels, _values(labels)).sum(axis=1)
@@ -211,22 +197,12 @@ class Alignment:
 
 
 def alignment(
-    people: Floats,
-    judge: Floats,
-    clusters: Sequence[Hashable] | None = None,
+    people: Floats, judge: Floats, clusters: Sequence[Hashable] | None = None
 ) -> Alignment:
     """Estimate on which share of the items a judge is fully, partially and not aligned.
 
     Items with a verdict and at least two labels count: one annotator alone can't be aligned with
     partially.
-
-    Args:
-        people: Shape (items, annotators).
-        judge: Shape (items,).
-        clusters: What each item belongs to; without, each item stands alone.
-
-    Raises:
-        ValueError: If shapes don't fit.
     """
     _check(people, judge)
     labels = (~np.isnan(people)).sum(axis=1)
@@ -244,10 +220,7 @@ def _check(people: Floats, judge: Floats | None) -> None:
 
 
 def _wins(people: Floats, judge: Floats, one: int, score: Score) -> tuple[Floats, Floats]:
-    """Return where the judge, and where the annotator, is at least as close to the others.
-
-    NaN where not compared.
-    """
+    """Return where judge and annotator are at least as close to the others; NaN: not compared."""
     others = np.delete(people, one, axis=1)
     given = ~np.isnan(others)
     counts = given.sum(axis=1)
@@ -279,9 +252,8 @@ class _Test:
             return float(self.freedom > 0 and epsilon > 0)
         from scipy.stats import nct, t
 
-        return float(
-            nct.cdf(t.ppf(significance, self.freedom), self.freedom, -epsilon / self.error)
-        )
+        critical = t.ppf(significance, self.freedom)
+        return float(nct.cdf(critical, self.freedom, -epsilon / self.error))
 
 
 def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float) -> _Test:
@@ -297,10 +269,9 @@ def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float
     freedom = len(set(within)) - 1
     if variance == 0:  # every item says the same
         return _Test(float(mean >= epsilon), float(mean <= epsilon), 0.0, freedom)
-    statistic = (mean - epsilon) / variance**0.5
-    return _Test(
-        float(t.cdf(statistic, freedom)), float(t.sf(statistic, freedom)), variance**0.5, freedom
-    )
+    error = variance**0.5
+    statistic = (mean - epsilon) / error
+    return _Test(float(t.cdf(statistic, freedom)), float(t.sf(statistic, freedom)), error, freedom)
 
 
 def _harmonic(count: int) -> float:
@@ -350,21 +321,13 @@ def _given(labels: Floats, values: Floats) -> Floats:
 
 
 def _modes(counts: Floats) -> Floats:
-    """Return an equal share to each of the most frequent values along the last axis.
-
-    None where nothing was counted.
-    """
-    top = ((counts == counts.max(axis=-1, keepdims=True, initial=0)) & (counts > 0)).astype(
-        np.float64
-    )
+    """Return an equal share to each of the most frequent values along the last axis, if any."""
+    highest = counts.max(axis=-1, keepdims=True, initial=0)
+    top = ((counts == highest) & (counts > 0)).astype(np.float64)
     return np.nan_to_num(ratio(top, top.sum(axis=-1, keepdims=True)))
 
 
 def _share(credit: Floats, counted: Floats, clusters: Sequence[Hashable] | None) -> Estimate:
-    """Estimate credit over what was counted, with `n` as the latter's number.
-
-    Items stand alone without clusters.
-    """
+    """Estimate credit over what was counted, with `n` as the latter's number."""
     groups = range(len(credit)) if clusters is None else clusters
-    found = clustered_ratio(credit, counted, groups)
-    return replace(found, n=int(counted.sum()))
+    return replace(clustered_ratio(credit, counted, groups), n=int(counted.sum()))

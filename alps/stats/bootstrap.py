@@ -1,7 +1,8 @@
 """Figures over records of which those of one session are not independent.
 
 Means and ratios have an interval of their own (`alps.stats.bounded`); other figures, such as kappa,
-have percentiles of a bootstrap that resamples clusters.
+have percentiles of a bootstrap that resamples clusters. Everywhere `clusters` tells what each
+record belongs to, and a ValueError is raised where lengths differ.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.stats.bounded import bounded_interval, lacking, moments_of, student_interval
+from alps.stats.bounded import LEVEL, bounded_interval, lacking, moments_of, student_interval
 
 Floats = NDArray[np.float64]
 Clusters = Sequence[Hashable] | NDArray[np.int64]
@@ -51,7 +52,6 @@ def clustered_ratio(
     *,
     bounds: tuple[float, float] | None = UNIT,
     difference: bool = False,
-    level: float = 0.95,
 ) -> Estimate:
     """Estimate sum(numerators) / sum(denominators) over records that come in clusters.
 
@@ -61,13 +61,9 @@ def clustered_ratio(
     Args:
         numerators: Shape (records,).
         denominators: Shape (records,), not negative.
-        clusters: What each record belongs to.
+        clusters: Shape (records,).
         bounds: Of the values that the ratio may have; None where it has none.
         difference: Whether the numerators are differences, which are 0 where two systems agree.
-        level: Of the interval, in (0, 1).
-
-    Raises:
-        ValueError: If the lengths differ.
     """
     count = len(clusters)
     if not len(numerators) == len(denominators) == count:
@@ -80,9 +76,9 @@ def clustered_ratio(
     if reason := lacking(int(moments.clusters), int((denominators > 0).sum()), moments):
         return Estimate(value, None, None, count, reason)
     if bounds is not None and _within(numerators, denominators, bounds):
-        low, high = bounded_interval(moments, *bounds, level=level)
+        low, high = bounded_interval(moments, *bounds)
         return Estimate(value, float(low), float(high), count)
-    if (interval := student_interval(moments, level=level)) is None:
+    if (interval := student_interval(moments)) is None:
         return Estimate(value, None, None, count, "all values agree, and nothing bounds them")
     return Estimate(value, *interval, count)
 
@@ -93,16 +89,10 @@ def clustered_mean(
     *,
     bounds: tuple[float, float] | None = UNIT,
     difference: bool = False,
-    level: float = 0.95,
 ) -> Estimate:
-    """Estimate the mean of `values` over records; see `clustered_ratio`.
-
-    Raises:
-        ValueError: If the lengths differ.
-    """
-    return clustered_ratio(
-        values, np.ones(len(values)), clusters, bounds=bounds, difference=difference, level=level
-    )
+    """Estimate the mean of `values` over records; see `clustered_ratio`."""
+    ones = np.ones(len(values))
+    return clustered_ratio(values, ones, clusters, bounds=bounds, difference=difference)
 
 
 def clustered_difference(
@@ -111,23 +101,13 @@ def clustered_difference(
     clusters: Clusters,
     *,
     bounds: tuple[float, float] | None = UNIT,
-    level: float = 0.95,
 ) -> Estimate:
     """Estimate how far the first is ahead of the second on the same records; see `clustered_ratio`.
 
-    Args:
-        first: Values of the one; shape (records,).
-        second: Values of the other on the same records.
-        clusters: What each record belongs to.
-        bounds: Of the values of both; None where they have none.
-        level: Of the interval, in (0, 1).
-
-    Raises:
-        ValueError: If the lengths differ.
+    `bounds` are those of the values of both, None where they have none.
     """
-    widest = None if bounds is None else bounds[1] - bounds[0]
-    apart = None if widest is None else (-widest, widest)
-    return clustered_mean(first - second, clusters, bounds=apart, difference=True, level=level)
+    apart = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    return clustered_mean(first - second, clusters, bounds=apart, difference=True)
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
@@ -150,13 +130,7 @@ def cluster_index(clusters: Clusters) -> NDArray[np.int64]:
 
 
 def cluster_sums(features: Floats, clusters: Sequence[Hashable]) -> Floats:
-    """Add up the rows of `features`, shape (records, features), within each cluster.
-
-    Shape (clusters, features).
-
-    Raises:
-        ValueError: If there are not as many clusters named as rows.
-    """
+    """Add up rows of shape (records, features) within each cluster; shape (clusters, features)."""
     if len(features) != len(clusters):
         raise ValueError(f"lengths differ: {len(features)}, {len(clusters)}")
     index = cluster_index(clusters)
@@ -166,25 +140,17 @@ def cluster_sums(features: Floats, clusters: Sequence[Hashable]) -> Floats:
 
 
 def resampled_sums(sums: Floats, *, seed: int = 0, draws: int = DRAWS) -> Floats:
-    """Return what `draws` resamples of the clusters add up to; shape (draws, features).
+    """Return what `draws` ≥ 1 resamples of the clusters add up to; shape (draws, features).
 
-    The same seed draws the same clusters, so that figures are paired.
-
-    Args:
-        sums: Shape (clusters, features), at least one cluster.
-        seed: Of the resampling.
-        draws: Resamples, ≥ 1.
+    The same seed draws the same clusters, so that figures are paired. `sums` has the shape
+    (clusters, features), with at least one cluster.
     """
-    return np.concatenate(
-        [times @ sums for times in resampled_times(len(sums), seed=seed, draws=draws)]
-    )
+    times = resampled_times(len(sums), seed=seed, draws=draws)
+    return np.concatenate([chunk @ sums for chunk in times])
 
 
 def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iterator[Floats]:
-    """Yield how often each resample of `resampled_sums` takes each cluster.
-
-    Shape (some draws, clusters).
-    """
+    """Yield how often each resample takes each cluster; shape (some draws, clusters)."""
     generator = np.random.Generator(np.random.PCG64(seed))
     per_chunk = max(1, _CHUNK // clusters)
     for start in range(0, draws, per_chunk):
@@ -193,25 +159,22 @@ def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iter
         yield np.bincount(flat, minlength=chosen.size).reshape(chosen.shape).astype(np.float64)
 
 
-def percentile_interval(drawn: Floats, level: float = 0.95) -> tuple[float, float] | None:
-    """Return the percentile interval of resampled values; NaN where one is undefined.
+def percentile_interval(drawn: Floats) -> tuple[float, float] | None:
+    """Return the percentile interval of resampled values, of which those undefined are NaN.
 
-    None where more resamples are undefined than the interval leaves outside: their values, whatever
-    they were, could then lie on either side of both bounds.
+    None where more are undefined than the interval leaves outside: their values, whatever they
+    were, could then lie on either side of both bounds.
     """
     defined = drawn[~np.isnan(drawn)]
-    if not len(defined) or 1 - len(defined) / len(drawn) > 1 - level:
+    if not len(defined) or 1 - len(defined) / len(drawn) > 1 - LEVEL:
         return None
-    tail = 100 * (1 - level) / 2
+    tail = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(defined, [tail, 100 - tail])
     return float(low), float(high)
 
 
 def ratio(above: Floats, below: Floats) -> Floats:
-    """Divide element by element.
-
-    NaN, the mark of an undefined figure among draws, where `below` isn't positive.
-    """
+    """Divide element by element; NaN, an undefined figure, where `below` isn't positive."""
     above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
     quotient: Floats = np.divide(
         above, below, out=np.full(np.broadcast(above, below).shape, np.nan), where=below > 0
@@ -233,22 +196,17 @@ def clustered_statistics(
     n: int | None = None,
     seed: int = 0,
     draws: int = DRAWS,
-    level: float = 0.95,
 ) -> list[Estimate]:
     """Estimate functions of sums over records, all from the same resampled clusters.
 
     Args:
         features: Shape (records, features): what is added up.
-        clusters: What each record belongs to.
+        clusters: Shape (records,).
         statistics: Each takes sums of shape (…, features) and returns figures of shape (…), NaN
             where undefined.
         n: Records that count for `Estimate.n`; all by default.
         seed: Of the resampling.
         draws: Resamples, ≥ 1.
-        level: Of the interval, in (0, 1).
-
-    Raises:
-        ValueError: If there are not as many clusters named as records.
     """
     sums = cluster_sums(features, clusters)
     count = len(features) if n is None else n
@@ -262,9 +220,6 @@ def clustered_statistics(
         if np.isnan(value):
             estimates.append(Estimate(None, None, None, count))
             continue
-        low, high = (drawn is not None and percentile_interval(statistic(drawn), level)) or (
-            None,
-            None,
-        )
-        estimates.append(Estimate(value, low, high, count))
+        interval = None if drawn is None else percentile_interval(statistic(drawn))
+        estimates.append(Estimate(value, *(interval or (None, None)), count))
     return estimates

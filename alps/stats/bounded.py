@@ -22,6 +22,8 @@ UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
 """How many more records of the greatest possible variance are counted, of scores and of
 differences.
 """
+LEVEL = 0.95
+"""Of every interval of this package."""
 CROWDED = 1.5
 """No interval where a cluster holds more records than this many times the number of clusters.
 
@@ -83,13 +85,7 @@ def moments_of(
 
 
 def lacking(clusters: int, records: int, moments: Moments) -> str | None:
-    """Say why a sample has no interval, or None where it has one.
-
-    Args:
-        clusters: That have a weight.
-        records: That have a weight.
-        moments: Of the sample.
-    """
+    """Say why a sample of so many clusters and records with a weight has no interval, if so."""
     if clusters < 2:
         return "all records are of one session"
     if moments.records > CROWDED * moments.groups**2 and clusters < records:
@@ -97,9 +93,7 @@ def lacking(clusters: int, records: int, moments: Moments) -> str | None:
     return None
 
 
-def bounded_interval(
-    moments: Moments, lowest: float, highest: float, *, level: float = 0.95
-) -> tuple[Any, Any]:
+def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[Any, Any]:
     """Return the bounds of a mean or ratio of values in [lowest, highest].
 
     The interval is Agresti and Coull's at the number of independent trials that would vary as much,
@@ -110,22 +104,20 @@ def bounded_interval(
     - The design effect is averaged with that of a correlation `WITHIN`. The data's weighs as many
       clusters as can show one: few, where almost all values are at one end.
     - More records of the greatest possible variance are counted (`UNSEEN`), since a rare value may
-        not have been seen.
+      not have been seen.
 
     Where all values agree, other values are as frequent as failures may be that were never seen in
     as many trials.
 
     Sources: Agresti and Coull, The American Statistician 52 (1998) 119; Korn and Graubard, Survey
-        Methodology 24 (1998)
-    193; design effects and weights: Kish, «Survey Sampling» (1965) §8.2 and 11.7; the two of them
-    compared in clusters:
-    Franco, Little, Louis and Slud, Journal of Survey Statistics and Methodology 7 (2019) 334.
+    Methodology 24 (1998) 193; design effects and weights: Kish, «Survey Sampling» (1965) §8.2 and
+    11.7; both compared in clusters: Franco, Little, Louis and Slud, Journal of Survey Statistics
+    and Methodology 7 (2019) 334.
 
     Args:
         moments: At least two clusters in each sample.
         lowest: The least that a value can be.
         highest: The most.
-        level: In (0, 1).
     """
     from scipy.special import ndtri, stdtrit
 
@@ -134,20 +126,17 @@ def bounded_interval(
     groups, records = np.asarray(moments.groups), np.asarray(moments.records)
     alone, together = (np.asarray(part) / span**2 for part in (moments.alone, moments.together))
     agree = alone * records <= _ROUNDING**2
-    away = (
-        place
-        if moments.magnitude is None
-        else np.minimum(np.asarray(moments.magnitude) / highest, 0.5)
-    )
+    away, more = place, UNSEEN
+    if moments.magnitude is not None:
+        away, more = np.minimum(np.asarray(moments.magnitude) / highest, 0.5), UNSEEN_DIFFERENCE
     told = groups * 4 * away * (1 - away)
     effect = _design_effect(
         np.where(agree, 1.0, alone), together, np.asarray(moments.clusters), told, records / groups
     )
     greatest = place * (1 - place)
-    more = UNSEEN if moments.magnitude is None else UNSEEN_DIFFERENCE
     variance = (alone * records + more * greatest / records) / (records + more)
-    wide = stdtrit(np.maximum(groups - 1, 1.0), (1 + level) / 2)
-    z = float(ndtri((1 + level) / 2))
+    wide = stdtrit(np.maximum(groups - 1, 1.0), (1 + LEVEL) / 2)
+    z = float(ndtri((1 + LEVEL) / 2))
     trials = greatest / np.where(agree, 1.0, variance * effect) * (z / wide) ** 2
     low, high = _agresti_coull(place, trials, z)
     assumed = 1 + (records / groups - 1) * WITHIN
@@ -157,11 +146,8 @@ def bounded_interval(
     return lowest + span * low, lowest + span * high
 
 
-def student_interval(moments: Moments, *, level: float = 0.95) -> tuple[float, float] | None:
-    """Return Student's interval between clusters, for values without bounds.
-
-    None where all of them agree.
-    """
+def student_interval(moments: Moments) -> tuple[float, float] | None:
+    """Return Student's interval of unbounded values between clusters; None where all agree."""
     from scipy.special import stdtrit
 
     clusters = float(moments.clusters)
@@ -169,17 +155,14 @@ def student_interval(moments: Moments, *, level: float = 0.95) -> tuple[float, f
     value = float(moments.value)
     if error <= _ROUNDING * max(1.0, abs(value)):
         return None
-    half = float(stdtrit(clusters - 1, (1 + level) / 2)) * error
+    half = float(stdtrit(clusters - 1, (1 + LEVEL) / 2)) * error
     return value - half, value + half
 
 
 def _design_effect(
     alone: Floats, together: Floats, clusters: Floats, told: Floats, size: Floats
 ) -> Floats:
-    """Return how many times as large a variance is for the clusters, at least 1.
-
-    `told` clusters can show it.
-    """
+    """Return how many times as large a variance is for the clusters, which `told` of them show."""
     # Cluster by cluster and record by record the same degrees of freedom are lost, so that without
     # clusters it is 1.
     seen = together / alone * np.where(size > 1, clusters / (clusters - 1), 1.0)

@@ -1,9 +1,8 @@
 """Scores corrected for a judge's known errors, with intervals for all sources of noise.
 
 Two ways, for two situations. Where people labelled a random sample of the population that the judge
-scored:
-prediction-powered inference (`ppi`). Where error rates are carried over from elsewhere: Rogan and
-Gladen's estimator (`rogan_gladen`), whose interval counts the noise of the score, of the
+scored: prediction-powered inference (`ppi`). Where error rates are carried over from elsewhere:
+Rogan and Gladen's estimator (`rogan_gladen`), whose interval counts the noise of the score, of the
 sensitivity and of the specificity.
 
 Estimates and bounds may leave the range of possible values. They are then returned as they are and
@@ -13,18 +12,20 @@ says why, and value and bounds are None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from alps.stats.bootstrap import Estimate, Floats, cluster_sums
-from alps.stats.intervals import Confusion, clustered_variance, quantile, wilson
+from alps.stats.bounded import LEVEL
+from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
 Interval = Literal["score", "normal"]
 YOUDEN = 0.1
+"""Youden's index up to which a judge nearly guesses, and no correction is made."""
 
 
 class Cells(NamedTuple):
@@ -49,10 +50,8 @@ class Correction:
     """A corrected score beside the raw one.
 
     `weight` is the lambda of `ppi`: how much the judge's verdicts count. `youden` is sensitivity +
-    specificity - 1 of
-    `rogan_gladen`: how much better than chance the judge is. `design_effect` is by how much
-        clusters widen the
-    variance; 1 where items stand alone.
+    specificity - 1 of `rogan_gladen`: how much better than chance the judge is. `design_effect` is
+    by how much clusters widen the variance; 1 where items stand alone.
     """
 
     method: Method
@@ -82,9 +81,7 @@ class Correction:
         )
 
 
-def youden(
-    counts: Confusion | Cells, *, design_effect: float = 1.0, level: float = 0.95
-) -> Estimate:
+def youden(counts: Confusion | Cells, *, design_effect: float = 1.0) -> Estimate:
     """Estimate sensitivity + specificity - 1; 0 is a judge that guesses.
 
     The interval combines Wilson's two, squared distances added. None without both positive and
@@ -93,18 +90,16 @@ def youden(
     Source: Newcombe, Statistics in Medicine 17 (1998) 873, method 10.
     """
     n = counts.n
-    hit = wilson(counts.tp / design_effect, (counts.tp + counts.fn) / design_effect, level=level)
-    spared = wilson(counts.tn / design_effect, (counts.tn + counts.fp) / design_effect, level=level)
-    sides = (hit.value, hit.low, hit.high, spared.value, spared.low, spared.high)
-    if any(side is None for side in sides):
+    hit = wilson(counts.tp / design_effect, (counts.tp + counts.fn) / design_effect)
+    spared = wilson(counts.tn / design_effect, (counts.tn + counts.fp) / design_effect)
+    bounds = [(side.value, side.low, side.high) for side in (hit, spared)]
+    if None in (hit.value, spared.value):
         return Estimate(None, None, None, n)
-    one, one_low, one_high, other, other_low, other_high = (
-        side for side in sides if side is not None
-    )
+    (one, one_low, one_high), (other, other_low, other_high) = np.array(bounds, dtype=np.float64)
     value = one + other - 1
     low = value - sqrt((one - one_low) ** 2 + (other - other_low) ** 2)
     high = value + sqrt((one_high - one) ** 2 + (other_high - other) ** 2)
-    return Estimate(value, low, high, n)
+    return Estimate(float(value), float(low), float(high), n)
 
 
 def rogan_gladen(
@@ -113,20 +108,17 @@ def rogan_gladen(
     counts: Confusion | Cells,
     *,
     design_effect: float = 1.0,
-    minimum: float = YOUDEN,
-    level: float = 0.95,
 ) -> Correction:
     """Correct a judge's rate by its error rates, measured on other items.
 
     Assumes that sensitivity and specificity are the same on the items scored as on those labelled.
     The interval adds pseudo-counts to all three proportions and shifts its centre for the bias of
     the ratio; it covers about as often as it says from some ten items of the rarer class on. Not
-    correctable where the judge is hardly better than chance:
-    where youden is at most `minimum`, or its interval reaches 0.
+    correctable where the judge is hardly better than chance: where youden is at most `YOUDEN`, or
+    its interval reaches 0.
 
     Source: Rogan and Gladen, American Journal of Epidemiology 107 (1978) 71; interval: Lee et al.,
-        arXiv:2511.21140,
-    after Lang and Reiczigel, Preventive Veterinary Medicine 113 (2014) 13.
+    arXiv:2511.21140, after Lang and Reiczigel, Preventive Veterinary Medicine 113 (2014) 13.
 
     Args:
         positives: Items that the judge accepted.
@@ -134,31 +126,26 @@ def rogan_gladen(
         counts: Its confusion table on labelled items; what could not be parsed must be counted in
             as it is in `positives`, or left out of both.
         design_effect: By how much clusters widen the variance, ≥ 1; see `clustered_rogan_gladen`.
-        minimum: Youden's index up to which no correction is made.
-        level: Of the interval, in (0, 1).
 
     Raises:
         ValueError: Unless 0 ≤ positives ≤ total and the design effect is at least 1.
     """
     if design_effect < 1:
         raise ValueError(f"a design effect is at least 1, got {design_effect}")
-    effective = wilson(positives / design_effect, total / design_effect, level=level)
-    raw = Estimate(effective.value, effective.low, effective.high, total)
-    better = youden(counts, design_effect=design_effect, level=level)
-    reason = _why_not(raw, counts, better, minimum)
-    if reason or raw.value is None or better.value is None:
-        return Correction(
-            "rogan_gladen", raw, None, None, None, better.n, None, better, design_effect, reason
-        )
-    spared = counts.tn / (counts.tn + counts.fp)
-    value = (raw.value + spared - 1) / better.value
-    low, high = _two_sources(positives, total, counts, design_effect, level)
-    return Correction("rogan_gladen", raw, value, low, high, better.n, None, better, design_effect)
+    raw = replace(wilson(positives / design_effect, total / design_effect), n=total)
+    better = youden(counts, design_effect=design_effect)
+    value = low = high = None
+    reason = _why_not(raw, counts, better)
+    if not reason and raw.value is not None and better.value is not None:
+        spared = counts.tn / (counts.tn + counts.fp)
+        value = (raw.value + spared - 1) / better.value
+        low, high = _two_sources(positives, total, counts, design_effect)
+    return Correction(
+        "rogan_gladen", raw, value, low, high, better.n, None, better, design_effect, reason
+    )
 
 
-def _why_not(
-    raw: Estimate, counts: Confusion | Cells, better: Estimate, minimum: float
-) -> str | None:
+def _why_not(raw: Estimate, counts: Confusion | Cells, better: Estimate) -> str | None:
     if raw.value is None:
         return "the judge scored no items"
     if better.value is None or better.low is None:
@@ -168,18 +155,18 @@ def _why_not(
     value = f"{index} is {better.value:.2f}"
     if better.value < 0:
         return f"{value}: the judge contradicts people; which label is met?"
-    if better.value <= minimum:
-        return f"{value}, at most {minimum:g}: the judge nearly guesses"
+    if better.value <= YOUDEN:
+        return f"{value}, at most {YOUDEN:g}: the judge nearly guesses"
     if better.low <= 0:
         return f"{index} may be 0 ({better.low:.2f} to {better.high:.2f}): label more items"
     return None
 
 
 def _two_sources(
-    positives: int, total: int, counts: Confusion | Cells, design_effect: float, level: float
+    positives: int, total: int, counts: Confusion | Cells, design_effect: float
 ) -> tuple[float, float]:
     """Return the adjusted interval of Rogan and Gladen's estimate."""
-    z = quantile(level)
+    z = Z
 
     def padded(successes: float, trials: float, extra: float) -> tuple[float, float]:
         trials = trials / design_effect + extra
@@ -192,9 +179,8 @@ def _two_sources(
     better = hit + spared - 1
     value = (rate + spared - 1) / better
     centre = value + 2 * z * z * (value * hit_noise - (1 - value) * spared_noise)
-    half = (
-        z * sqrt(rate_noise + (1 - value) ** 2 * spared_noise + value**2 * hit_noise) / abs(better)
-    )
+    noise = rate_noise + (1 - value) ** 2 * spared_noise + value**2 * hit_noise
+    half = z * sqrt(noise) / abs(better)
     return centre - half, centre + half
 
 
@@ -204,9 +190,6 @@ def clustered_rogan_gladen(
     people: Sequence[float],
     judge: Sequence[bool],
     label_clusters: Sequence[Hashable],
-    *,
-    minimum: float = YOUDEN,
-    level: float = 0.95,
 ) -> Correction:
     """Correct a judge's rate where items share a user, a question or a session.
 
@@ -222,8 +205,6 @@ def clustered_rogan_gladen(
             and bias the estimate.
         judge: The judge's verdicts there.
         label_clusters: What each of these belongs to.
-        minimum: Youden's index up to which no correction is made.
-        level: Of the interval, in (0, 1).
 
     Raises:
         ValueError: If lengths differ.
@@ -237,24 +218,16 @@ def clustered_rogan_gladen(
     effect = 1.0
     if len(said) and truth.any() and not (truth == 1).all():
         effect = _design_effect(said, truth, heard, [*clusters, *label_clusters])
-    return rogan_gladen(
-        int(said.sum()), len(said), counts, design_effect=effect, minimum=minimum, level=level
-    )
+    return rogan_gladen(int(said.sum()), len(said), counts, design_effect=effect)
 
 
 def _design_effect(
     said: Floats, truth: Floats, heard: Floats, clusters: Sequence[Hashable]
 ) -> float:
-    """Return the design effect of Rogan and Gladen's estimate, from 1 up.
-
-    The clustered variance over that of items that stand alone.
-    """
+    """Return the clustered variance of Rogan and Gladen's estimate over that of lone items, ≥ 1."""
     no = 1 - truth
-    rate, hit, false = (
-        float(said.mean()),
-        float((truth * heard).sum() / truth.sum()),
-        float((no * heard).sum() / no.sum()),
-    )
+    rate = float(said.mean())
+    hit, false = (float((side * heard).sum() / side.sum()) for side in (truth, no))
     if hit == false:
         return 1.0  # not correctable whatever the clusters
     value = (rate - false) / (hit - false)
@@ -264,10 +237,8 @@ def _design_effect(
     influence = np.concatenate([(said - rate) / len(said), noise]).astype(np.float64)
     together = clustered_variance(influence, clusters)
     alone = clustered_variance(influence, range(len(influence)))
-    if not together or not alone:
-        return len(influence) / len(
-            set(clusters)
-        )  # clusters that can't be seen are taken at their worst
+    if not together or not alone:  # clusters that can't be seen are taken at their worst
+        return len(influence) / len(set(clusters))
     return max(1.0, together / alone)
 
 
@@ -280,16 +251,13 @@ def ppi(
     interval: Interval = "normal",
     weight: float | None = None,
     bounds: tuple[float, float] = (0.0, 1.0),
-    level: float = 0.95,
 ) -> Correction:
     """Estimate what people's mean label would be, from few labels and many verdicts of a judge.
 
     Assumes that the labelled items are a random sample of the same population as the others. The
-    judge may err in any
-    way: a useless one gets a weight near 0 and costs nothing. The weight that makes the variance
-        smallest is estimated
-    and not clipped. With `clusters`, the variance is one between clusters, and quantiles are
-    Student's.
+    judge may err in any way: a useless one gets a weight near 0 and costs nothing. The weight that
+    makes the variance smallest is estimated and not clipped. With `clusters`, the variance is one
+    between clusters, and quantiles are Student's.
 
     `interval="normal"` is the published one. `"score"`, for labels of 0 and 1 only, is Wilson's at
     the number of labels that the estimate is worth; it covers better for rates near 0 or 1 and
@@ -306,7 +274,6 @@ def ppi(
         weight: Of the verdicts, instead of the best; 0 ignores the judge, 1 trusts it as plain PPI
             does.
         bounds: Of possible values, for `Correction.outside`.
-        level: Of the interval, in (0, 1).
 
     Raises:
         ValueError: If lengths differ, a number is not finite, or a score interval is asked for of
@@ -314,7 +281,7 @@ def ppi(
     """
     _check(people, judge, others, clusters, interval)
     n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
-    raw = _raw(np.concatenate([judge, others]), groups, interval, level)
+    raw = _raw(np.concatenate([judge, others]), groups, interval)
     held = n if clusters is None else len(set(clusters[0]))
     if held < 2:
         unit = "item" if clusters is None else "cluster"
@@ -331,9 +298,7 @@ def ppi(
     influence = np.concatenate(parts)
     alone = _squares(influence, None)
     together = _squares(influence, groups)
-    low, high = _ppi_bounds(
-        value, together, held, clustered=groups is not None, interval=interval, level=level
-    )
+    low, high = _ppi_bounds(value, together, held, groups is not None, interval)
     effect = together / alone if alone else 1.0
     return Correction("ppi", raw, value, low, high, n, best, None, effect, bounds=bounds)
 
@@ -343,9 +308,7 @@ def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
     return float(np.square(sums).sum())
 
 
-def _raw(
-    said: Floats, groups: Sequence[Hashable] | None, interval: Interval, level: float
-) -> Estimate:
+def _raw(said: Floats, groups: Sequence[Hashable] | None, interval: Interval) -> Estimate:
     """Estimate the judge's own mean, with the kind of interval that the corrected one has."""
     if not len(said):
         return Estimate(None, None, None, 0)
@@ -353,17 +316,12 @@ def _raw(
     if held < 2:
         return Estimate(mean, None, None, len(said))
     variance = _squares((said - mean) / len(said), groups)
-    low, high = _ppi_bounds(
-        mean, variance, held, clustered=groups is not None, interval=interval, level=level
-    )
+    low, high = _ppi_bounds(mean, variance, held, groups is not None, interval)
     return Estimate(mean, low, high, len(said))
 
 
 def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
-    """Return the weight of least variance, shrunk by n / N.
-
-    The covariance over the pooled variance of verdicts.
-    """
+    """Return the covariance over the pooled variance of verdicts, shrunk by n / N."""
     if not len(others):
         return 0.0
     pooled = float(np.concatenate([judge, others]).var(ddof=1))
@@ -372,19 +330,19 @@ def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
 
 
 def _ppi_bounds(
-    value: float, variance: float, held: int, *, clustered: bool, interval: Interval, level: float
+    value: float, variance: float, held: int, clustered: bool, interval: Interval
 ) -> tuple[float, float]:
-    z = quantile(level)
+    z = Z
     if not clustered and interval == "normal":
         return value - z * sqrt(variance), value + z * sqrt(variance)
     from scipy.stats import t
 
     variance *= held / (held - 1)
-    wide = float(t.ppf((1 + level) / 2, held - 1))
+    wide = float(t.ppf((1 + LEVEL) / 2, held - 1))
     if interval == "score" and (0 < value < 1 or (variance == 0 and value in (0, 1))):
         # Labels that all agree have no variance to be seen: they are then worth their number.
         worth = value * (1 - value) / variance * (z / wide) ** 2 if variance > 0 else float(held)
-        score = wilson(value * worth, worth, level=level)
+        score = wilson(value * worth, worth)
         if score.low is not None and score.high is not None:
             return score.low, score.high
     return value - wide * sqrt(variance), value + wide * sqrt(variance)
@@ -400,12 +358,8 @@ def _check(
     if len(people) != len(judge):
         raise ValueError(f"lengths differ: {len(people)} labels, {len(judge)} verdicts on them")
     if clusters is not None and (len(clusters[0]), len(clusters[1])) != (len(people), len(others)):
-        raise ValueError(
-            "lengths differ: name one cluster for each labelled item and each other one"
-        )
+        raise ValueError("lengths differ: name one cluster for each labelled and each other item")
     if not all(np.isfinite(part).all() for part in (people, judge, others)):
-        raise ValueError(
-            "labels and verdicts must be finite: leave out, or decide, what was not given"
-        )
+        raise ValueError("labels and verdicts must be finite: leave out what was not given")
     if interval == "score" and not np.isin(people, (0, 1)).all():
         raise ValueError("a score interval needs labels of 0 and 1: use interval='normal'")

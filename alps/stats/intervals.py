@@ -1,11 +1,14 @@
 """Intervals of proportions: a binary judge's rates, and bounds for selective trust.
 
 A proportion of nothing has no value: None, never NaN. Bounds stay within [0, 1] by construction,
-not by clipping.
+not by clipping. Everywhere `clusters` tells what each record belongs to, and a ValueError is raised
+where lengths differ, or unless 0 ≤ successes ≤ trials.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, log, sqrt
 from statistics import NormalDist
 
@@ -21,14 +24,14 @@ from alps.stats.bootstrap import (
     clustered_statistics,
     ratio,
 )
+from alps.stats.bounded import LEVEL
 
 SMALL = 40
-_CELLS = (
-    (True, True),
-    (True, False),
-    (False, True),
-    (False, False),
-)  # tp, fn, fp, tn: people, then the judge
+"""Trials from which Wilson's interval does, and the exact one is not needed."""
+FEWEST = 30
+"""Items that a threshold must keep to be looked at."""
+# tp, fn, fp, tn: people, then the judge
+_CELLS = tuple(product((True, False), repeat=2))
 # What a record in each of these cells adds to an index; the index is the mean over all of them.
 _INDICES = {"pabak": (1, -1, -1, 1), "prevalence_index": (1, 0, 0, -1), "bias_index": (0, -1, 1, 0)}
 # Which cells of a confusion table a rate counts, over which.
@@ -43,101 +46,69 @@ RATES = {
 }
 
 
-def quantile(level: float) -> float:
-    """Return the standard normal quantile of a two-sided interval at `level`, e.g. 1.96 at .95.
-
-    Raises:
-        ValueError: If `level` is not in (0, 1).
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level}")
-    return NormalDist().inv_cdf((1 + level) / 2)
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""The standard normal quantile of a two-sided interval: 1.96."""
 
 
-def wilson(successes: float, trials: float, *, level: float = 0.95) -> Estimate:
+def wilson(successes: float, trials: float) -> Estimate:
     """Estimate a proportion with Wilson's score interval.
 
-    Counts need not be whole: an effective number of trials, as `effective_trials` gives it, makes
-    the interval fit clustered records. `n` is the number of trials, rounded.
+    Counts need not be whole: trials divided by a design effect make the interval fit clustered
+    records. `n` is the number of trials, rounded.
 
     Source: Wilson, JASA 22 (1927) 209; recommended by Newcombe, Statistics in Medicine 17 (1998)
-        857.
-
-    Raises:
-        ValueError: Unless 0 ≤ successes ≤ trials and `level` is in (0, 1).
+    857.
     """
     _check(successes, trials)
-    z = quantile(level)
+    z = Z
     if trials == 0:
         return Estimate(None, None, None, 0)
     share = successes / trials
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = (
-        z
-        / (1 + z * z / trials)
-        * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    )
+    spread = sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    half = z / (1 + z * z / trials) * spread
     # The formula gives exactly 0 and 1 at the ends; floating point misses them by a hair.
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == trials else centre + half
     return Estimate(share, low, high, round(trials))
 
 
-def clopper_pearson(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
-    """Estimate a proportion with the exact interval, which covers at least `level`.
+def clopper_pearson(successes: int, trials: int) -> Estimate:
+    """Estimate a proportion with the exact interval, which covers at least as often as it says.
 
     Source: Clopper and Pearson, Biometrika 26 (1934) 404.
-
-    Raises:
-        ValueError: Unless 0 ≤ successes ≤ trials and `level` is in (0, 1).
     """
     _check(successes, trials)
-    quantile(level)
     if trials == 0:
         return Estimate(None, None, None, 0)
     from scipy.stats import binomtest
 
-    bounds = binomtest(successes, trials).proportion_ci(level, method="exact")
+    bounds = binomtest(successes, trials).proportion_ci(LEVEL, method="exact")
     return Estimate(successes / trials, float(bounds.low), float(bounds.high), trials)
 
 
-def proportion(successes: int, trials: int, *, level: float = 0.95) -> Estimate:
+def proportion(successes: int, trials: int) -> Estimate:
     """Estimate a proportion: by Clopper and Pearson under 40 trials, by Wilson from there."""
-    method = clopper_pearson if trials < SMALL else wilson
-    return method(successes, trials, level=level)
+    return (clopper_pearson if trials < SMALL else wilson)(successes, trials)
 
 
-def upper_bound(successes: int, trials: int, *, confidence: float = 0.95) -> float | None:
-    """Return the exact one-sided upper bound of a proportion, with `confidence`.
-
-    None without trials.
-
-    Raises:
-        ValueError: Unless 0 ≤ successes ≤ trials and `confidence` is in (0, 1).
-    """
+def upper_bound(successes: int, trials: int, *, confidence: float) -> float | None:
+    """Return the exact one-sided upper bound of a proportion; None without trials."""
     _check(successes, trials)
-    quantile(confidence)
     if trials == 0:
         return None
     from scipy.stats import binomtest
 
-    return float(
-        binomtest(successes, trials, alternative="less")
-        .proportion_ci(confidence, method="exact")
-        .high
-    )
+    test = binomtest(successes, trials, alternative="less")
+    return float(test.proportion_ci(confidence, method="exact").high)
 
 
 def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float | None:
     """Return the variance of a sum whose records are independent between clusters only.
 
-    With every record its own cluster and influences (x - mean) / n this is the usual s² / n. None
-    with fewer than two clusters.
-
-    Args:
-        influence: Shape (records,): what each record adds to the error of the estimate; sums to
-            about zero.
-        clusters: What each record belongs to.
+    `influence` is what each record adds to the error of the estimate, shape (records,); it sums to
+    about zero. With every record its own cluster and influences (x - mean) / n this is the usual
+    s² / n. None with fewer than two clusters.
     """
     sums = cluster_sums(influence[:, None], clusters)[:, 0]
     if len(sums) < 2:
@@ -145,37 +116,9 @@ def clustered_variance(influence: Floats, clusters: Sequence[Hashable]) -> float
     return float(len(sums) / (len(sums) - 1) * np.square(sums).sum())
 
 
-def effective_trials(successes: Floats, clusters: Sequence[Hashable]) -> float:
-    """Return how many independent trials clustered zeros and ones are worth.
-
-    The number of records over the design effect, which is taken as at least 1. Where all records
-    agree, the design effect can't be seen: the number of clusters is returned, the most cautious
-    reading.
-
-    Source: Kish, «Survey Sampling» (1965) §8.2; use in score intervals: Dean and Pagano, Journal of
-    Survey Statistics and Methodology 3 (2015) 484.
-
-    Args:
-        successes: Shape (records,), each 0 or 1.
-        clusters: What each record belongs to.
-    """
-    count = len(successes)
-    if not count:
-        return 0.0
-    mean = float(successes.mean())
-    variance = clustered_variance((successes - mean) / count, clusters)
-    if variance is None or mean in (0.0, 1.0):
-        return float(len(set(clusters)))
-    # s² rather than p(1-p): with every record its own cluster the effect is then exactly 1.
-    alone = mean * (1 - mean) / (count - 1)
-    return count / max(1.0, variance / alone)
-
-
 @dataclass(frozen=True)
 class Confusion:
-    """A binary judge's verdicts against people's labels.
-
-    What could not be parsed is counted beside the four cells.
+    """A binary judge's verdicts against people's labels, and what could not be parsed.
 
     Rates leave the unparsed out; `unparsed_as_wrong` counts them in. Intervals are exact under 40
     items and Wilson's from there, over independent items.
@@ -204,19 +147,14 @@ class Confusion:
             self.tp, self.fn + self.unparsed_positive, self.fp + self.unparsed_negative, self.tn
         )
 
-    def rates(self, *, level: float = 0.95) -> dict[str, Estimate]:
-        """Estimate sensitivity, specificity, ppv, npv, accuracy and both base rates.
-
-        The base rates are called `people` and `judge`.
-        """
-        cells = {"tp": self.tp, "fn": self.fn, "fp": self.fp, "tn": self.tn}
+    def rates(self) -> dict[str, Estimate]:
+        """Estimate the `RATES`: of the two base rates one is of `people`, one of the `judge`."""
 
         def count(names: str) -> int:
-            return sum(cells[name] for name in names.split())
+            return sum(getattr(self, name) for name in names.split())
 
         return {
-            name: proportion(count(above), count(below), level=level)
-            for name, (above, below) in RATES.items()
+            name: proportion(count(above), count(below)) for name, (above, below) in RATES.items()
         }
 
 
@@ -226,54 +164,28 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
     Args:
         people: One label an item; items without one (None) are left out.
         judge: One verdict an item, None where it could not be parsed.
-
-    Raises:
-        ValueError: If the lengths differ.
     """
     if len(people) != len(judge):
         raise ValueError(f"lengths differ: {len(people)}, {len(judge)}")
-    pairs = [
-        (bool(label), verdict)
-        for label, verdict in zip(people, judge, strict=True)
-        if label is not None
-    ]
-    heard = [(label, bool(verdict)) for label, verdict in pairs if verdict is not None]
-    silent = [label for label, verdict in pairs if verdict is None]
-    return Confusion(
-        tp=heard.count((True, True)),
-        fn=heard.count((True, False)),
-        fp=heard.count((False, True)),
-        tn=heard.count((False, False)),
-        unparsed_positive=silent.count(True),
-        unparsed_negative=silent.count(False),
-    )
+    counts: Counter[tuple[bool, bool | None]] = Counter()
+    for label, verdict in zip(people, judge, strict=True):
+        if label is not None:
+            counts[bool(label), None if verdict is None else bool(verdict)] += 1
+    return Confusion(*(counts[cell] for cell in (*_CELLS, (True, None), (False, None))))
 
 
 def clustered_rates(
     people: Sequence[bool | None],
     judge: Sequence[bool | None],
     clusters: Sequence[Hashable],
-    *,
-    level: float = 0.95,
 ) -> dict[str, Estimate]:
-    """Estimate the rates of `Confusion.rates` for items that come in clusters.
-
-    The unparsed are left out.
-
-    Raises:
-        ValueError: If the lengths differ.
-    """
+    """Estimate the `RATES` of items that come in clusters; the unparsed are left out."""
     cells = _cell_features(people, judge)
-    if len(cells) != len(clusters):
-        raise ValueError(f"lengths differ: {len(cells)}, {len(clusters)}")
-    parts = {name: cells @ np.stack(_weights(*of_cells)).T for name, of_cells in RATES.items()}
-    return {name: _rate(part, clusters, level) for name, part in parts.items()}
-
-
-def _rate(part: Floats, clusters: Sequence[Hashable], level: float) -> Estimate:
-    """Estimate a rate from what each item adds above and below; shape (items, 2)."""
-    estimate = clustered_ratio(part[:, 0], part[:, 1], clusters, level=level)
-    return replace(estimate, n=int(part[:, 1].sum()))
+    rates = {}
+    for name, (counted, over) in RATES.items():
+        above, below = cells @ _weights(counted), cells @ _weights(over)
+        rates[name] = replace(clustered_ratio(above, below, clusters), n=int(below.sum()))
+    return rates
 
 
 def clustered_indices(
@@ -292,9 +204,6 @@ def clustered_indices(
     from -1 to 1.
 
     Source: Byrt, Bishop and Carlin, Journal of Clinical Epidemiology 46 (1993) 423.
-
-    Raises:
-        ValueError: If the lengths differ.
     """
     features = _cell_features(people, judge)
     statistics = [_mean_of(np.array(weights, dtype=np.float64)) for weights in _INDICES.values()]
@@ -324,7 +233,6 @@ def selective_threshold(
     risk: float,
     failure: float = 0.1,
     step: float = 0.001,
-    minimum: int = 30,
 ) -> Threshold | None:
     """Find the lowest confidence from which a judge may be believed.
 
@@ -332,7 +240,7 @@ def selective_threshold(
     `risk`, and the one before it is returned: fixed-sequence testing, so the guarantee needs no
     correction for having looked at many. Among exchangeable items a verdict at least that sure then
     disagrees at a rate of at most `risk`, with probability 1 - `failure`. None where even the
-    strictest candidate with `minimum` items fails, or none has so many.
+    strictest candidate with 30 items fails, or none has so many.
 
     Source: Jung, Brahman and Choi, arXiv:2407.18370, §2.
 
@@ -342,11 +250,9 @@ def selective_threshold(
         risk: Highest acceptable share of disagreements, in (0, 1).
         failure: Probability that the guarantee fails, in (0, 1).
         step: Between candidates.
-        minimum: Items that a candidate must keep to be looked at; at least as many as could pass
-            without an error.
 
     Raises:
-        ValueError: If the lengths differ, or `risk` or `failure` is not in (0, 1).
+        ValueError: If `risk` or `failure` is not in (0, 1).
     """
     if len(confidences) != len(disagreements):
         raise ValueError(f"lengths differ: {len(confidences)}, {len(disagreements)}")
@@ -355,7 +261,7 @@ def selective_threshold(
     found = None
     # Fewer items could not pass even without a disagreement: starting there would end the walk
     # before it began.
-    minimum = max(minimum, ceil(log(failure) / log(1 - risk) - 1e-9))
+    minimum = max(FEWEST, ceil(log(failure) / log(1 - risk) - 1e-9))
     steps = round(1 / step)
     for place in range(steps, -1, -1):
         candidate = place / steps
@@ -374,10 +280,7 @@ def selective_threshold(
 
 
 def _cell_features(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Floats:
-    """Return a one a record in the cell it falls into, nothing where either side is missing.
-
-    Shape (records, 4).
-    """
+    """Return a one in the cell that a record falls into, if in any; shape (records, 4)."""
     pairs = list(zip(people, judge, strict=True))
     return np.array([[float(pair == cell) for cell in _CELLS] for pair in pairs]).reshape(-1, 4)
 
@@ -387,13 +290,9 @@ def _mean_of(weights: Floats) -> Statistic:
     return lambda sums: ratio(sums @ weights, sums.sum(axis=-1))
 
 
-def _weights(above: str, below: str) -> tuple[Floats, Floats]:
-    """Return which of the cells tp, fn, fp, tn count above, and which below."""
-    top, base = (
-        np.array([float(cell in names.split()) for cell in ("tp", "fn", "fp", "tn")])
-        for names in (above, below)
-    )
-    return top, base
+def _weights(names: str) -> Floats:
+    """Return a one for each of the cells tp, fn, fp, tn that is named."""
+    return np.array([float(cell in names.split()) for cell in ("tp", "fn", "fp", "tn")])
 
 
 def _check(successes: float, trials: float) -> None:

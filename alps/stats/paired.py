@@ -13,17 +13,19 @@ from string import ascii_lowercase
 import numpy as np
 
 from alps.stats.bootstrap import UNIT, Estimate, Floats, clustered_difference
+from alps.stats.bounded import LEVEL
 from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
+POWER = 0.8
+"""The share of cases in which a detectable difference is found."""
 
 
 @dataclass(frozen=True)
 class McNemar:
     """Where two binary verdicts on the same records differ.
 
-    `p` is exact and two-sided; `chi2`, without continuity correction, is None where they never
-    differ.
+    `p` is exact, two-sided; `chi2`, without continuity correction, is None where they never do.
     """
 
     first_only: int
@@ -37,8 +39,7 @@ def mcnemar(first_only: int, second_only: int) -> McNemar:
 
     Records stand alone; for clustered ones use `paired_difference`.
 
-    Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant records at one
-        half.
+    Source: McNemar, Psychometrika 12 (1947) 153; exact: binomial of the discordant at one half.
 
     Raises:
         ValueError: If a count is negative.
@@ -85,7 +86,6 @@ def paired_difference(
     clusters: Sequence[Hashable] | None = None,
     *,
     bounds: tuple[float, float] | None = UNIT,
-    level: float = 0.95,
 ) -> Difference:
     """Compare two systems on the same records.
 
@@ -97,7 +97,6 @@ def paired_difference(
         second: Scores of the other on the same records.
         clusters: What each record belongs to; without, each stands alone.
         bounds: Of the scores; None where they have none.
-        level: Of the interval, and 1 - level the significance that `detectable` refers to.
 
     Raises:
         ValueError: If lengths differ or a score is not finite.
@@ -110,26 +109,27 @@ def paired_difference(
         raise ValueError(
             "scores must be finite: compare only records that both sides have a score for"
         )
-    estimate = clustered_difference(first, second, groups, bounds=bounds, level=level)
-    detectable = detectable_difference(ahead, groups, significance=1 - level)
-    return Difference(estimate, _p(ahead, groups), detectable)
+    estimate = clustered_difference(first, second, groups, bounds=bounds)
+    error, count = _standard_error(ahead, groups), len(set(groups))
+    if error is None:
+        return Difference(estimate, None, None)
+    p = t_tests(np.array(ahead.mean()), np.array(error), np.array(count, dtype=np.float64))
+    return Difference(estimate, float(p), detectable_difference(ahead, groups))
 
 
-def _p(ahead: Floats, groups: Sequence[Hashable]) -> float | None:
-    count = len(set(groups))
-    if count < 2:
+def _standard_error(differences: Floats, groups: Sequence[Hashable]) -> float | None:
+    """Return the standard error of a mean between clusters; None with fewer than two."""
+    if not len(differences):
         return None
-    mean = float(ahead.mean())
-    error = sqrt(clustered_variance((ahead - mean) / len(ahead), groups) or 0.0)
-    return float(t_tests(*(np.array(figure, dtype=np.float64) for figure in (mean, error, count))))
+    variance = clustered_variance((differences - differences.mean()) / len(differences), groups)
+    return None if variance is None else sqrt(variance)
 
 
 def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
     """Return the two-sided p of mean differences, each a t test.
 
-    Where all clusters differ alike, that of a sign test.
-
-    1 where nothing differs, or fewer than two clusters were seen. All of one shape.
+    Where all clusters differ alike, it is that of a sign test; 1 where nothing differs, or fewer
+    than two clusters were seen. All of one shape.
 
     Args:
         means: Of the differences; NaN where there is none.
@@ -146,13 +146,9 @@ def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
 
 
 def detectable_difference(
-    differences: Floats,
-    clusters: Sequence[Hashable] | None = None,
-    *,
-    power: float = 0.8,
-    significance: float = 0.05,
+    differences: Floats, clusters: Sequence[Hashable] | None = None
 ) -> float | None:
-    """Return the smallest true difference that is detected in a share `power` of cases.
+    """Return the smallest true difference that is found significant in 80 % of cases.
 
     The two-sided quantile plus that of the power, times the standard error between clusters. A
     difference observed to be smaller says little about which system is better. None with fewer than
@@ -163,28 +159,15 @@ def detectable_difference(
     Args:
         differences: Shape (records,), finite.
         clusters: What each record belongs to; without, each stands alone.
-        power: Probability of finding it, in (0, 1).
-        significance: Of the two-sided test, in (0, 1).
-
-    Raises:
-        ValueError: If `power` or `significance` is not in (0, 1).
     """
-    if not (0 < power < 1 and 0 < significance < 1):
-        raise ValueError(
-            f"power and significance must be in (0, 1), got {power} and {significance}"
-        )
     groups = range(len(differences)) if clusters is None else clusters
-    count = len(set(groups))
-    if count < 2:
-        return None
-    variance = clustered_variance((differences - differences.mean()) / len(differences), groups)
-    if variance is None:
+    error = _standard_error(differences, groups)
+    if error is None:
         return None
     from scipy.stats import t
 
-    return float(
-        (t.ppf(1 - significance / 2, count - 1) + t.ppf(power, count - 1)) * sqrt(variance)
-    )
+    freedom = len(set(groups)) - 1
+    return float((t.ppf((1 + LEVEL) / 2, freedom) + t.ppf(POWER, freedom)) * error)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:
@@ -204,10 +187,7 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_all(ps: Floats) -> Floats:
-    """Correct p-values in [0, 1] as `holm` does, of which there may be hundreds of thousands.
-
-    Shape (tests,).
-    """
+    """Correct p-values in [0, 1] as `holm` does: hundreds of thousands, shape (tests,)."""
     order = np.argsort(ps, kind="stable")
     corrected = np.empty_like(ps)
     corrected[order] = np.maximum.accumulate(np.minimum(1.0, ps[order] * np.arange(len(ps), 0, -1)))
@@ -232,10 +212,11 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
         classes = [group for group in split if not any(group < wider for wider in split)]
     ordered = sorted(classes, key=sorted)
     names = _names(len(ordered))
-    return tuple(
-        tuple(name for name, group in zip(names, ordered, strict=True) if system in group)
-        for system in range(count)
-    )
+    letters: list[list[str]] = [[] for _ in range(count)]
+    for name, group in zip(names, ordered, strict=True):
+        for system in group:
+            letters[system].append(name)
+    return tuple(map(tuple, letters))
 
 
 def _without(group: frozenset[int], one: int, other: int) -> list[frozenset[int]]:
