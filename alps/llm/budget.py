@@ -125,10 +125,7 @@ class Budget:
     async def reserve(
         self, request: Request[Any], messages: Sequence[Mapping[str, str]]
     ) -> int | None:
-        """Set aside what a call is likely to use and return its ticket.
-
-        None if it does not fit any more.
-        """
+        """Set aside what a call is likely to use; return its ticket, None if it does not fit."""
         if not self.bounded:
             return -1
         seen = self._seen.setdefault((request.model, request.purpose), _Seen())
@@ -200,10 +197,7 @@ def first_reserve(
 
 
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
-    """Return an upper bound on the prompt tokens of a call.
-
-    Its bytes, and what a provider wraps around them.
-    """
+    """Return an upper bound on the prompt tokens of a call: its bytes, wrapping included."""
     schema = schema_of(request.answer.schema) if request.answer is not None else ""
     text = sum(
         len(message["content"].encode(errors="surrogatepass")) + _PER_MESSAGE

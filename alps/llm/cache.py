@@ -43,10 +43,7 @@ def cache_key(request: Request[Any]) -> str:
 
 
 def default_path() -> Path | None:
-    """Return where the cache lies: `ALPS_CACHE`, else the user's cache folder.
-
-    None where there is none, as with `ALPS_CACHE=off`.
-    """
+    """Return where the cache lies: `ALPS_CACHE`, else the user's cache folder; None for `off`."""
     chosen = os.environ.get("ALPS_CACHE", "")
     if chosen == "off":
         return None

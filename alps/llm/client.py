@@ -113,10 +113,7 @@ class Client:
         await asyncio.gather(*flights, return_exceptions=True)
 
     def _landed(self, key: str, ended: asyncio.Task[Completion[Any]]) -> None:
-        """Forget a flight.
-
-        An error that nobody waits for any more, since another one has ended the run, is heard.
-        """
+        """Forget a flight, and hear its error, which nobody waits for where the run has ended."""
         self._flights.pop(key, None)
         if not ended.cancelled():
             ended.exception()
@@ -285,10 +282,7 @@ class Client:
     async def _record(
         self, call: Call, started: float, ticket: int, *, billed: bool | None
     ) -> None:
-        """Write `call` into the ledger and settle its budget.
-
-        `billed` is None where nobody can know.
-        """
+        """Write `call` and settle its budget; `billed` is None where nobody can know."""
         call = replace(call, seconds=round(time.perf_counter() - started, 4))
         if self._budget is not None:
             assumed = await self._budget.settle(ticket, call, billed=billed)

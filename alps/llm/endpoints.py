@@ -64,10 +64,7 @@ def endpoint_from_environment(model: str) -> tuple[str, str] | None:
 
 
 def _variable(provider: str, base: str | None) -> str | None:
-    """Return the variable that is read first.
-
-    `base` is the address that litellm has resolved already, if any.
-    """
+    """Return the variable that is read first, given the address litellm has resolved already."""
     names = list(_ADDRESSES.get(provider, (f"{provider.upper().replace('-', '_')}_API_BASE",)))
     names += _OPENAI if provider in _FALLS_BACK_ON_OPENAI else ()
     if name := next((name for name in names if os.environ.get(name, "").strip()), None):
@@ -172,10 +169,7 @@ def missing_key(model: str) -> tuple[str, bool]:
 
 
 def _has_another(provider: str, missing: Iterable[str]) -> bool:
-    """Tell whether a variable of the same provider holds something like a key.
-
-    litellm reads more of them than it lists.
-    """
+    """Tell whether a variable that litellm does not list holds a key of the provider."""
     begins = tuple(name.partition("_")[0].removesuffix("AI") for name in missing)
     begins += (_BY_ANOTHER_NAME.get(provider, begins[0]),)
     others = ((other, value) for other, value in os.environ.items() if other.startswith(begins))

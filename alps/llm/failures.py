@@ -141,17 +141,14 @@ def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
 
 
 def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -> bool:
-    """Tell whether the request itself is too long, which asking again can't change.
-
-    A 429 says so where one request is larger than the limit of a minute.
-    """
+    """Tell whether the request itself is too long, so that asking again can't change it."""
     if status == 413:
         return True
     if status is not None and status not in (*_OF_THE_REQUEST, 429):
         return False
     if isinstance(error, kinds.ContextWindowExceededError):
         return True
-    if status == 429:
+    if status == 429:  # one request that is larger than the limit of a minute
         return "request too large" in answer_text.lower()
     return bool(
         status is not None
@@ -242,10 +239,7 @@ def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None
 
 
 def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | None:
-    """Return the seconds that the server asks to wait.
-
-    Where it only says when its limit is reset, until then.
-    """
+    """Return the seconds that the server asks to wait, or those until its limit is reset."""
     headers = dict(exchange.headers)
     response = getattr(error, "response", None)
     for more in (
@@ -281,10 +275,7 @@ _RETRY_INFO = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit: how much of it is left, and in how many seconds it is whole again.
-
-    None where that is not said.
-    """
+    """How much of one limit is left, and in how many seconds it is whole again; None: not said."""
 
     remaining: float | None = None
     reset: float | None = None
@@ -313,10 +304,7 @@ def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Li
 
 
 def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:
-    """Return the seconds that the server asks to wait, by its headers or else by its words.
-
-    None where it does not.
-    """
+    """Return the seconds that headers, or else words, ask to wait; None where they do not."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)
@@ -345,10 +333,7 @@ def seconds_to_reset(headers: Mapping[str, str]) -> float | None:
 
 
 def requests_left(headers: Mapping[str, str]) -> tuple[float, float] | None:
-    """Return how many requests are left, and in how many seconds the limit is whole again.
-
-    None where nobody says.
-    """
+    """Return how many requests are left, and the seconds until their limit is reset, if said."""
     limit = (
         limits(headers).get("requests") if any("ratelimit" in name for name in headers) else None
     )

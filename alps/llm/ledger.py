@@ -146,10 +146,7 @@ class Ledger:
         self.totals.add(call)
 
     async def flushed(self) -> None:
-        """Wait until every call is on disk.
-
-        Calls that end at about the same time are flushed together.
-        """
+        """Wait until every call is on disk; those that end together are flushed together."""
         await self._file.flushed()
 
     def close(self) -> None:

@@ -85,10 +85,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
-    """Return how many tokens an Anthropic model may answer that litellm does not know.
-
-    None for all others.
-    """
+    """Return the tokens that an Anthropic model unknown to litellm may answer, else None."""
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
     asked_by_anthropic = provider == "anthropic" or (
@@ -119,10 +116,7 @@ def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
 
 
 def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the options as litellm would send them, and its objection.
-
-    None and no objection where it can't tell.
-    """
+    """Return the options as litellm would send them and its objection; None where it can't tell."""
     litellm = libraries().litellm
     try:
         name, provider, _, _ = litellm.get_llm_provider(model)

@@ -73,10 +73,7 @@ class Used:
 
 @dataclass(frozen=True)
 class Rates:
-    """US dollars per token.
-
-    None: cached and written tokens cost what input does, and thought what output does.
-    """
+    """US dollars per token; without one, cached and written cost as input, thought as output."""
 
     input: float
     output: float
@@ -199,10 +196,7 @@ _REACHED_COUNTS = ("xai",)
 
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """Return litellm's table by its keys.
-
-    Empty where litellm is not installed, or its file can't be read.
-    """
+    """Return litellm's table by its keys; empty where its file can't be read."""
     read = _read(_FILE)
     return {key: entry for key, entry in read.items() if isinstance(entry, dict)}
 
@@ -217,10 +211,7 @@ def providers() -> frozenset[str]:
 
 
 def is_listed(model: str) -> bool:
-    """Tell whether litellm's files say where a name is sent.
-
-    It has an entry, or a provider that they list.
-    """
+    """Tell whether litellm knows where a name is sent, by an entry or the name of a provider."""
     provider, slash, rest = model.partition("/")
     return entry_of(model) is not None or bool(slash and rest and provider in providers())
 
@@ -337,10 +328,7 @@ def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
 
 
 def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
-    """Return the rates of an entry that lists its ranges of prompt lengths.
-
-    None where it lists none.
-    """
+    """Return the rates of an entry that lists its ranges of prompt lengths, None for others."""
     ranges = entry.get("tiered_pricing")
     if not isinstance(ranges, list):
         return None

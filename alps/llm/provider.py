@@ -80,10 +80,7 @@ def _encodable(message: dict[str, str]) -> dict[str, str]:
 
 
 async def close() -> None:
-    """Close the connections that litellm keeps for later calls, and forget them.
-
-    Nothing where it was never loaded.
-    """
+    """Close and forget the connections that litellm, if it was loaded, keeps for later calls."""
     if "litellm" not in sys.modules:
         return
     import litellm
@@ -227,10 +224,7 @@ def _service(response: Any, usage: Any) -> str | None:
 
 
 def _request_id(response: Any) -> str | None:
-    """Return the number by which the provider's support finds a request.
-
-    That of the headers, else that of the answer.
-    """
+    """Return the number that finds a request at the provider, best that of the headers."""
     headers = _part(_part(response, "_hidden_params"), "additional_headers")
     named = (_name(_part(headers, header)) for header in _ID_HEADERS)
     return next((name for name in named if name), None) or _name(_part(response, "id"))
@@ -242,10 +236,7 @@ def _part(whole: Any, name: str) -> Any:
 
 
 def _count(value: Any) -> int:
-    """Return a count of tokens, 0 for what is none.
-
-    Such as text, a fraction, less than nothing, or more than there can be.
-    """
+    """Return a count of tokens; 0 for text, a fraction, and less or more than there can be."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):

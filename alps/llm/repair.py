@@ -64,10 +64,7 @@ class Reading:
 
 
 def readings(text: str) -> Iterator[Reading]:
-    """Yield the ways to read JSON out of `text`, the most literal first.
-
-    Nothing where there is none.
-    """
+    """Yield the ways to read JSON out of `text`, the most literal first."""
     stripped = text.strip().lstrip("\ufeff")
     node = _loads(stripped)
     if node is not None:
@@ -154,10 +151,7 @@ def _unfenced(text: str) -> str:
 
 
 def unescape_structure(body: str) -> str:
-    """Take the backslashes off quotes that stand where a string must begin or end.
-
-    Inside strings nothing changes.
-    """
+    """Take the backslashes off quotes where a string must begin or end, and nowhere else."""
     parts: list[str] = []
     at, size = 0, len(body)
     while at < size:
@@ -226,10 +220,7 @@ def _loads(text: str) -> object | None:
 
 
 def _lenient(body: str, *, cut: bool) -> object | None:
-    """Let a lenient parser guess at malformed JSON.
-
-    Texts that would take it too long, or too deep, are left alone.
-    """
+    """Let a lenient parser guess at malformed JSON that is neither too long nor too deep for it."""
     depth = most = 0
     for char in body:
         depth += (char in "{[") - (char in "}]")

@@ -291,10 +291,7 @@ class Breaker:
         return accepted is not None
 
     def _accepted_since(self, since: float, now: float) -> float | None:
-        """Return when a request was sent after `since` that must have been accepted.
-
-        None where there is none.
-        """
+        """Return when a request that must have been accepted was sent after `since`, if any was."""
         latest = now - max(_REJECTION, _REJECTED_BY * self._rejected_after)
         return next((started for started in self._under_way if since <= started <= latest), None)
 
@@ -313,10 +310,7 @@ class Breaker:
         return self.tripped_at is not None and self.failing_for(now) >= self._patience
 
     def answered(self, started: float, now: float) -> bool:
-        """Tell of an answer to a request that was sent at `started`.
-
-        Return whether it ended an outage.
-        """
+        """Tell of an answer to a request sent at `started`; return whether an outage ended."""
         self.last_answer, self._failing_since, self._failures = now, None, 0
         if self.tripped_at is None:
             if self._rejecting_since is not None and started >= self._rejecting_since:
@@ -330,10 +324,7 @@ class Breaker:
         return True
 
     def failed(self, started: float, now: float, *, rejected: bool, asked: float = 0.0) -> None:
-        """Note a failure that may pass, or a 429 (`rejected`) and the wait that it asks for.
-
-        Where it asks for as long as a window takes, this one is used up.
-        """
+        """Note a failure that may pass, or a 429 (`rejected`) and the seconds that it asks."""
         self._failing_since = now if self._failing_since is None else self._failing_since
         if rejected and math.isfinite(started):
             self._rejected_after += 0.3 * (now - started - self._rejected_after)
@@ -341,7 +332,7 @@ class Breaker:
             if started >= self._probe_at:  # of several that were sent together, one counts
                 self._limited = rejected
                 self._probe_again(now)
-        elif rejected and asked >= _ASKED_WINDOW:
+        elif rejected and asked >= _ASKED_WINDOW:  # as long as a window takes: it is used up
             self._trip(now, limited=True)
         elif rejected:
             self._rejected(started, now)

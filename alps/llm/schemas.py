@@ -56,10 +56,7 @@ def name_of(model: type[BaseModel]) -> str:
 
 
 def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
-    """Return what is kept of a schema.
-
-    The description of a whole class (not `titled`) is its docstring.
-    """
+    """Return what is kept of a schema; that of a class, not `titled`, loses its docstring."""
     if "$ref" in node:
         return {"$ref": node["$ref"]}  # nothing may stand beside it
     if len(node.get("allOf", ())) == 1:
@@ -85,10 +82,7 @@ def _members(node: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def is_strict(model: type[BaseModel]) -> bool:
-    """Tell whether a provider can hold a model to every part of its schema.
-
-    So it can where nothing in it is left open.
-    """
+    """Tell whether a provider can hold a model to every part of its schema: none is left open."""
     schema = json.loads(schema_of(model))
     parts = [schema, *schema.get("$defs", {}).values()]
     return schema.get("type") == "object" and all(map(_is_closed, parts))
@@ -111,10 +105,7 @@ _TOLERANT = {"tolerant": True}
 
 
 class ReplyModel(BaseModel):
-    """A reply that is forgiven unknown and missing keys where it is read.
-
-    Missing ones are taken for null.
-    """
+    """A reply whose unknown keys are forgiven where it is read; missing ones are taken for null."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -129,10 +120,7 @@ class ReplyModel(BaseModel):
 
 
 def forgiving(mend: Callable[[Any], Any]) -> BeforeValidator:
-    """Return the validator that mends a value where a reply is read tolerantly.
-
-    `mend` may `refuse` it.
-    """
+    """Return the validator that mends, or refuses, a value where a reply is read tolerantly."""
 
     def validate(value: Any, info: ValidationInfo) -> Any:
         return mend(value) if info.context is _TOLERANT else value

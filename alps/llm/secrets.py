@@ -46,10 +46,7 @@ _passed: set[str] = set()
 
 
 def keep_secret(names: Iterable[str]) -> None:
-    """Count variables as secret in this process, whatever their names say.
-
-    The user gave them to a program by name.
-    """
+    """Count variables that the user gave to a program by name as secret in this process."""
     _passed.update(names)
 
 
@@ -111,12 +108,9 @@ def _secrets(also: Iterable[str] = ()) -> Mapping[str, str]:
     return _secrets_in(frozenset(os.environ.items()), frozenset((*_passed, *also)))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # each reply is searched for them several times
 def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) -> Mapping[str, str]:
-    """Return the secrets of an environment.
-
-    Cached, as each reply is searched for them several times.
-    """
+    """Return the secrets of an environment by their names."""
     secrets = (
         (name, _secret_of(name, text.strip(), own=name in own))
         for name, text in sorted(environment)
@@ -124,12 +118,9 @@ def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) ->
     return {name: secret for name, secret in secrets if secret is not None}
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # every answer is searched for those of the whole environment
 def _secret_of(name: str, value: str, *, own: bool) -> str | None:
-    """Return the secret in a variable.
-
-    Cached, as every answer is searched for those of the whole environment.
-    """
+    """Return the secret in a variable."""
     if own or _SECRET_NAME.search(name):
         names_it = own or _NAMES_ITS_VALUE.search(name) is not None
         return value if _may_be_one(value, names_it=names_it) else None
@@ -156,10 +147,7 @@ def _password_of(value: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
-    """Return what finds secrets in a text, also as JSON and addresses escape them.
-
-    The longest comes first.
-    """
+    """Return what finds secrets in a text, as JSON and addresses escape them, the longest first."""
     if not secrets:
         return None
     forms = {form for secret in secrets for form in _forms(secret)}

@@ -113,10 +113,7 @@ class Ladder:
             self._taken.add(_form(request))
 
     def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
-        """Step down from the mode that an endpoint refused.
-
-        None where the mode was chosen, is the lowest, or was taken for the same schema before.
-        """
+        """Step down; None where the mode was chosen, is the lowest, or was taken before."""
         if (
             not request.steps_down
             or request.structured in (None, MODES[-1])
@@ -165,10 +162,7 @@ def next_mode(model: str, mode: Structured) -> Structured:
 
 
 def _said_to(model: str, mode: Structured) -> bool:
-    """Tell whether litellm passes a mode on to the provider.
-
-    A schema that it turns into a tool is one of `tools`.
-    """
+    """Tell whether litellm passes a mode on; a schema that it turns into a tool is of `tools`."""
     litellm = libraries().litellm
     name, provider, *_ = litellm.get_llm_provider(model)
     asked: dict[str, dict[str, Any]] = {
@@ -246,10 +240,7 @@ def _options(schema: type[BaseModel], mode: Structured) -> str:
 
 
 def _handlers(mode: Structured) -> Any:
-    """Return instructor's handlers of a mode, for OpenAI's form.
-
-    litellm takes it, and translates it for every provider.
-    """
+    """Return instructor's handlers of a mode, in OpenAI's form, which litellm translates."""
     v2 = libraries().instructor.v2
     names = {"schema": "JSON_SCHEMA", "tools": "TOOLS", "json": "JSON", "prompt": "MD_JSON"}
     return v2.mode_registry.get_handlers(v2.Provider.OPENAI, v2.Mode[names[mode]])
@@ -270,10 +261,7 @@ def _sent_model(schema: type[BaseModel]) -> type[BaseModel]:
 def _with_schema(
     messages: Sequence[dict[str, str]], schema: type[BaseModel]
 ) -> list[dict[str, str]]:
-    """Return the messages with the schema at the end of the first.
-
-    That one is the same for many records.
-    """
+    """Return the messages with the schema at the end of the first, which many records share."""
     instruction = BY_PROMPT.text.replace("{schema}", schema_of(schema))
     first, *others = messages
     if first["role"] != "system":

@@ -153,10 +153,7 @@ def _begins(text: str, opening: re.Match[str]) -> bool:
 
 
 def _is_thought(text: str, opening: re.Match[str], closing: re.Match[str]) -> bool:
-    """Tell whether a pair of markers in plain text holds a thought.
-
-    Two tags in one sentence are spoken of.
-    """
+    """Tell whether markers in plain text hold a thought; two in one sentence are spoken of."""
     begins_line = not text[text.rfind("\n", 0, opening.start()) + 1 : opening.start()].strip()
     return begins_line or not _few_words(text[opening.end() : closing.start()])
 
@@ -192,10 +189,7 @@ def _quoted_json(text: str, at: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _string_end(text: str, at: int) -> int:
-    """Return where the JSON string ends that begins at `at`.
-
-    The end of the text where it is never closed.
-    """
+    """Return where the JSON string ends that begins at `at`, closed or not."""
     closing = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)', re.DOTALL).match(text, at)
     return closing.end() if closing is not None else len(text)
 
@@ -212,10 +206,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Fitting(Generic[T]):
-    """A reading that has the shape of an answer, and the answer.
-
-    `whole` tells that the shape is the one asked for.
-    """
+    """A reading that has the shape of an answer (`whole`: the shape asked for), and the answer."""
 
     reading: Reading
     read: Read[T]
@@ -356,10 +347,7 @@ def _final(answers: _Answers[T], answer: AnswerType[T], *, cut: bool) -> _Fittin
 
 
 def _has_own_shape(node: object, answer: AnswerType[T]) -> bool:
-    """Tell whether `node` looks like what was asked for.
-
-    A part of it may be read all the same.
-    """
+    """Tell whether `node` looks like what was asked for; a part of it may be read all the same."""
     names = answer.schema.model_fields.keys()
     if isinstance(node, list):
         return bool(node) and len(names) == 1
@@ -369,10 +357,7 @@ def _has_own_shape(node: object, answer: AnswerType[T]) -> bool:
 def _is_contradicted(
     chosen: _Fitting[T], fitting: Sequence[_Fitting[T]], answer: AnswerType[T]
 ) -> bool:
-    """Tell whether a different answer stands right before the last one.
-
-    With not a word between them to say which counts.
-    """
+    """Tell whether a different answer stands right before the last one, not a word between them."""
     before = fitting[: fitting.index(chosen)]
     if not before or chosen.reading.gap or not chosen.reading.literal:
         return False

@@ -244,10 +244,7 @@ class RedirectError(Exception):
 
 @contextmanager
 def following_none() -> Iterator[Exchange]:
-    """Let no request that is made inside follow a redirect.
-
-    What is yielded tells what was answered.
-    """
+    """Let no request made inside follow a redirect; yield what is answered."""
     exchange = Exchange()
     token = current.set(exchange)
     try:
@@ -257,10 +254,7 @@ def following_none() -> Iterator[Exchange]:
 
 
 def teach_clients() -> None:
-    """Have every client of httpx and aiohttp refuse redirects inside `following_none`.
-
-    Call it once a process.
-    """
+    """Have clients of httpx and aiohttp refuse redirects inside `following_none`, for good."""
     import aiohttp
     import httpx
 

@@ -120,10 +120,7 @@ def pair_features(
 def pair_table(
     first: Sequence[Label | None], second: Sequence[Label | None], scale: Scale
 ) -> Floats:
-    """Count how often the first rater said i where the second said j; shape (values, values).
-
-    Items with a missing label are left out.
-    """
+    """Count how often the first said i where the second said j; shape (values, values)."""
     flat = np.asarray(pair_features(first, second, scale).sum(axis=0))
     return flat.reshape(len(scale.values), -1)
 

@@ -176,10 +176,7 @@ def leave_one_out(
 
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
-    """Estimate how often two draws of one rater agree: the mean over items with two labels.
-
-    `labels` have the shape (items, draws).
-    """
+    """Estimate how often two draws of one rater agree, over items with two; (items, draws)."""
     _check(labels, None)
     counts = _given(labels, _values(labels)).sum(axis=1)
     many = counts.sum(axis=1)

@@ -111,10 +111,7 @@ def clustered_difference(
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
-    """Tell whether every value lies in its bounds.
-
-    A value of a user's own metric may not; it must not fail after a paid run.
-    """
+    """Tell whether every value lies in its bounds, as one of a user's own metric may not."""
     slack = _ROUNDING * (abs(bounds[0]) + abs(bounds[1])) * denominators
     lowest, highest = (bound * denominators for bound in bounds)
     return bool((numerators >= lowest - slack).all() and (numerators <= highest + slack).all())

@@ -29,10 +29,7 @@ YOUDEN = 0.1
 
 
 class Cells(NamedTuple):
-    """A confusion table whose items may count in part.
-
-    Where people disagree, an item is positive to the share of them who say so.
-    """
+    """A confusion table whose items count in part: to the share of people who say yes."""
 
     tp: float
     fn: float

@@ -70,10 +70,7 @@ def _sessions_of(sample: Any) -> set[str]:
 
 
 def _memory_of(sample: Any) -> tuple[Memory, ...]:
-    """Return the memories that a sample of update gives.
-
-    A task of the user's own may call other things so.
-    """
+    """Return the memories that a sample of update gives; tasks of the user's may call others so."""
     memory = getattr(sample, "memory", ())
     return (
         memory

@@ -104,10 +104,7 @@ def random_candidate(sample: RetrievalSample) -> dict[str, Any]:
 
 
 def lowest_unique_id(sample: RetrievalSample) -> dict[str, Any]:
-    """Choose the lowest id that occurs once.
-
-    It finds everything in the published pools, whose ids give gold away.
-    """
+    """Choose the lowest id that occurs once: in the published pools ids give gold away."""
     return ranked([lowest_unique([candidate.id for candidate in sample.candidates])])
 
 

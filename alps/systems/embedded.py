@@ -16,10 +16,7 @@ RETRIEVERS = {"bm25": "retrievers:BM25", "tfidf": "retrievers:TfIdf", "minilm": 
 
 
 class Unheard:
-    """A system that is not asked any more.
-
-    Where a finished run is judged again, what is missing stays missing.
-    """
+    """A system that is not asked any more, as where a finished run is judged again."""
 
     def __init__(self, name: str) -> None:
         self.name = name

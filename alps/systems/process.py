@@ -218,10 +218,7 @@ class LineProcess:
 
 
 def tail(data: bytes) -> bytes:
-    """Keep the end of `data`.
-
-    Where something is cut off, from the start of a line, lest half a secret be kept.
-    """
+    """Keep the end of `data`, from the start of a line, lest half a secret be kept."""
     if len(data) <= STDERR_KEPT:
         return data
     kept = data[-STDERR_KEPT:]

@@ -82,10 +82,7 @@ class PythonSystem:
         return _understood(task, sample, result)
 
     async def aclose(self) -> None:
-        """Call the object's `aclose` or `close`, if it has one.
-
-        What goes wrong there changes no result.
-        """
+        """Call the object's `aclose` or `close`, if any; what it raises changes no result."""
         close = getattr(self._object, "aclose", None) or getattr(self._object, "close", None)
         if callable(close):
             await self._call(close, not inspect.iscoroutinefunction(close), _CLOSING_TIME)
@@ -131,13 +128,12 @@ class _Worker:
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[tuple[Call, asyncio.Future[Ended]] | None]
         self._calls = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._started = False
 
     def call(self, function: Call) -> asyncio.Future[Ended]:
-        if self._thread is None:
-            name = "alps python system"
-            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._thread.start()
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._work, name="alps python system", daemon=True).start()
         future: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._calls.put((function, future))
         return future
@@ -180,7 +176,7 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
         return own.model_copy(update={"track": track, "prediction": None, "error": error})
     raw = own.raw
     try:
-        plain = _plain(answer)
+        plain = _mapped(answer)
         node = masked(plain, lambda: json.dumps(task.input_row(sample), ensure_ascii=False))
         raw = raw or _as_text(node)
         about = node.pop("benchmark_id", None) if isinstance(node, dict) else None
@@ -197,10 +193,8 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
 def _failed(
     task: Task, sample: Any, outcome: Outcome, error: str, *, raw: str | None = None
 ) -> Prediction:
-    name, track = sample.benchmark_id, task.track
-    return Prediction(
-        benchmark_id=name, track=track, outcome=outcome, error=one_line(error), raw=raw
-    )
+    row = {"benchmark_id": sample.benchmark_id, "track": task.track, "raw": raw}
+    return Prediction(**row, outcome=outcome, error=one_line(error))
 
 
 def _instantiate(path: str, key: str) -> Any:
@@ -246,24 +240,19 @@ def _declared_settings(instance: Any, key: str) -> dict[str, Any]:
         plain = json.loads(json.dumps(dict(declared), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{key}: its settings must be plain JSON ({error})") from error
-    return {name: _redacted(value) for name, value in plain.items()}
+    redacted: dict[str, Any] = _mapped(plain, redact)
+    return redacted
 
 
-def _redacted(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {name: _redacted(value) for name, value in node.items()}
-    if isinstance(node, list):
-        return [_redacted(value) for value in node]
-    return redact(node) if isinstance(node, str) else node
-
-
-def _plain(node: Any) -> Any:
-    """Turn models, mappings and sequences, however deep, into what JSON has."""
+def _mapped(node: Any, change: Callable[[str], str] = str) -> Any:
+    """Turn models, mappings and sequences, however deep, into what JSON has; `change` its texts."""
     if isinstance(node, BaseModel):
-        return _plain(node.model_dump())
+        node = node.model_dump()
     if isinstance(node, Mapping):
-        return {str(name): _plain(value) for name, value in node.items()}
-    return [_plain(value) for value in node] if isinstance(node, (list, tuple)) else node
+        return {str(name): _mapped(value, change) for name, value in node.items()}
+    if isinstance(node, (list, tuple)):
+        return [_mapped(value, change) for value in node]
+    return change(node) if isinstance(node, str) else node
 
 
 def _as_text(node: Any) -> str:

@@ -1,6 +1,7 @@
 """Predictions that were made elsewhere, read from a file."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ class RecordedPredictions:
     A row is what the release's tools exchange (`{"benchmark_id", "memory_items": […]}`), a record
     of the authors' own (`{"benchmark_id", "model_output": …}`, as they read the output), or a row
     of a run's `predictions.jsonl`; rows that name another track are left to it. A record of theirs
-    without any `raw_output` is an empty answer, no empty list:
-    the model said nothing. So is a record without a row: it was not predicted.
+    without any `raw_output` is an empty answer, no empty list: the model said nothing. So is a
+    record without a row: it was not predicted.
 
     Raises:
         UsageError: If the file does not exist.
@@ -58,92 +59,70 @@ class RecordedPredictions:
             prediction = Prediction.model_validate(fields)
             read = self._task.answer.read(answer) if prediction.outcome == "ok" else None
         except EmptyAnswer as error:
-            return prediction.model_copy(
-                update={"outcome": "empty", "prediction": None, "error": str(error)}
-            )
+            return prediction.model_copy(update={"outcome": "empty", "error": str(error)})
         except ValidationError as error:
             first = error.errors()[0]
-            named = ".".join(str(part) for part in first["loc"])
+            named = ".".join(map(str, first["loc"]))
             raise DataError(first["msg"], path=self._path, line=line, field=named) from error
         except ValueError as error:
-            raise DataError(
-                str(error), path=self._path, line=line, field="prediction" if own else None
-            ) from error
+            field = "prediction" if own else None
+            raise DataError(str(error), path=self._path, line=line, field=field) from error
         if read is None:
             return prediction
-        update = {
-            "prediction": self._task.to_prediction(read.value),
-            "notes": (*prediction.notes, *read.notes),
-        }
-        return prediction.model_copy(update=update)
+        value, notes = self._task.to_prediction(read.value), (*prediction.notes, *read.notes)
+        return prediction.model_copy(update={"prediction": value, "notes": notes})
 
 
 def _answers_of(row: Row) -> list[Row]:
-    """Return the rows that a row stands for.
-
-    Itself, or what a record of the authors says the model answered.
-    """
+    """Return the row itself, or the rows that the authors' record of an output stands for."""
     output = row.get("model_output")
     if not isinstance(output, dict):
         return [row]
-    name = row["benchmark_id"]
     responses = output.get("responses")
     if isinstance(responses, list) and all(isinstance(response, dict) for response in responses):
-        one = len(responses) == 1
-        named = (
-            (name if one else str(response.get("query_id")), response.get("response") or "")
-            for response in responses
-        )
-        return [{"benchmark_id": about, "answer": text} for about, text in named]
-    silent = {"benchmark_id": name, "outcome": "empty", "error": "the recorded model gave nothing"}
-    if "raw_output" in output and not output["raw_output"] and not output.get("memory_items"):
-        return [silent]
-    if isinstance(output.get("parsed_response"), dict):
-        return [{"benchmark_id": name, **output["parsed_response"]}]
-    if "memory_items" in output:
-        return [{"benchmark_id": name, "memory_items": output["memory_items"] or []}]
-    return [silent]
-
-
-def _unreadable(line: bytes) -> str:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return "is not UTF-8; save it as that"
-    return "not a JSON object"
+        answers = []
+        for response in responses:
+            name = row["benchmark_id"] if len(responses) == 1 else str(response.get("query_id"))
+            answers.append({"benchmark_id": name, "answer": response.get("response") or ""})
+        return answers
+    answer: Row = {"outcome": "empty", "error": "the recorded model gave nothing"}
+    silent = not (output.get("raw_output", True) or output.get("memory_items"))
+    if not silent and isinstance(output.get("parsed_response"), dict):
+        answer = output["parsed_response"]
+    elif not silent and "memory_items" in output:
+        answer = {"memory_items": output["memory_items"] or []}
+    return [{"benchmark_id": row["benchmark_id"], **answer}]
 
 
 def _index(path: Path, track: str) -> tuple[dict[str, tuple[int, Row]], str]:
-    import hashlib
-
+    """Return the rows of a track with their lines, by id, and the sha256 of the file."""
     rows: dict[str, tuple[int, Row]] = {}
     data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError("is UTF-16; save it as UTF-8", path=path)
     if data and not data.endswith(b"\n"):
-        raise DataError(
-            "the last line has no line end: is the file complete?",
-            path=path,
-            line=data.count(b"\n") + 1,
-        )
+        what = "the last line has no line end: is the file complete?"
+        raise DataError(what, path=path, line=data.count(b"\n") + 1)
     for line, (offset, length, row) in enumerate(scan(path), start=1):
         if row is None:
-            raise DataError(_unreadable(data[offset : offset + length]), path=path, line=line)
+            is_text = "\ufffd" not in data[offset : offset + length].decode(errors="replace")
+            wrong = "not a JSON object" if is_text else "is not UTF-8; save it as that"
+            raise DataError(wrong, path=path, line=line)
         if row.get("track", track) != track:
             continue
-        name = row.get("benchmark_id")
-        if not isinstance(name, str):
-            wrong = "must be a string" if "benchmark_id" in row else "is missing"
-            raise DataError(wrong, path=path, line=line, field="benchmark_id")
-        if row.get("repeat"):
-            message = (
-                "one of several answers to a sample (repeats=), which can't be told apart here; "
-                "use alps score"
-            )
-            raise DataError(message, path=path, line=line, field="repeat")
+        _check_row(row, path, line)
         for answer in _answers_of(row):
             if answer["benchmark_id"] in rows:
                 message = f"'{answer['benchmark_id']}' stands twice"
                 raise DataError(message, path=path, line=line, field="benchmark_id")
             rows[answer["benchmark_id"]] = line, answer
-    return rows, hashlib.sha256(data).hexdigest()
+    return rows, sha256(data).hexdigest()
+
+
+def _check_row(row: Row, path: Path, line: int) -> None:
+    if not isinstance(row.get("benchmark_id"), str):
+        wrong = "must be a string" if "benchmark_id" in row else "is missing"
+        raise DataError(wrong, path=path, line=line, field="benchmark_id")
+    if row.get("repeat"):
+        several = "one of several answers to a sample (repeats=), which can't be told apart here"
+        raise DataError(f"{several}; use alps score", path=path, line=line, field="repeat")

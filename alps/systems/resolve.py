@@ -19,10 +19,7 @@ NO_SYSTEM = ""
 
 
 def floor_systems(task: Task, folder: Path | None = None) -> dict[str, Embedded]:
-    """Return the floors that stand beside every score of `task`.
-
-    What they raise is kept in `folder`.
-    """
+    """Return the floors that stand beside every score of `task`; what they raise is in `folder`."""
     log = _tracebacks_in(folder)
     names = (name for name in task.systems if name.startswith(FLOOR))
     return {name: embedded(name, task, tracebacks=log) for name in names}

@@ -99,10 +99,7 @@ def terms(text: str) -> list[str]:
 
 
 def cut(text: str) -> list[str]:
-    """Return the words, numbers and pairs of characters of `text`, in their order.
-
-    `term_of` makes terms of them.
-    """
+    """Return the words, numbers and pairs of characters that `term_of` makes terms of, in order."""
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     words: list[str] = []
@@ -259,10 +256,7 @@ class BM25:
         ]
 
     def _comes_back(self, value: str) -> bool:
-        """Tell whether `value` was met before.
-
-        Keeping what never comes back costs a tenth of the whole.
-        """
+        """Tell whether `value` was met before: keeping what never comes back costs a tenth."""
         before = len(self._met)
         self._met.add(hash(value))
         return len(self._met) == before
