@@ -1,7 +1,4 @@
-"""The budget of a run: before each call, what such calls cost is set aside for it.
-
-So it is for every call in flight.
-"""
+"""The budget of a run: before each call, what such calls cost is set aside for it."""
 
 import asyncio
 from bisect import insort
@@ -109,17 +106,11 @@ class Budget:
         """Say what is spent of what, and what another call is taken to use."""
         parts = []
         if self._max_cost is not None:
-            spent, next_one = (
-                f"${self._cost:.4f} of max_cost={self._max_cost:g}",
-                f"${self._refused.cost:.4f}",
-            )
-            parts.append(f"{spent} is spent, and another call is taken to cost {next_one}")
+            spent = f"${self._cost:.4f} of max_cost={self._max_cost:g} is spent"
+            parts.append(f"{spent}, and another call is taken to cost ${self._refused.cost:.4f}")
         if self._max_tokens is not None:
-            spent, next_one = (
-                f"{self._tokens:,} of max_total_tokens={self._max_tokens}",
-                f"{self._refused.tokens:,}",
-            )
-            parts.append(f"{spent} are spent, and another call is taken to use {next_one}")
+            spent = f"{self._tokens:,} of max_total_tokens={self._max_tokens} are spent"
+            parts.append(f"{spent}, and another call is taken to use {self._refused.tokens:,}")
         return f"not within the budget: {'; '.join(parts)}"
 
     async def reserve(
@@ -142,14 +133,9 @@ class Budget:
             return self._next
 
     async def settle(self, ticket: int, call: Call, *, billed: bool | None) -> Spending:
-        """Replace what was set aside under `ticket` by what `call` used.
+        """Replace what was set aside by what a call used; return what is counted without knowing.
 
-        Return what is counted without knowing.
-
-        Args:
-            ticket: What `reserve` returned.
-            call: The call, as far as it told what it used.
-            billed: Whether it is on the bill; None where nobody can know.
+        `billed` tells whether the call is on the bill, None where nobody can know.
         """
         if ticket not in self._flights:
             return Spending()
@@ -159,14 +145,12 @@ class Budget:
             if billed and is_counted:
                 flight.seen.add(flight.size, call)
             spent = spending_of(call)
-            assumed = Spending()
+            assumed, reserve = Spending(), flight.reserve
             if billed is None or (billed and not is_counted):
-                assumed = Spending(
-                    max(0, flight.reserve.tokens - spent.tokens),
-                    max(0.0, flight.reserve.cost - spent.cost),
-                )
+                tokens = max(0, reserve.tokens - spent.tokens)
+                assumed = Spending(tokens, max(0.0, reserve.cost - spent.cost))
             elif billed and call.cost is None:
-                assumed = Spending(0, flight.reserve.cost)
+                assumed = Spending(0, reserve.cost)
             self._tokens += spent.tokens + assumed.tokens
             self._cost += spent.cost + assumed.cost
             self._landed.notify_all()
@@ -176,9 +160,9 @@ class Budget:
         flights = [flight.reserve for flight in self._flights.values()]
         tokens = self._tokens + reserve.tokens + sum(flight.tokens for flight in flights)
         cost = self._cost + reserve.cost + sum(flight.cost for flight in flights)
-        return (self._max_tokens is None or tokens <= self._max_tokens) and (
-            self._max_cost is None or cost <= self._max_cost
-        )
+        if self._max_tokens is not None and tokens > self._max_tokens:
+            return False
+        return self._max_cost is None or cost <= self._max_cost
 
 
 def _reserve(request: Request[Any], size: int, price: Price, seen: _Seen) -> Spending:
@@ -199,11 +183,9 @@ def first_reserve(
 def prompt_bytes(request: Request[Any], messages: Sequence[Mapping[str, str]]) -> int:
     """Return an upper bound on the prompt tokens of a call: its bytes, wrapping included."""
     schema = schema_of(request.answer.schema) if request.answer is not None else ""
-    text = sum(
-        len(message["content"].encode(errors="surrogatepass")) + _PER_MESSAGE
-        for message in messages
-    )
-    return text + len(schema.encode()) + _PER_REQUEST
+    contents = [message["content"].encode(errors="surrogatepass") for message in messages]
+    wrapped = _PER_REQUEST + _PER_MESSAGE * len(contents)
+    return sum(map(len, contents)) + len(schema.encode()) + wrapped
 
 
 def answer_bound(request: Request[Any], price: Price) -> int | None:

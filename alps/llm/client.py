@@ -182,10 +182,10 @@ class Client:
                     raise
                 self._say_what_is_waited_for(request.model, error)
             except EndpointDown as error:
-                message = (
-                    f"not asked: the endpoint has not answered for {self._patience / 60:.3g} min"
-                )
-                raise TransportError(message, transient=False, unsent=True) from error
+                silent = f"the endpoint has not answered for {self._patience / 60:.3g} min"
+                raise TransportError(
+                    f"not asked: {silent}", transient=False, unsent=True
+                ) from error
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -198,11 +198,7 @@ class Client:
         ask: int,
         attempt: int,
     ) -> Completion[T]:
-        """Make one HTTP attempt, in its turn and within the budget, and write it into the ledger.
-
-        What was paid for is kept before anything is waited for: a process that is killed then need
-        not ask again.
-        """
+        """Make one HTTP attempt, in its turn and within the budget, and write it down."""
         async with self._limiter:
             await self._pace.turn()
             self._ladder.check(request)
@@ -225,9 +221,8 @@ class Client:
             except TransportError as error:
                 self._tell_limiter(error, sent)
                 call = replace(call, status=error.status, error=str(error))
-                await self._record(
-                    call, started, ticket, billed=None if may_be_billed(error) else False
-                )
+                billed = None if may_be_billed(error) else False
+                await self._record(call, started, ticket, billed=billed)
                 await self._ledger.flushed()
                 raise
             except asyncio.CancelledError:
@@ -244,6 +239,7 @@ class Client:
         fields = {**told_by(reply), "error": completion.error, "strict": completion.strict}
         call = replace(call, outcome=completion.outcome, status=200, **fields)
         await self._record(call, started, ticket, billed=True)
+        # kept before anything is waited for: a process that is killed then need not ask again
         if completion.outcome == "ok" and self._cache is not None:
             self._cache.put(key, reply)
         await self._ledger.flushed()
@@ -294,9 +290,8 @@ class Client:
             async with asyncio.timeout(self._timeout):
                 return _without_secrets(await self._send(request, messages), messages)
         except TimeoutError as error:
-            raise TransportError(
-                f"no answer within {self._timeout:g} s", transient=True, status=408
-            ) from error
+            late = f"no answer within {self._timeout:g} s"
+            raise TransportError(late, transient=True, status=408) from error
 
 
 def _without_secrets(reply: Reply, messages: Sequence[Mapping[str, str]]) -> Reply:

@@ -24,6 +24,8 @@ from alps.llm.wire import Exchange
 # Seconds; a provider that asks for more has a quota for the day
 _LONGEST_WAIT = 3600.0
 _TRANSIENT = (408, 409, 425, 429)
+_OUR_FAULTS = (ImportError, TypeError, AttributeError, LookupError, NotImplementedError)
+_OUR_FAULTS += (ValueError, NameError)
 _OF_THE_REQUEST = (400, 413, 422)
 # What providers say where an account has no money left, whatever the status
 _NO_MONEY = re.compile(
@@ -66,12 +68,11 @@ def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> T
     message = redact(message).splitlines()[0][:300]
     retry_after = _retry_after(error, exchange, status)
     too_long = _is_too_long(kinds, error, status, answer_text)
-    fatal = None
+    fatal: AlpsError | None = None
     if not too_long and not answered:
-        fatal = _of_waiting(model, message, retry_after) or _of_money(
-            model, message, status, answer_text
-        )
-        fatal = fatal or _fatal(kinds, error, f"model '{model}'", message)
+        who = f"model '{model}'"
+        fatal = _of_quota(who, message, retry_after, status, answer_text)
+        fatal = fatal or _fatal(kinds, error, who, message)
     transient = answered or _may_pass(kinds, error, status, exchange)
     return TransportError(
         message,
@@ -97,40 +98,30 @@ def redirected(exchange: Exchange) -> TransportError:
 def _detail(error: Any, exchange: Exchange) -> str:
     if exchange.problem is not None:
         return exchange.problem
-    text = str(error)
-    return (
-        text.partition("Exception - ")[2] or text or type(error).__name__
-    )  # litellm names its classes before
+    text = str(error)  # litellm puts the names of its classes before
+    return text.partition("Exception - ")[2] or text or type(error).__name__
 
 
-def _of_waiting(model: str, message: str, retry_after: float | None) -> AlpsError | None:
-    if retry_after is None or retry_after <= _LONGEST_WAIT:
+def _of_quota(
+    who: str, message: str, retry_after: float | None, status: int | None, answer_text: str
+) -> QuotaError | None:
+    """Return the error of a quota of the day, or of an account without money, if it is one."""
+    refused = status is not None and 400 <= status < 500
+    if retry_after is not None and retry_after > _LONGEST_WAIT:
+        what = f"the provider asks to wait {retry_after / 3600:,.1f} hours"
+    elif refused and (status == 402 or _NO_MONEY.search(answer_text)):
+        what = "the account has no money or quota left"
+    else:
         return None
-    wait = f"asks to wait {retry_after / 3600:,.1f} hours"
-    return QuotaError(
-        f"model '{model}': the provider {wait} ({message}); the same command goes on then"
-    )
-
-
-def _of_money(model: str, message: str, status: int | None, answer_text: str) -> AlpsError | None:
-    if (
-        status is None
-        or not 400 <= status < 500
-        or (status != 402 and not _NO_MONEY.search(answer_text))
-    ):
-        return None
-    what = "the account has no money or quota left"
-    return QuotaError(f"model '{model}': {what} ({message}); the same command goes on then")
+    return QuotaError(f"{who}: {what} ({message}); the same command goes on then")
 
 
 def _fatal(kinds: Any, error: Any, who: str, message: str) -> AlpsError | None:
     """Return what to end the run with, where no later call can go through either."""
     if (missing := _missing_module(error)) is not None:
         package = _PACKAGES.get(missing, missing)
-        return UsageError(
-            f"{who}: it needs a Python package that is not installed: pip install {package} "
-            f"({message})"
-        )
+        what = f"it needs a Python package that is not installed: pip install {package}"
+        return UsageError(f"{who}: {what} ({message})")
     if lacks_credentials(error):
         return CredentialError(f"{who}: no credentials were found ({message})")
     if isinstance(error, (kinds.AuthenticationError, kinds.PermissionDeniedError)):
@@ -150,31 +141,21 @@ def _is_too_long(kinds: Any, error: Any, status: int | None, answer_text: str) -
         return True
     if status == 429:  # one request that is larger than the limit of a minute
         return "request too large" in answer_text.lower()
-    return bool(
-        status is not None
-        and _TOO_LONG.search(answer_text)
-        and not _OF_THE_ANSWER.search(answer_text)
-    )
+    if status is None or _OF_THE_ANSWER.search(answer_text):
+        return False
+    return _TOO_LONG.search(answer_text) is not None
 
 
 def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) -> bool:
     """Tell whether the same request may go through later."""
-    if status is not None and exchange.status is not None:
-        return status >= 500 or status in _TRANSIENT
-    if exchange.status is None and _is_of_our_side(error):
+    by_status = status is not None and (status >= 500 or status in _TRANSIENT)
+    if exchange.status is not None:
+        return by_status
+    if _is_of_our_side(error):
         return False
-    passing = (
-        *(
-            kinds.RateLimitError,
-            kinds.InternalServerError,
-            kinds.ServiceUnavailableError,
-            kinds.BadGatewayError,
-        ),
-        *(kinds.Timeout, kinds.APIConnectionError),
-    )
-    return isinstance(error, passing) or (
-        status is not None and (status >= 500 or status in _TRANSIENT)
-    )
+    passing = (kinds.RateLimitError, kinds.InternalServerError, kinds.ServiceUnavailableError)
+    passing += (kinds.BadGatewayError, kinds.Timeout, kinds.APIConnectionError)
+    return by_status or isinstance(error, passing)
 
 
 def _is_of_our_side(error: BaseException) -> bool:
@@ -184,19 +165,8 @@ def _is_of_our_side(error: BaseException) -> bool:
     causes = list(_causes(error))
     if any(isinstance(cause, httpx.TransportError | OSError) for cause in causes):
         return False
-    ours = (
-        ImportError,
-        TypeError,
-        AttributeError,
-        LookupError,
-        NotImplementedError,
-        ValueError,
-        NameError,
-    )
-    return any(
-        type(cause).__module__ in ("builtins", "pydantic_core") and isinstance(cause, ours)
-        for cause in causes
-    )
+    ours = [cause for cause in causes if type(cause).__module__ in ("builtins", "pydantic_core")]
+    return any(isinstance(cause, _OUR_FAULTS) for cause in ours)
 
 
 def _missing_module(error: BaseException) -> str | None:
@@ -218,10 +188,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None, bool]:
-    """Return the status that a server gave, and whether it was never reached.
-
-    litellm makes up a status for connections that broke.
-    """
+    """Return the status that a server gave, and whether it was never reached."""
     import httpx
 
     if exchange.status is not None:
@@ -230,26 +197,20 @@ def _http_status(kinds: Any, error: Any, exchange: Exchange) -> tuple[int | None
     status = status if isinstance(status, int) else None
     if isinstance(error, kinds.Timeout):
         return status or 408, False
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
     for cause in _causes(error):
-        if isinstance(cause, httpx.TransportError):
-            return None, isinstance(
-                cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout
-            )
+        if isinstance(cause, httpx.TransportError):  # litellm makes up a status for it
+            return None, isinstance(cause, unsent)
     return status, False
 
 
 def _retry_after(error: Any, exchange: Exchange, status: int | None) -> float | None:
     """Return the seconds that the server asks to wait, or those until its limit is reset."""
     headers = dict(exchange.headers)
-    response = getattr(error, "response", None)
-    for more in (
-        getattr(error, "litellm_response_headers", None),
-        getattr(response, "headers", None),
-    ):
-        headers = {
-            **{str(name).lower(): str(value) for name, value in (more or {}).items()},
-            **headers,
-        }
+    of_response = getattr(getattr(error, "response", None), "headers", None)
+    for more in (getattr(error, "litellm_response_headers", None), of_response):
+        for name, value in (more or {}).items():
+            headers.setdefault(str(name).lower(), str(value))
     body = exchange.body.decode(errors="replace") if status == 429 else ""
     asked = seconds_asked(headers, body)
     return seconds_to_reset(headers) if asked is None and status == 429 else asked
@@ -294,13 +255,11 @@ def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Li
         part = _LIMIT.search(name)
         if part is not None:
             kind = part["kind"] or part["kind2"] or "requests"
-            what = part["what"] or part["what2"]
-            by_kind.setdefault(kind, {})[what] = (
-                _number(value) if what == "remaining" else _until(value, now)
-            )
-    return {
-        kind: Limit(parts.get("remaining"), parts.get("reset")) for kind, parts in by_kind.items()
-    }
+            if (part["what"] or part["what2"]) == "remaining":
+                by_kind.setdefault(kind, {})["remaining"] = _number(value)
+            else:
+                by_kind.setdefault(kind, {})["reset"] = _until(value, now)
+    return {kind: Limit(**parts) for kind, parts in by_kind.items()}
 
 
 def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:
@@ -318,25 +277,22 @@ def seconds_asked(headers: Mapping[str, str], body: str = "") -> float | None:
 
 
 def seconds_to_reset(headers: Mapping[str, str]) -> float | None:
-    """Return in how many seconds the limits that are used up are whole again.
-
-    None where none is, or nothing is said.
+    """Return the seconds until the limits that are used up are whole again, None where none is.
 
     Where a limit fills up steadily, requests may go through sooner: it is an upper bound.
     """
-    resets = [
-        limit.reset
-        for limit in limits(headers).values()
-        if limit.remaining is not None and limit.remaining < 1 and limit.reset is not None
-    ]
+    resets = []
+    for limit in limits(headers).values():
+        if limit.remaining is not None and limit.remaining < 1 and limit.reset is not None:
+            resets.append(limit.reset)
     return min(max(resets), _LONGEST_RESET) if resets else None
 
 
 def requests_left(headers: Mapping[str, str]) -> tuple[float, float] | None:
     """Return how many requests are left, and the seconds until their limit is reset, if said."""
-    limit = (
-        limits(headers).get("requests") if any("ratelimit" in name for name in headers) else None
-    )
+    if not any("ratelimit" in name for name in headers):  # most answers: spares the expression
+        return None
+    limit = limits(headers).get("requests")
     if limit is None or limit.remaining is None or limit.reset is None:
         return None
     return max(0.0, limit.remaining), min(limit.reset, _LONGEST_RESET)

@@ -53,17 +53,8 @@ class Call:
     service: str | None = None
 
 
-_TOLD = (
-    *(
-        "prompt_tokens",
-        "completion_tokens",
-        "cost",
-        "finish_reason",
-        "cached_tokens",
-        "cache_write_tokens",
-    ),
-    *("reasoning_tokens", "served_model", "fingerprint", "request_id", "service"),
-)
+# What a reply tells of itself is called the same in the row of its call
+_TOLD = tuple(part.name for part in fields(Reply) if part.name in Call.__dataclass_fields__)
 
 
 def told_by(reply: Reply) -> dict[str, Any]:
@@ -133,12 +124,11 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._file = Appender(path)
         self.totals = _totals_before(path.parent)
-        known = {part.name for part in fields(Call)}
         for _, _, row in scan(path):
+            parts = (row or {}).items()
+            known = {name: value for name, value in parts if name in Call.__dataclass_fields__}
             with suppress(TypeError):  # a row of another version counts as far as it is understood
-                self.totals.add(
-                    Call(**{name: value for name, value in (row or {}).items() if name in known})
-                )
+                self.totals.add(Call(**known))
 
     def record(self, call: Call) -> None:
         """Write `call`; only the crash of the machine can lose it until it is `flushed`."""
@@ -176,8 +166,7 @@ def _totals_before(folder: Path) -> Totals:
                 totals.cached = counted
             for purpose, rows in result["served"].items():
                 for row in rows:
-                    totals.note_served(
-                        purpose, str(row["model"] or ""), str(row["fingerprint"] or "")
-                    )
+                    names = str(row["model"] or ""), str(row["fingerprint"] or "")
+                    totals.note_served(purpose, *names)
             break
     return totals

@@ -30,7 +30,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -174,21 +174,15 @@ _KEYS = {
     "reasoning": "output_cost_per_reasoning_token",
 }
 # By how a request is served, what the table's keys end in
-_KEY_ENDINGS = {
-    "batch": "_batches",
-    "flex": "_flex",
-    "balanced": "_balanced",
-    "priority": "_priority",
-    "ultrafast": "_ultrafast",
-}
+_KEY_ENDINGS = {"batch": "_batches"}
+_KEY_ENDINGS |= {name: f"_{name}" for name in ("flex", "balanced", "priority", "ultrafast")}
 _THRESHOLD = re.compile(
     rf"^(?P<key>{'|'.join(_KEYS.values())})_above_(?P<number>\d+)(?P<thousands>k?)_tokens"
 )
 # Providers whose entries name a part of them, as `bedrock_converse`
 _FAMILIES = ("vertex_ai", "bedrock", "fireworks_ai")
-# What may stand between `bedrock/` and a model, and says only by which of its interfaces it is
-# asked.
-_BEDROCK_ROUTES = ("converse/", "invoke/")
+# What may stand between `bedrock/` and a model, and says only by which interface it is asked
+_BEDROCK_ROUTE = re.compile(r"\A(?:converse|invoke)/")
 # Providers that charge the higher tier once its threshold is reached, not passed (litellm's cost
 # calculator).
 _REACHED_COUNTS = ("xai",)
@@ -197,17 +191,15 @@ _REACHED_COUNTS = ("xai",)
 @cache
 def table() -> Mapping[str, Mapping[str, Any]]:
     """Return litellm's table by its keys; empty where its file can't be read."""
-    read = _read(_FILE)
-    return {key: entry for key, entry in read.items() if isinstance(entry, dict)}
+    return {key: entry for key, entry in _read(_FILE).items() if isinstance(entry, dict)}
 
 
 @cache
-def providers() -> frozenset[str]:
+def providers() -> Set[str]:
     """Return the names of the providers that litellm knows, as they begin a model's name."""
     listed = _read(_PROVIDERS_FILE).get("providers")
-    return frozenset(listed if isinstance(listed, dict) else ()) | {
-        key.partition("/")[0] for key in table() if "/" in key
-    }
+    prefixes = {key.partition("/")[0] for key in table() if "/" in key}
+    return prefixes.union(listed if isinstance(listed, dict) else ())
 
 
 def is_listed(model: str) -> bool:
@@ -227,17 +219,13 @@ def listed_price(model: str) -> Price:
     standard = _of_ranges(entry) or _of_keys(entry, "", inclusive=inclusive)
     if standard is None:
         return Price(None, None, most, source)
-    services = {
-        name: _of_keys(entry, suffix, inclusive=inclusive) for name, suffix in _KEY_ENDINGS.items()
-    }
+    services: dict[str, Rated] = {}
+    for name, suffix in _KEY_ENDINGS.items():
+        if rates := _of_keys(entry, suffix, inclusive=inclusive):
+            services[name] = rates
+    base, tiers = standard
     return Price(
-        **vars(standard[0]),
-        max_output_tokens=most,
-        source=source,
-        tiers=standard[1],
-        services={
-            name: (rates[0], rates[1]) for name, rates in services.items() if rates is not None
-        },
+        **vars(base), max_output_tokens=most, source=source, tiers=tiers, services=services
     )
 
 
@@ -260,9 +248,7 @@ def entry_of(model: str) -> Mapping[str, Any] | None:
     if not slash:
         return None
     if prefix == "bedrock":
-        rest = next(
-            (rest.removeprefix(route) for route in _BEDROCK_ROUTES if rest.startswith(route)), rest
-        )
+        rest = _BEDROCK_ROUTE.sub("", rest)
     own = entries.get(rest)
     return own if own is not None and _is_of(own, prefix) else None
 
@@ -278,12 +264,9 @@ Rated = tuple[Rates, tuple[Tier, ...]]
 
 
 def _of_keys(entry: Mapping[str, Any], suffix: str, *, inclusive: bool) -> Rated | None:
-    """Return the rates for a way of being served, dearer ones for long prompts with them.
+    """Return the rates of a way of being served, if any, and dearer ones for long prompts.
 
-    None where there are none.
-
-    What a way of being served does not price has the standard price, as litellm's cost calculator
-    has it.
+    What it does not price has the standard price, as litellm's cost calculator has it.
     """
 
     def rate(key: str) -> float | None:
@@ -317,14 +300,11 @@ def _tiers(
 
 def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
     """Return the lengths of a prompt from which an entry has other prices, with their words."""
-    matches = [match for key in entry if (match := _THRESHOLD.match(key))]
-    return {
-        (
-            int(match["number"]) * (1_000 if match["thousands"] else 1),
-            match["number"] + match["thousands"],
-        )
-        for match in matches
-    }
+    thresholds = set()
+    for match in filter(None, map(_THRESHOLD.match, entry)):
+        tokens = int(match["number"]) * (1_000 if match["thousands"] else 1)
+        thresholds.add((tokens, match["number"] + match["thousands"]))
+    return thresholds
 
 
 def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
@@ -347,13 +327,9 @@ def _ranges(ranges: list[Any]) -> Iterator[Tier]:
 
 
 def _rates(values: Mapping[str, float | None]) -> Rates | None:
-    """Return the rates of which `values` are by name.
-
-    None where tokens have no price, or none but 0.
-
-    Where both are 0 nobody told the price: a model that is free is written into a price file.
-    """
+    """Return the rates of which `values` are by name; None where tokens have no price but 0."""
     per_input, per_output = values["input"], values["output"]
+    # Where both are 0 nobody told the price: a model that is free is written into a price file.
     if per_input is None or per_output is None or not (per_input or per_output):
         return None
     thought = None if values["reasoning"] == per_output else values["reasoning"]
@@ -367,10 +343,9 @@ def _first(*values: float | None) -> float | None:
 
 def _number(value: Any) -> float | None:
     """Return a finite number from 0; None for anything else."""
-    is_number = (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    )
-    return float(value) if is_number and value >= 0 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < math.inf else None
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -475,22 +450,17 @@ def has_own_price(model: str) -> bool:
 
 @cache
 def _own_prices(path: Path) -> dict[str, _FileEntry]:
-    if not os.path.isfile(
-        path
-    ):  # unlike `Path.is_file` it takes a folder that is not ours for none
+    if not os.path.isfile(path):  # `Path.is_file` raises where a folder is not ours
         if os.environ.get("ALPS_PRICES"):
             raise UsageError(f"ALPS_PRICES={path}: no such file")
         return {}
     try:
-        return TypeAdapter(dict[str, _FileEntry]).validate_python(
-            tomllib.loads(path.read_text(encoding="utf-8"))
-        )
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return TypeAdapter(dict[str, _FileEntry]).validate_python(table)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"not TOML ({error})", path=path) from error
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(
-            first["msg"], path=path, field=".".join(str(part) for part in first["loc"])
-        ) from error
+        raise DataError(first["msg"], path=path, field=".".join(map(str, first["loc"]))) from error
     except OSError as error:
         raise DataError(error.strerror or "can't be read", path=path) from error

@@ -64,9 +64,8 @@ async def send(
             if exchange.redirect is not None:
                 raise redirected(exchange) from error
             failure = transport_error(loaded.litellm.exceptions, error, request.model, exchange)
-            failure.shape_refused = request.answer is not None and refuses_shape(
-                loaded.litellm.exceptions, error
-            )
+            if request.answer is not None:
+                failure.shape_refused = refuses_shape(loaded.litellm.exceptions, error)
             raise failure from error
     if told is not None and (left := requests_left(exchange.headers)) is not None:
         told(*left)
@@ -103,11 +102,12 @@ _ROUTES = ("anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter")
 
 def marked(messages: Sequence[Mapping[str, str]], model: str) -> list[dict[str, Any]]:
     """Return the messages of a request, the system message marked where `model` needs that."""
-    if not needs_mark(model):
-        return [dict(message) for message in messages]
-    return [
-        _marked(message) if message["role"] == "system" else dict(message) for message in messages
-    ]
+    copies: list[dict[str, Any]] = [dict(message) for message in messages]
+    for message in copies if needs_mark(model) else ():
+        if message["role"] == "system":
+            block = {"type": "text", "text": message["content"], "cache_control": _MARK}
+            message["content"] = [block]
+    return copies
 
 
 @cache
@@ -121,15 +121,9 @@ def needs_mark(model: str) -> bool:
     name, provider, _, _ = litellm.get_llm_provider(model)
     if provider == "anthropic":
         return True
-    known = provider in _ROUTES and "claude" in name
-    return known and (
-        provider == "openrouter" or bool(litellm.utils.supports_prompt_caching(model))
-    )
-
-
-def _marked(message: Mapping[str, str]) -> dict[str, Any]:
-    block = {"type": "text", "text": message["content"], "cache_control": _MARK}
-    return {**message, "content": [block]}
+    if provider not in _ROUTES or "claude" not in name:
+        return False
+    return provider == "openrouter" or bool(litellm.utils.supports_prompt_caching(model))
 
 
 # A count above it is no count: the longest prompt that any provider takes has 10 million tokens.
@@ -174,36 +168,23 @@ def used_in(response: Any) -> Used:
     model.
     """
     usage = _part(response, "usage")
-    asked, answered = (
-        _part(usage, "prompt_tokens_details"),
-        _part(usage, "completion_tokens_details"),
-    )
+    asked = _part(usage, "prompt_tokens_details")
+    answered = _part(usage, "completion_tokens_details")
     written = _part(asked, "cache_creation_token_details")
-    prompt, completion = (
-        _count(_part(usage, "prompt_tokens")),
-        _count(_part(usage, "completion_tokens")),
-    )
-    thought = _count(_part(answered, "reasoning_tokens")) or _count(
-        _part(usage, "reasoning_tokens")
-    )
-    total = _count(_part(usage, "total_tokens"))
-    if (
-        completion and thought and total == prompt + completion + thought
-    ):  # some count what is answered alone
+    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    thought = _count(answered, "reasoning_tokens") or _count(usage, "reasoning_tokens")
+    # some count what is answered alone
+    if completion and thought and _count(usage, "total_tokens") == prompt + completion + thought:
         completion += thought
-    cached = _count(_part(asked, "cached_tokens")) or _count(
-        _part(usage, "cache_read_input_tokens")
-    )
-    cache_write = _count(_part(asked, "cache_write_tokens")) or _count(
-        _part(asked, "cache_creation_tokens")
-    )
+    cached = _count(asked, "cached_tokens") or _count(usage, "cache_read_input_tokens")
     cached = min(cached, prompt)
+    cache_write = _count(asked, "cache_write_tokens") or _count(asked, "cache_creation_tokens")
     return Used(
         prompt,
         completion,
         cached,
         min(cache_write, prompt - cached),
-        _count(_part(written, "ephemeral_1h_input_tokens")),
+        _count(written, "ephemeral_1h_input_tokens"),
         min(thought, completion),
         _service(response, usage),
     )
@@ -235,8 +216,9 @@ def _part(whole: Any, name: str) -> Any:
     return whole.get(name) if isinstance(whole, dict) else getattr(whole, name, None)
 
 
-def _count(value: Any) -> int:
+def _count(whole: Any, name: str) -> int:
     """Return a count of tokens; 0 for text, a fraction, and less or more than there can be."""
+    value = _part(whole, name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):

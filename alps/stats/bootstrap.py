@@ -218,5 +218,6 @@ def clustered_statistics(
             estimates.append(Estimate(None, None, None, count))
             continue
         interval = None if drawn is None else percentile_interval(statistic(drawn))
-        estimates.append(Estimate(value, *(interval or (None, None)), count))
+        low, high = interval or (None, None)
+        estimates.append(Estimate(value, low, high, count))
     return estimates

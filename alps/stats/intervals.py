@@ -167,7 +167,7 @@ def confusion(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Co
     """
     if len(people) != len(judge):
         raise ValueError(f"lengths differ: {len(people)}, {len(judge)}")
-    counts: Counter[tuple[bool, bool | None]] = Counter()
+    counts: Counter[tuple[bool | None, ...]] = Counter()
     for label, verdict in zip(people, judge, strict=True):
         if label is not None:
             counts[bool(label), None if verdict is None else bool(verdict)] += 1
