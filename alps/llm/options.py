@@ -11,8 +11,9 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, time
 from functools import partial
+from math import isfinite
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -75,10 +76,8 @@ def read_words(words: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Read a value as JSON, or as text.
-
-    `False` is no text: a chat template would take it for true.
-    """
+    """Read a value as JSON, or as text."""
+    # `False` is no text: a chat template would take it for true
     if text.casefold() in ("true", "false"):
         return text.casefold() == "true"
     try:
@@ -120,18 +119,26 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     if not isinstance(value, Mapping):
         raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
-    body = table.get(BODY, {})
-    for name in (*table, *(body if isinstance(body, dict) else ())):
+    for name in _names(table):
         if instead := name if name in settings else _SETTINGS.get(name):
             own = instead if instead == "timeout" else f"{prefix}{instead}"
             raise ValueError(f"{name} has a setting of its own; write {own}=")
-        _check_name(name)
-    if not isinstance(body, dict):
+        if name == "extra_headers":
+            raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
+        if name in _OURS or name.startswith(("mock_", "litellm_")):
+            raise ValueError(f"{name} is decided by alps; leave it out")
+    if not isinstance(table.get(BODY, {}), dict):
         raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
     _check_values(table)
     if "api_version" in table:
         table["api_version"] = str(table["api_version"])
     return table
+
+
+def _names(table: dict[str, Any]) -> list[str]:
+    """Return the names of options, those in the body with them."""
+    body = table.get(BODY)
+    return [*table, *(body if isinstance(body, dict) else ())]
 
 
 def _check_values(table: dict[str, Any]) -> None:
@@ -154,26 +161,20 @@ def _plain(node: Any, levels: int) -> Any:
         return {str(name): _plain(inner, levels - 1) for name, inner in node.items()}
     if isinstance(node, list | tuple):
         return [_plain(inner, levels - 1) for inner in node]
-    if isinstance(
-        node, datetime | date | time
-    ):  # a day of TOML without quotes: api_version = 2024-10-21
+    return _plain_leaf(node)
+
+
+def _plain_leaf(node: Any) -> Any:
+    if isinstance(node, date | time):  # a day of TOML without quotes: api_version = 2024-10-21
         return node.isoformat()
     if node is None:
         raise ValueError("an option that is null is not sent; leave it out")
-    if isinstance(node, float) and node - node != 0:
+    if isinstance(node, float) and not isfinite(node):
         raise ValueError("it takes finite numbers")
     if not isinstance(node, str | bool | int | float):
-        raise ValueError(
-            f"it takes texts, numbers, yes or no, lists and tables, not {type(node).__name__}"
-        )
+        takes = "it takes texts, numbers, yes or no, lists and tables"
+        raise ValueError(f"{takes}, not {type(node).__name__}")
     return node
-
-
-def _check_name(name: str) -> None:
-    if name == "extra_headers":
-        raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
-    if name in _OURS or name.startswith(("mock_", "litellm_")):
-        raise ValueError(f"{name} is decided by alps; leave it out")
 
 
 def _header(name: str, value: Any) -> str:
@@ -188,17 +189,10 @@ def _header(name: str, value: Any) -> str:
 
 
 def _leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    inner = (
-        node.items()
-        if isinstance(node, dict)
-        else enumerate(node)
-        if isinstance(node, list)
-        else None
-    )
-    if inner is None:
+    if not isinstance(node, dict | list):
         yield path, node
         return
-    for name, child in inner:
+    for name, child in node.items() if isinstance(node, dict) else enumerate(node):
         yield from _leaves(child, f"{path}.{name}" if path else str(name))
 
 
@@ -207,9 +201,8 @@ def _check_secret(path: str, leaf: Any) -> None:
     if not isinstance(leaf, str):
         return
     if redact(leaf) != leaf or any(_A_CREDENTIAL.search(name) for name in path.split(".")):
-        raise ValueError(
-            f"{path} may hold a key; keys come from the environment, in headers as env:VARIABLE"
-        )
+        instead = "keys come from the environment, in headers as env:VARIABLE"
+        raise ValueError(f"{path} may hold a key; {instead}")
 
 
 def variables(extra: Mapping[str, Any]) -> list[str]:
@@ -239,15 +232,9 @@ def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]
     return sorted({*extra} & {*owned} - _PASSED_ON)
 
 
-SAMPLING = (
-    "temperature",
-    "top_p",
-    "max_tokens",
-    "frequency_penalty",
-    "presence_penalty",
-    "reasoning_effort",
-)
 JUDGE_SAMPLING = ("temperature", "max_tokens", "reasoning_effort")
+SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty")
+SAMPLING += ("reasoning_effort",)
 TABLES = ("request", "judge_request")
 
 _of_the_model = partial(checked, settings=SAMPLING)
@@ -268,29 +255,26 @@ def option_tables(words: Sequence[str], known: Collection[str]) -> tuple[dict[st
     Raises:
         UsageError: If one is empty, stands twice, or is a table and a value.
     """
-    own = [
-        word
-        for word in words
-        if "." in word.partition("=")[0] and key_of(word) in {*TABLES} & {*known}
-    ]
-    others = [word for word in words if word not in own]
+    others: list[str] = []
     parts: dict[str, list[tuple[str, str]]] = {}
-    for word in own:
+    for word in words:
         key, _, value = word.partition("=")
-        if not value.strip():
+        name, dot, option = key.partition(".")
+        if not dot or name not in TABLES or name not in known:
+            others.append(word)
+        elif not value.strip():
             raise UsageError(f"{key}=: empty; leave it out")
-        parts.setdefault(key_of(word), []).append((key.partition(".")[2], value))
+        else:
+            parts.setdefault(name, []).append((option, value))
+    tables = {}
     for name, options in parts.items():
         if name in map(key_of, others):
             raise UsageError(f"{name}: given twice, as a table and as {name}.{options[0][0]}=")
-    return {name: _table(name, options) for name, options in parts.items()}, others
-
-
-def _table(name: str, options: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    try:
-        return read_words(options)
-    except ValueError as error:
-        raise UsageError(f"{name}.{error}") from error
+        try:
+            tables[name] = read_words(options)
+        except ValueError as error:
+            raise UsageError(f"{name}.{error}") from error
+    return tables, others
 
 
 def over_file(typed: Mapping[str, Any], of_file: Mapping[str, Any]) -> dict[str, Any]:

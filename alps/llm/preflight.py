@@ -35,9 +35,7 @@ _ANTHROPICS_ROUTES = ("bedrock", "vertex_ai", "azure_ai")
 def default_temperature(
     model: str, *, api_base: str | None, sampling: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> float | None:
-    """Return the temperature of a judge that was given none: 0, or None where none is sent.
-
-    It is 0 where the model takes it.
+    """Return the temperature of a judge that was given none: 0, or None where it takes none.
 
     A model that reasons takes none. Behind a gateway the model is asked for by a longer name; the
     gateway passes on what the provider then refuses. Of names that litellm does not know, those of
@@ -63,35 +61,26 @@ def check_sampling(
     Raises:
         UsageError: Names the setting, and why litellm would refuse it.
     """
-    named = {
-        f"{prefix}{name}": {name: value} for name, value in sampling.items() if value is not None
-    }
-    named |= {f"{prefix}request.{name}": sent({name: value}) for name, value in extra.items()}
-    together: dict[str, Any] = {}
-    for option in named.values():
-        together |= option
-    problem = _refusal(model, together)
+    given = {name: value for name, value in sampling.items() if value is not None}
+    problem = _refusal(model, {**given, **sent(extra)})
     if problem is None:
         return
-    guilty = [
-        name for name, option in named.items() if _refusal(model, option) is not None
-    ] or list(named)
-    shown = " and ".join(_shown(name, *named[name].values()) for name in guilty)
-    raise UsageError(f"{shown}: {model} does not take it ({problem}); leave it out")
-
-
-def _shown(name: str, value: Any) -> str:
-    return name if isinstance(value, Mapping) else f"{name}={value}"
+    named = {f"{prefix}{name}": {name: value} for name, value in given.items()}
+    named |= {f"{prefix}request.{name}": sent({name: value}) for name, value in extra.items()}
+    guilty = [name for name, option in named.items() if _refusal(model, option) is not None]
+    shown = []
+    for name in guilty or named:
+        (value,) = named[name].values()
+        shown.append(name if isinstance(value, Mapping) else f"{name}={value}")
+    raise UsageError(f"{' and '.join(shown)}: {model} does not take it ({problem}); leave it out")
 
 
 def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
     """Return the tokens that an Anthropic model unknown to litellm may answer, else None."""
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
-    asked_by_anthropic = provider == "anthropic" or (
-        provider in _ANTHROPICS_MAXIMUM and "claude" in name
-    )
-    if not asked_by_anthropic or sampling.get("max_tokens") is not None:
+    of_cloud = provider in _ANTHROPICS_MAXIMUM and "claude" in name
+    if sampling.get("max_tokens") is not None or not (provider == "anthropic" or of_cloud):
         return None
     try:
         known = litellm.get_max_tokens(name)
@@ -105,12 +94,8 @@ def unlisted_answer(model: str, sampling: Mapping[str, Any]) -> int | None:
 
 def _refusal(model: str, options: Mapping[str, Any]) -> str | None:
     mapped, problem = _mapped(model, options)
-    if (
-        problem is None
-        and _thinks(mapped)
-        and "claude" in model
-        and options.get("temperature", 1) != 1
-    ):
+    warm = "claude" in model and options.get("temperature", 1) != 1
+    if problem is None and warm and _thinks(mapped):
         return "while it thinks, it takes temperature=1 alone"
     return problem
 
@@ -127,8 +112,6 @@ def _mapped(model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any] | No
         return litellm.utils.get_optional_params(
             model=name, custom_llm_provider=provider, **chosen
         ), None
-    except litellm.exceptions.UnsupportedParamsError as error:
-        return {}, _in_short(error)
     except (litellm.exceptions.BadRequestError, ValueError) as error:
         return {}, _in_short(error)
     except Exception:  # whatever else goes wrong in there, the first call will tell
@@ -146,9 +129,7 @@ def _thinks(mapped: Mapping[str, Any] | None) -> bool:
 
 
 def _is_new(model: str, api_base: str | None) -> bool:
-    """Tell whether a model is new, and of a family whose newer members take no temperature.
-
-    It is new where litellm does not know it.
+    """Tell whether a model is unknown to litellm, and of a family that takes no temperature now.
 
     Under `openai/` with an address it is a server of one's own; other providers with one are
     reached by a gateway.
@@ -169,10 +150,8 @@ def check_name(model: str) -> None:
         UsageError: If no provider can be told from it.
     """
     if not is_known(model):
-        raise UsageError(
-            f"model '{model}': no provider is known by that name; write provider/model, as in "
-            f"openai/gpt-4.1-mini"
-        )
+        what = "no provider is known by that name; write provider/model, as in openai/gpt-4.1-mini"
+        raise UsageError(f"model '{model}': {what}")
 
 
 def is_known(model: str) -> bool:
@@ -205,14 +184,11 @@ def check_model(
     provider = libraries().litellm.get_llm_provider(model)[1]
     names, for_sure = missing_key(model)
     if for_sure:
-        raise CredentialError(
-            f"model '{model}': set {names} in the environment (the key of {provider})"
-        )
+        what = f"set {names} in the environment (the key of {provider})"
+        raise CredentialError(f"model '{model}': {what}")
     if names and warn is not None:
-        warn(
-            f"{model}: {names} not in the environment; the first call will tell whether {provider} "
-            f"lets us in"
-        )
+        told = f"the first call will tell whether {provider} lets us in"
+        warn(f"{model}: {names} not in the environment; {told}")
 
 
 def check_options(
@@ -239,14 +215,10 @@ def check_options(
     from litellm.types.utils import all_litellm_params
 
     if kept := kept_by_litellm(extra, all_litellm_params):
-        name = f"{prefix}request.{kept[0]}"
-        raise UsageError(
-            f"{name}: litellm keeps it to itself; for the provider write "
-            f"request.extra_body.{kept[0]}="
-        )
+        instead = f"for the provider write request.extra_body.{kept[0]}="
+        raise UsageError(f"{prefix}request.{kept[0]}: litellm keeps it to itself; {instead}")
     for variable in variables(extra) if keys else ():
         if not os.environ.get(variable, "").strip():
-            raise CredentialError(
-                f"{prefix}request.headers: {variable} is not set in the environment"
-            )
+            what = f"{variable} is not set in the environment"
+            raise CredentialError(f"{prefix}request.headers: {what}")
     check_sampling(model, sampling, extra, prefix=prefix)

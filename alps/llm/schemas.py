@@ -33,9 +33,7 @@ _KEPT = ("type", "enum", "const", "description")
 
 @cache
 def schema_of(model: type[BaseModel]) -> str:
-    """Return the schema that is sent for a response model, as JSON.
-
-    Made once, as it stands in every cache key.
+    """Return the schema that is sent for a response model, and stands in cache keys, as JSON.
 
     Fields stand in their order, in which a model writes them: the reason before the verdict.
     """
@@ -45,9 +43,9 @@ def schema_of(model: type[BaseModel]) -> str:
     extra = model.model_config.get("json_schema_extra")
     if isinstance(extra, dict) and "description" in extra:
         schema["description"] = extra["description"]
-    return json.dumps(
-        {**schema, "$defs": definitions} if definitions else schema, separators=(",", ":")
-    )
+    if definitions:
+        schema["$defs"] = definitions
+    return json.dumps(schema, separators=(",", ":"))
 
 
 def name_of(model: type[BaseModel]) -> str:
@@ -61,9 +59,8 @@ def _sent(node: Mapping[str, Any], *, titled: bool = True) -> dict[str, Any]:
         return {"$ref": node["$ref"]}  # nothing may stand beside it
     if len(node.get("allOf", ())) == 1:
         return _sent(node["allOf"][0], titled=titled)
-    kept = {
-        name: node[name] for name in _KEPT if name in node and (titled or name != "description")
-    }
+    names = _KEPT if titled else _KEPT[:-1]
+    kept = {name: node[name] for name in names if name in node}
     options = node.get("anyOf", node.get("oneOf"))
     if options is not None:
         kept["anyOf"] = [_sent(option) for option in options]
@@ -90,9 +87,8 @@ def is_strict(model: type[BaseModel]) -> bool:
 
 def _is_closed(node: Mapping[str, Any]) -> bool:
     if node.get("type") == "object":
-        return not node["additionalProperties"] and all(
-            map(_is_closed, node["properties"].values())
-        )
+        inner = node["properties"].values()
+        return not node["additionalProperties"] and all(map(_is_closed, inner))
     if node.get("type") == "array":
         return "items" in node and _is_closed(node["items"])
     if "anyOf" in node:
@@ -144,9 +140,7 @@ def read_tolerantly(model: type[ModelT], node: object) -> ModelT:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
-        complaint = (
-            first["msg"]
-            if first["type"] == "reply"
-            else f"is {first['input']!r:.80}: {first['msg']}"
-        )
+        complaint = first["msg"]
+        if first["type"] != "reply":
+            complaint = f"is {first['input']!r:.80}: {complaint}"
         raise ValueError(f"{where} {complaint}".strip()) from error

@@ -88,13 +88,9 @@ def masked(answer: Any, asked: Callable[[], str] = str) -> Any:
 
 
 def secret_in(text: str, *, also: Iterable[str] = ()) -> str | None:
-    """Return the name of a variable whose secret value stands in `text`, at any length.
+    """Return the name of a variable whose secret value stands in `text`, at any length, if any.
 
-    None where there is none.
-
-    Args:
-        text: What is to be published.
-        also: Variables that are secret whatever their names say.
+    `also` names variables that are secret whatever their names say.
     """
     for name, value in _secrets(also).items():
         pattern = _pattern(frozenset({value}))
@@ -111,11 +107,11 @@ def _secrets(also: Iterable[str] = ()) -> Mapping[str, str]:
 @lru_cache(maxsize=8)  # each reply is searched for them several times
 def _secrets_in(environment: frozenset[tuple[str, str]], own: frozenset[str]) -> Mapping[str, str]:
     """Return the secrets of an environment by their names."""
-    secrets = (
-        (name, _secret_of(name, text.strip(), own=name in own))
-        for name, text in sorted(environment)
-    )
-    return {name: secret for name, secret in secrets if secret is not None}
+    secrets = {}
+    for name, text in sorted(environment):
+        if (secret := _secret_of(name, text.strip(), own=name in own)) is not None:
+            secrets[name] = secret
+    return secrets
 
 
 @lru_cache(maxsize=1024)  # every answer is searched for those of the whole environment
@@ -174,9 +170,8 @@ def names_in(text: str) -> tuple[str, ...]:
     """
     names = tuple(sorted({name.strip() for name in text.split(",")}))
     if not all(_VARIABLE.fullmatch(name) for name in names):
-        raise ValueError(
-            "it takes names of environment variables with commas between them, without values"
-        )
+        takes = "it takes names of environment variables with commas between them"
+        raise ValueError(f"{takes}, without values")
     return names
 
 
@@ -190,10 +185,9 @@ def check_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address starts with http:// or https://")
+    instead = "a key belongs in the environment"
     if parts.username or parts.password or parts.query:
-        raise ValueError(
-            "an address must hold no user, password or query; a key belongs in the environment"
-        )
+        raise ValueError(f"an address must hold no user, password or query; {instead}")
     if redact(url) != url:
-        raise ValueError("an address must hold no key; a key belongs in the environment")
+        raise ValueError(f"an address must hold no key; {instead}")
     _ = parts.port  # raises where it is no number

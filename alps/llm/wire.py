@@ -15,18 +15,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import wraps
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 LARGEST_BODY = 16 << 20
 """Bytes of an answer, inflated; the longest answers of today, of 128k tokens, are below 1 MB."""
-# Those that can be inflated bit by bit with Python's own library
+_TOO_LARGE = f"it is larger than {LARGEST_BODY >> 20} MB"
+# Those that can be inflated bit by bit, and so within a bound, with Python's own library
 _ENCODINGS = "gzip, deflate"
 _KEPT = 1 << 16
 # What LiteLLM's proxy puts before the headers of the provider behind it, Retry-After among them.
 _PASSED_ON = "llm_provider-"
-_NO_HEADERS: Mapping[str, str] = {}
 _NOT_OF_THE_TEXT = ("content-encoding", "content-length", "transfer-encoding")
 
 
@@ -48,30 +49,20 @@ class Exchange:
 
     def begin(self) -> None:
         """Forget what an earlier request, such as one for a token, was answered."""
-        self.status, self.headers, self.redirect, self.body, self.problem = (
-            None,
-            _NO_HEADERS,
-            None,
-            b"",
-            None,
-        )
+        self.status = self.redirect = self.problem = None
+        self.headers, self.body = {}, b""
 
     def note(self, status: int, headers: Any) -> None:
         """Keep the status and the headers, by names in lower case."""
         self.status = status
         lower = {str(name).lower(): str(value) for name, value in headers.items()}
-        passed_on = {
-            name.removeprefix(_PASSED_ON): value
-            for name, value in lower.items()
-            if _PASSED_ON in name
-        }
+        passed_on = {name.removeprefix(_PASSED_ON): lower[name] for name in lower}
         self.headers = {**passed_on, **lower}
 
     def redirected(self, asked: str) -> None:
         """Keep the host of a redirect, for a message; the rest of the address may hold a key."""
-        self.redirect = urlsplit(
-            urljoin(asked, self.headers.get("location", ""))
-        ).netloc.rpartition("@")[2]
+        address = urljoin(asked, self.headers.get("location", ""))
+        self.redirect = urlsplit(address).netloc.rpartition("@")[2]
 
 
 current: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
@@ -99,10 +90,10 @@ class Body:
             except zlib.error as error:
                 raise _Unreadable(f"it can't be inflated ({error})") from error
             if layer.unconsumed_tail:
-                raise _Unreadable(_too_large())
+                raise _Unreadable(_TOO_LARGE)
         self.data += data
         if len(self.data) > LARGEST_BODY or self._received > LARGEST_BODY:
-            raise _Unreadable(_too_large())
+            raise _Unreadable(_TOO_LARGE)
 
 
 def _inflater(name: str) -> Any:
@@ -135,15 +126,6 @@ class _Deflate:
             return self._layer.decompress(data, most)
 
 
-def _too_large() -> str:
-    return f"it is larger than {LARGEST_BODY >> 20} MB"
-
-
-def ask_for_plain(headers: Any) -> None:
-    """Ask for no encoding that can't be inflated within a bound."""
-    headers["accept-encoding"] = _ENCODINGS
-
-
 async def read_async(response: Any, exchange: Exchange) -> Any:
     """Return a response of httpx like `response`, read and inflated within the bound.
 
@@ -151,7 +133,7 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
         httpx.DecodingError: If it is too large or can't be inflated.
     """
     try:
-        body = _body_of(response)
+        body = Body(response.headers.get("content-encoding", ""))
         async for data in response.aiter_raw():
             body.add(data)
         return _whole(response, bytes(body.data), exchange)
@@ -162,13 +144,9 @@ async def read_async(response: Any, exchange: Exchange) -> Any:
 
 
 def read(response: Any, exchange: Exchange) -> Any:
-    """Return a response of httpx like `response`, read and inflated within the bound.
-
-    Raises:
-        httpx.DecodingError: If it is too large or can't be inflated.
-    """
+    """Read a response as `read_async` does, where a client of a library is not asynchronous."""
     try:
-        body = _body_of(response)
+        body = Body(response.headers.get("content-encoding", ""))
         for data in response.iter_raw():
             body.add(data)
         return _whole(response, bytes(body.data), exchange)
@@ -196,39 +174,24 @@ async def read_aiohttp(response: Any, exchange: Exchange) -> Any:
     return response
 
 
-def _body_of(response: Any) -> Body:
-    return Body(response.headers.get("content-encoding", ""))
-
-
 def _whole(response: Any, data: bytes, exchange: Exchange) -> Any:
     import httpx
 
     exchange.body = data[:_KEPT]
-    headers = httpx.Headers([pair for pair in response.headers.raw if _kept(pair[0])])
+    headers = httpx.Headers(response.headers)
+    for name in _NOT_OF_THE_TEXT:
+        headers.pop(name, None)
     whole = httpx.Response(
         response.status_code,
         headers=headers,
         content=data,
         request=response.request,
         extensions=response.extensions,
-        history=response.history,
         default_encoding=response.default_encoding,
     )
-    whole.elapsed = _elapsed(response)
+    # known only where a response was read and closed by its own client, and litellm asks for it
+    whole.elapsed = getattr(response, "_elapsed", timedelta())
     return whole
-
-
-def _kept(name: bytes) -> bool:
-    return name.lower().decode("latin-1") not in _NOT_OF_THE_TEXT
-
-
-def _elapsed(response: Any) -> Any:
-    import datetime
-
-    try:
-        return response.elapsed
-    except RuntimeError:  # it is known where the response was read and closed by its own client
-        return datetime.timedelta()
 
 
 def _given_up(response: Any, exchange: Exchange, error: Exception) -> Exception:
@@ -266,15 +229,20 @@ def teach_clients() -> None:
     aiohttp_session._request = _refusing_aiohttp(aiohttp_session._request)
 
 
+def _prepared(exchange: Exchange, request: Any, options: dict[str, Any]) -> dict[str, Any]:
+    exchange.begin()
+    request.headers["accept-encoding"] = _ENCODINGS
+    return {**options, "follow_redirects": False, "stream": True}
+
+
 def _refusing(send: Any) -> Any:
     @wraps(send)
     def sent(client: Any, request: Any, **options: Any) -> Any:
         exchange = current.get()
         if exchange is None:
             return send(client, request, **options)
-        exchange.begin()
-        ask_for_plain(request.headers)
-        response = send(client, request, **{**options, "follow_redirects": False, "stream": True})
+        options = _prepared(exchange, request, options)
+        response = send(client, request, **options)
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             response.close()
@@ -291,11 +259,8 @@ def _refusing_async(send: Any) -> Any:
         exchange = current.get()
         if exchange is None:
             return await send(client, request, **options)
-        exchange.begin()
-        ask_for_plain(request.headers)
-        response = await send(
-            client, request, **{**options, "follow_redirects": False, "stream": True}
-        )
+        options = _prepared(exchange, request, options)
+        response = await send(client, request, **options)
         exchange.note(response.status_code, response.headers)
         if response.is_redirect:
             await response.aclose()
