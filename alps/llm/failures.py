@@ -24,8 +24,8 @@ from alps.llm.wire import Exchange
 # Seconds; a provider that asks for more has a quota for the day
 _LONGEST_WAIT = 3600.0
 _TRANSIENT = (408, 409, 425, 429)
-_OUR_FAULTS = (ImportError, TypeError, AttributeError, LookupError, NotImplementedError)
-_OUR_FAULTS += (ValueError, NameError)
+_OUR_FAULTS: tuple[type[Exception], ...] = (ImportError, TypeError, AttributeError, LookupError)
+_OUR_FAULTS += (NotImplementedError, ValueError, NameError)
 _OF_THE_REQUEST = (400, 413, 422)
 # What providers say where an account has no money left, whatever the status
 _NO_MONEY = re.compile(
@@ -153,9 +153,9 @@ def _may_pass(kinds: Any, error: Any, status: int | None, exchange: Exchange) ->
         return by_status
     if _is_of_our_side(error):
         return False
-    passing = (kinds.RateLimitError, kinds.InternalServerError, kinds.ServiceUnavailableError)
-    passing += (kinds.BadGatewayError, kinds.Timeout, kinds.APIConnectionError)
-    return by_status or isinstance(error, passing)
+    by_limit = (kinds.RateLimitError, kinds.Timeout, kinds.APIConnectionError)
+    of_server = (kinds.InternalServerError, kinds.ServiceUnavailableError, kinds.BadGatewayError)
+    return by_status or isinstance(error, by_limit + of_server)
 
 
 def _is_of_our_side(error: BaseException) -> bool:

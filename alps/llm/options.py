@@ -233,8 +233,8 @@ def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]
 
 
 JUDGE_SAMPLING = ("temperature", "max_tokens", "reasoning_effort")
-SAMPLING = ("temperature", "top_p", "max_tokens", "frequency_penalty", "presence_penalty")
-SAMPLING += ("reasoning_effort",)
+SAMPLING: tuple[str, ...] = ("temperature", "top_p", "max_tokens", "frequency_penalty")
+SAMPLING += ("presence_penalty", "reasoning_effort")
 TABLES = ("request", "judge_request")
 
 _of_the_model = partial(checked, settings=SAMPLING)

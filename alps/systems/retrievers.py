@@ -67,9 +67,7 @@ _U64 = np.uint64
 
 
 def stem(word: str) -> str:
-    """Return `word` without an English plural, -ing, -ed, or final e.
-
-    Words of other alphabets unchanged.
+    """Return `word` without an English plural, -ing, -ed, or final e; others unchanged.
 
     It is light on purpose: derived words ("organise", "organisation") stay apart.
     """
@@ -122,9 +120,8 @@ def term_of(word: str) -> str:
 
 def digest(text: str) -> int:
     """Return a 64-bit number that depends on nothing but `text`."""
-    return int.from_bytes(
-        blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
-    )
+    data = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
 
 
 def best_first(
@@ -172,9 +169,7 @@ _ID, _KEY = np.dtype(np.intc), 8
 
 
 class _Numbers(dict[str, int]):
-    """The number of the term that each word stands for, found when it is first looked up.
-
-    -1 for a stop word.
+    """The number of the term that each word stands for, when first looked up; -1: a stop word.
 
     Words are kept rather than terms: one look-up a word is what most of the time of a pool goes
     into.
@@ -268,14 +263,12 @@ class BM25:
         with self._lock:
             packed = self._pack_all(values)
             known = self._numbers.terms
-            wanted = {
-                known[term]: count for term, count in Counter(terms(query)).items() if term in known
-            }
+            counts = Counter(terms(query))
+            wanted = {known[term]: count for term, count in counts.items() if term in known}
             size = len(known)
         digests = np.frombuffer(b"".join([value[:_KEY] for value in packed]), dtype=np.uint64)
-        return best_first(
-            self._scores(wanted, [value[_KEY:] for value in packed], size), query, digests
-        )
+        scores = self._scores(wanted, [value[_KEY:] for value in packed], size)
+        return best_first(scores, query, digests)
 
     def _scores(
         self, wanted: Mapping[int, int], packed: Sequence[bytes], size: int
@@ -289,10 +282,8 @@ class BM25:
         two and a half times.
         """
         pool = np.frombuffer(b"".join(packed), dtype=_ID)
-        ends = (
-            np.fromiter(accumulate(map(len, packed)), dtype=np.int64, count=len(packed))
-            // _ID.itemsize
-        )
+        ends = np.fromiter(accumulate(map(len, packed)), dtype=np.int64, count=len(packed))
+        ends //= _ID.itemsize
         lengths = np.diff(ends, prepend=0)
         if not wanted or not len(pool):
             return np.zeros(len(packed))
@@ -301,9 +292,8 @@ class BM25:
         pool_columns = columns[pool]
         positions = np.flatnonzero(pool_columns >= 0)
         rows = np.searchsorted(ends, positions, side="right")
-        cells, frequency = np.unique(
-            rows * len(wanted) + pool_columns[positions], return_counts=True
-        )
+        flat = rows * len(wanted) + pool_columns[positions]
+        cells, frequency = np.unique(flat, return_counts=True)
         row, column = np.divmod(cells, len(wanted))
         holding = np.bincount(column, minlength=len(wanted))
         idf = np.log1p((len(packed) - holding + 0.5) / (holding + 0.5))
@@ -322,14 +312,12 @@ apart.
 def features(text: str) -> list[str]:
     """Return the terms of `text`, their neighbouring pairs, and their character n-grams."""
     words = terms(text)
-    names = [f"w {word}" for word in words] + [
-        f"p {first} {second}" for first, second in pairwise(words)
-    ]
+    names = [f"w {word}" for word in words]
+    names += [f"p {first} {second}" for first, second in pairwise(words)]
     for word in words:
         padded = f"^{word}$"
-        names += [
-            f"c {padded[at : at + size]}" for size in NGRAMS for at in range(len(padded) - size + 1)
-        ]
+        for size in NGRAMS:
+            names += [f"c {padded[at : at + size]}" for at in range(len(padded) - size + 1)]
     return names
 
 

@@ -11,6 +11,7 @@ curiosity.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from alps.schema import Evidence, ExtractionSample, Memory
@@ -64,13 +65,8 @@ _RELATIVES: tuple[tuple[str, str, str], ...] = (
     ("Owns a car", "Possessions/Car",
      r"(?:coche|carro|macchina|voiture)\b|машин|汽车|车|سيارتي"),
 )  # fmt: skip
-RELATIVES = re.compile(
-    _MY
-    + "(?:"
-    + "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES))
-    + ")",
-    re.IGNORECASE,
-)
+_THEIR_WORDS = "|".join(f"(?P<r{n}>{words})" for n, (_, _, words) in enumerate(_RELATIVES))
+RELATIVES = re.compile(f"{_MY}(?:{_THEIR_WORDS})", re.IGNORECASE)
 RELATIVE_VALUES = {f"r{n}": (value, label) for n, (value, label, _) in enumerate(_RELATIVES)}
 
 _LANGUAGES = {
@@ -185,9 +181,7 @@ _PERSON = {
     "us": "them",
     "our": "their",
 }
-_FIRST_PERSON = re.compile(
-    r"\b(?:i am|i'm|i was|i've|i|me|my|mine|myself|am|we|us|our)\b", re.IGNORECASE
-)
+_FIRST_PERSON = re.compile(rf"\b(?:{'|'.join(_PERSON)})\b", re.IGNORECASE)
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W_]+(?:'\w+)?")
 _STOP_WORDS = """
     a about after all also an and any are as at be been but by can could do does don't for from get
@@ -204,12 +198,11 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 def extract(sample: ExtractionSample) -> dict[str, Any]:
     """Answer an extraction sample with what its user says about themselves."""
-    found = find_statements([(turn.role, turn.text) for turn in sample.dialogue])
-    items = [
-        _as_memory(statement, sample.session_id, number)
-        for number, statement in enumerate(found, start=1)
-    ]
-    return {"memory_items": [item.model_dump() for item in items]}
+    statements = find_statements([(turn.role, turn.text) for turn in sample.dialogue])
+    items = []
+    for number, statement in enumerate(statements, start=1):
+        items.append(_as_memory(statement, sample.session_id, number).model_dump())
+    return {"memory_items": items}
 
 
 def _as_memory(statement: Statement, session_id: str, number: int) -> Memory:
@@ -252,9 +245,8 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         sentences = list(_pieces(masked, _SENTENCE_END, 0, len(masked)))
         requests += [(index, text[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
         if not _FICTION.search(masked):
-            found += (
-                s for i, j in sentences for s in _sentence_statements(index, text, masked, i, j)
-            )
+            for i, j in sentences:
+                found += _sentence_statements(index, text, masked, i, j)
             found += _own(index, text, masked)
             found += _fixed(index, text, masked)
     found += _curiosity(requests)
@@ -274,11 +266,8 @@ def _pieces(
     text: str, boundary: re.Pattern[str], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the trimmed, non-empty spans between the matches of a boundary."""
-    cuts = [
-        start,
-        *(cut for match in boundary.finditer(text, start, end) for cut in match.span()),
-        end,
-    ]
+    spans = [match.span() for match in boundary.finditer(text, start, end)]
+    cuts = [start, *chain(*spans), end]
     for left, right in zip(cuts[::2], cuts[1::2], strict=True):
         piece = text[left:right]
         if body := piece.strip(" \t\r.,;:!*-•。，；：！"):
@@ -319,20 +308,18 @@ def _fixed(index: int, text: str, masked: str) -> Iterator[Statement]:
     """Yield what a turn says in words with one English value: «mi hermana», «我姐姐»."""
     for match in RELATIVES.finditer(masked):
         value, label = RELATIVE_VALUES[match.lastgroup or ""]
-        yield Statement(value, label, "direct", 0.65, index, text[match.start() : match.end()])
+        yield Statement(value, label, "direct", 0.65, index, text[slice(*match.span())])
     for match in ANSWER_LANGUAGE.finditer(masked):
         value = f"Prefers answers in {match.lastgroup}"
-        yield Statement(
-            value, INTERACTION, "direct", 0.65, index, text[match.start() : match.end()]
-        )
+        yield Statement(value, INTERACTION, "direct", 0.65, index, text[slice(*match.span())])
 
 
 def _member(label: str, clause: str) -> str:
     """Return the label of a group that the words of a clause choose."""
-    topics = TOPICS.get(label, ())
-    return next(
-        (member for topic, member in topics if re.search(topic, clause, re.IGNORECASE)), label
-    )
+    for topic, member in TOPICS.get(label, ()):
+        if re.search(topic, clause, re.IGNORECASE):
+            return member
+    return label
 
 
 def _statement(index: int, quote: str, clause: str) -> Statement | None:
