@@ -109,23 +109,20 @@ class Cache:
     @property
     def troubles(self) -> list[str]:
         """What went wrong and did not end the run, a line each."""
-        lines = []
+        troubles = []
         if self.rebuilt:
-            what = f"it could not be read, was put aside as {self._aside.name} and begun anew"
-            lines.append(f"cache {self.path}: {what}")
+            aside = f"was put aside as {self._aside.name} and begun anew"
+            troubles.append(f"cache {self.path}: it could not be read, {aside}")
         if self.unkept:
             what = "1 reply" if self.unkept == 1 else f"{self.unkept:,} replies"
             what = f"{what} could not be kept ({self._reason}), and may be asked for again"
-            lines.append(f"cache {self.path}: {what}")
-        return lines
+            troubles.append(f"cache {self.path}: {what}")
+        return troubles
 
     def _rebuild(self) -> None:
         """Put a damaged file aside and begin a new one: replies can be asked for again."""
         self.rebuilt = True
         self._db.close()
-        names = (".broken", *(f".{number}.broken" for number in range(2, 1_000)))
-        free = (path for path in map(self.path.with_suffix, names) if not path.exists())
-        self._aside = next(free, self._aside)  # one that was put aside before stays
         self.path.replace(self._aside)
         for suffix in ("-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)

@@ -71,10 +71,10 @@ def _variable(provider: str, base: str | None) -> str | None:
         return name
     if base is None:
         return None
-    addresses = (
-        (name, value.strip().rstrip("/")) for name, value in os.environ.items() if "://" in value
-    )
-    return next((name for name, value in addresses if base.strip().startswith(value)), None)
+    for name, value in os.environ.items():
+        if "://" in value and base.strip().startswith(value.strip().rstrip("/")):
+            return name
+    return None
 
 
 def version_from_environment(model: str) -> str | None:
@@ -94,12 +94,8 @@ _AZURE = ("azure", "azure_text")
 _A_KEY = re.compile(r"\w+_(?:API_KEY|API_TOKEN)")
 # How variables of a provider begin that litellm reads, too, and that do not begin as the one it
 # lists.
-_BY_ANOTHER_NAME = {
-    "openrouter": "OR_",
-    "cohere": "CO_",
-    "cohere_chat": "CO_",
-    "huggingface": "HF_",
-}
+_BY_ANOTHER_NAME = {"openrouter": "OR_", "huggingface": "HF_"}
+_BY_ANOTHER_NAME |= dict.fromkeys(("cohere", "cohere_chat"), "CO_")
 # Errors of the clouds' own clients
 _NO_CREDENTIALS = re.compile(
     r"NoCredentials|PartialCredentials|DefaultCredentials|NoAuthToken|CredentialRetrieval"
@@ -162,9 +158,8 @@ def missing_key(model: str) -> tuple[str, bool]:
     if not missing or key:
         return "", False
     single = all(_A_KEY.fullmatch(name) for name in missing)
-    names = (" or " if single else " and ").join(
-        sorted(missing, key=lambda name: provider.upper() not in name)
-    )
+    own_first = sorted(missing, key=lambda name: provider.upper() not in name)
+    names = (" or " if single else " and ").join(own_first)
     return names, single and not _has_another(provider, missing)
 
 

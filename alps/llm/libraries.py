@@ -17,12 +17,9 @@ from alps.llm.wire import teach_clients
 @functools.cache
 def libraries() -> SimpleNamespace:
     """Return the modules `litellm` and `instructor`."""
-    for name in [
-        name
-        for name, value in os.environ.items()
-        if name.endswith("_API_KEY") and not value.strip()
-    ]:
-        del os.environ[name]  # litellm takes an empty key for a key
+    for name, value in list(os.environ.items()):
+        if name.endswith("_API_KEY") and not value.strip():
+            del os.environ[name]  # litellm takes an empty key for a key
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # litellm opens 500 connections a host; of more requests at once the rest would wait inside
     # `timeout`.
@@ -47,18 +44,15 @@ def libraries() -> SimpleNamespace:
         litellm.in_memory_llm_clients_cache.evicted_client_closer._owned = set()
     # litellm makes a request's coroutine in a thread; an interrupt in between leaves it unawaited.
     warnings.filterwarnings("ignore", r"coroutine '\w*Completion\w*\.", RuntimeWarning)
-    warnings.filterwarnings(
-        "ignore", r"Pydantic serializer warnings", UserWarning
-    )  # of odd replies, on the screen
+    # of odd replies, on the screen
+    warnings.filterwarnings("ignore", r"Pydantic serializer warnings", UserWarning)
     return SimpleNamespace(litellm=litellm, instructor=instructor)
 
 
 def _imported(*names: str) -> list[Any]:
-    """Import libraries that make a million objects and throw none away.
-
-    The garbage collector would look through them again and again, for a quarter of the time that
-    the import takes, and after it at every full collection.
-    """
+    """Import libraries that make a million objects and throw none away."""
+    # The garbage collector would look through them again and again, for a quarter of the time that
+    # the import takes, and after it at every full collection.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -30,9 +30,7 @@ class EndpointDown(Exception):
 
 
 class Limiter:
-    """Lets at most `most` requests run.
-
-    Gives way on a 429 and grows back by one per round of successes.
+    """Lets at most `most` requests run; gives way on a 429, grows back by one a round of successes.
 
     A 429 that comes before a whole round was answered says that the level is far off, and halves
     it. One that comes later says that it is just above what the server takes: a little is given up,
@@ -140,18 +138,16 @@ class Limiter:
                 return
             self._ceiling = float("inf")
         gain = max(1.0, left / 2) if self._ceiling < float("inf") else 1.0
-        gain = max(
-            gain, seconds or 0.0
-        )  # a round of slow answers would take minutes: one a second instead
+        # a round of slow answers would take minutes: one a second instead
+        gain = max(gain, seconds or 0.0)
         self.allowed = min(self.most, self.allowed + gain / self.allowed)
 
     def throttled(self, retry_after: float | None, started: float = -math.inf) -> None:
         """Tell that the server answered 429; `retry_after` is in seconds."""
         now = _now()
         self._doubling = False
-        if (
-            self.breaker.tripped_at is None
-        ):  # a closed window says nothing of how many at once are too many
+        # a closed window says nothing of how many at once are too many
+        if self.breaker.tripped_at is None:
             self._cut(now, retry_after)
         if retry_after:
             self.breaker.wait_until(now + retry_after)
@@ -165,9 +161,7 @@ class Limiter:
         self._doubling = False
         if retry_after:
             self.breaker.wait_until(now + retry_after)
-        if (
-            hung and self.breaker.tripped_at is None
-        ):  # too many at once wait at the server for too long
+        if hung and self.breaker.tripped_at is None:  # too many at once wait at the server
             self._cut(now, None)
         self._fail(started, now, rejected=False)
 
@@ -182,10 +176,8 @@ class Limiter:
             self._ceiling = self.allowed if near else self._ceiling * _BACK_OFF
             self._least = max(1.0, self.allowed / 4)
             self.allowed = max(1.0, self.allowed * (_BACK_OFF if near else _FAR_OFF))
-            self._cut_at, self._hold_until = (
-                now,
-                now + max(_HOLD, _HOLD_PAUSES * (retry_after or 0)),
-            )
+            self._cut_at = now
+            self._hold_until = now + max(_HOLD, _HOLD_PAUSES * (retry_after or 0))
         if 1 < self._running <= self.allowed:  # of a burst, those that still run were taken
             self.allowed = max(self._least, self._running - 1.0)
         self._answered = 0
@@ -225,10 +217,8 @@ class Limiter:
             return 1.0 + breaker.under_way_before()
         since = now - max(breaker.resumes_at, self._released)
         room = min(self.allowed, 1 + self.allowed * since / self._release)
-        known = min(
-            breaker.window.left(now), self._scarce if now < self._scarce_until else math.inf
-        )
-        return min(room, max(1.0, known))
+        told = self._scarce if now < self._scarce_until else math.inf
+        return min(room, max(1.0, min(breaker.window.left(now), told)))
 
     def _may_start(self) -> bool:
         return self._running < int(self._room(_now()))
@@ -242,10 +232,13 @@ class Limiter:
             if not turn.done():
                 self._running += 1
                 turn.set_result(None)
+        self._wake_later()
+
+    def _wake_later(self) -> None:
+        """Look again when there may be more room, where somebody waits and time makes it."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        waits = bool(self._waiting) and self._room(now) < self.allowed
-        if not waits:
+        if not self._waiting or self._room(now) >= self.allowed:
             return
         soon = _PROBED if self.breaker.tripped_at is not None else self._release / self.allowed
         due = max(self.breaker.resumes_at, now + soon)

@@ -131,16 +131,13 @@ def _mended(text: str) -> Iterator[Reading]:
     closed = close_truncated(escaped)
     if closed is None:
         if escaped != body:
-            yield from (
-                Reading(node, True, False, "broken escapes", literal=False)
-                for node, _, _ in _decoded(escaped)
-            )
+            for node, _, _ in _decoded(escaped):
+                yield Reading(node, True, False, "broken escapes", literal=False)
     elif (node := _loads(closed)) is not None:
         yield Reading(node, True, True, "cut off: what was complete is kept", literal=False)
-    if (
-        node := _lenient(escaped if closed is None else closed, cut=closed is not None)
-    ) is not None:
-        yield Reading(node, True, closed is not None, "malformed JSON", literal=False)
+    cut = closed is not None
+    if (node := _lenient(escaped if closed is None else closed, cut=cut)) is not None:
+        yield Reading(node, True, cut, "malformed JSON", literal=False)
 
 
 def _unfenced(text: str) -> str:
@@ -166,9 +163,8 @@ def unescape_structure(body: str) -> str:
             while end > 0 and body[end - 1] == "\\":
                 end = body.find('\\"', end + 2)
             end = size if end < 0 else end
-            parts.append(
-                '"' + body[at + 2 : end].replace('\\\\\\"', '\\"') + ('"' if end < size else "")
-            )
+            inside = body[at + 2 : end].replace('\\\\\\"', '\\"')
+            parts.append(f'"{inside}"' if end < size else f'"{inside}')
             at = end + 2
         elif body[at] == "\\":
             at += 2 if body[at + 1 : at + 2] in ("n", "r", "t") else 1
@@ -246,10 +242,7 @@ def _said_in_full(node: object, body: str, follows: str) -> object:
     if isinstance(node, list):
         return [value for item in node if (value := _said_in_full(item, body, follows)) is not None]
     if isinstance(node, str) and node:
-        tails = {
-            node[-_TAIL:],
-            json.dumps(node[-_TAIL:], ensure_ascii=False)[1:-1],
-            json.dumps(node[-_TAIL:])[1:-1],
-        }
+        end = node[-_TAIL:]
+        tails = {end, json.dumps(end, ensure_ascii=False)[1:-1], json.dumps(end)[1:-1]}
         return node if any(re.search(re.escape(tail) + follows, body) for tail in tails) else None
     return node

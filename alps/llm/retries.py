@@ -105,18 +105,14 @@ class Permanent:
         self._failures[kind] += 1
         if self._failures[kind] < _ALIKE:
             return
-        raise UsageError(
-            f"model '{model}': the first {_ALIKE} requests failed alike, and none was answered "
-            f"({error})"
-        ) from error
+        what = f"the first {_ALIKE} requests failed alike, and none was answered"
+        raise UsageError(f"model '{model}': {what} ({error})") from error
 
 
 def unreachable(
     model: str, error: TransportError, *, failing_for: float, last_answer: float
 ) -> AlpsError | None:
-    """Return what to end the run with where no connection was ever made.
-
-    A wrong address does not pass.
+    """Return what to end the run with where no connection was ever made: that does not pass.
 
     Args:
         model: What was asked.
@@ -126,10 +122,9 @@ def unreachable(
     """
     if not error.unsent or math.isfinite(last_answer) or failing_for < _NOBODY_THERE:
         return None
+    what = f"nobody could be reached for {failing_for:.0f} s ({error})"
     mend = "start the server, or mend the address; the same command goes on then"
-    return UsageError(
-        f"model '{model}': nobody could be reached for {failing_for:.0f} s ({error}); {mend}"
-    )
+    return UsageError(f"model '{model}': {what}; {mend}")
 
 
 def seconds_of(text: str) -> float:
@@ -210,9 +205,7 @@ class Window:
         return self.opened + self.period * (1 + (now - self.opened) // self.period)
 
     def reopened(self, started: float, closed_at: float, *, at_once: bool) -> None:
-        """Learn from the first answer after rejections.
-
-        `at_once` where the first request that was sent got it.
+        """Learn from the first answer after rejections; `at_once`: the first request got it.
 
         That one may have been sent too late, so that the next is sent a little sooner.
         """
@@ -223,9 +216,8 @@ class Window:
         else:
             self._short = 0
             measured = started - self.opened
-            if (
-                self.period is None or measured < 1.5 * self.period
-            ):  # else whole windows went by unused
+            # else whole windows went by unused
+            if self.period is None or measured < 1.5 * self.period:
                 self.period = min(measured * (_SOONER if at_once else 1.0), _LONGEST_PERIOD)
                 self.quota = self._answered
         self.opened, self._answered = started, 0
@@ -234,10 +226,8 @@ class Window:
 class Breaker:
     """Stops an endpoint's requests after failures in a row, and probes it until it answers.
 
-    One request is sent at a time until one is answered.
-
-    Pauses double up to a minute; where all that is wrong is a rate limit, up to 3 seconds for the
-    first minute.
+    One request is sent at a time. Pauses double up to a minute; where all that is wrong is a rate
+    limit, up to 3 seconds for the first minute.
 
     Attributes:
         resumes_at: Nothing is to be sent before.

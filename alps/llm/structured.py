@@ -18,7 +18,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace, new_class
 from typing import Any, TypeVar
@@ -43,12 +43,8 @@ _SENT_AS = {
     "tools": {"tools"},
     "json": {"response_format", "response_mime_type", "format", "output_format", "json_mode"},
 }
-_PROBE: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {},
-    "required": [],
-    "additionalProperties": False,
-}
+_PROBE: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
+_PROBE["additionalProperties"] = False
 _OF_SHAPE = re.compile(
     r"response[\s_-]?(?:format|schema|json[\s_-]?schema|mime[\s_-]?type)|json[\s_-]?(?:schema"
     r"|object|mode|output)|structured[\s_-]?(?:output|response)|guided[\s_-]?(?:json|decoding)"
@@ -91,21 +87,15 @@ class Ladder:
         """Return `request` with the mode it is sent in; plain text has none."""
         if request.answer is None or request.structured is not None:
             return request
-        return replace(
-            request, structured=self.mode(request.model, request.api_base), steps_down=True
-        )
+        mode = self.mode(request.model, request.api_base)
+        return replace(request, structured=mode, steps_down=True)
 
     def check(self, request: Request[Any]) -> None:
-        """Refuse a request whose mode was refused while it waited for its turn.
-
-        Raises:
-            TransportError: If it was.
-        """
+        """Raise a TransportError for a request whose mode was refused while it waited."""
         mode = self._modes.get((request.model, request.api_base))
         if request.steps_down and mode != request.structured:
-            raise TransportError(
-                f"refused as {request.structured}", transient=False, shape_refused=True
-            )
+            what = f"refused as {request.structured}"
+            raise TransportError(what, transient=False, shape_refused=True)
 
     def taken(self, request: Request[Any]) -> None:
         """Hear that an endpoint answered a request: what it refuses later is not the form of it."""
@@ -114,11 +104,8 @@ class Ladder:
 
     def one_lower(self, request: Request[T], why: str) -> Request[T] | None:
         """Step down; None where the mode was chosen, is the lowest, or was taken before."""
-        if (
-            not request.steps_down
-            or request.structured in (None, MODES[-1])
-            or _form(request) in self._taken
-        ):
+        lowest = request.structured in (None, MODES[-1])
+        if lowest or not request.steps_down or _form(request) in self._taken:
             return None
         mode = self.mode(request.model, request.api_base)
         if mode == request.structured:  # else another request, refused before, has stepped down
@@ -147,13 +134,14 @@ def first_mode(model: str) -> Structured:
     except litellm.exceptions.BadRequestError:  # no provider: whoever sends it knows best
         return "schema"
     listed = litellm.model_cost.get(model) or litellm.model_cost.get(name)
-    if (
+    tools_alone = (
         listed
-        and not listed.get("supports_response_schema")
         and listed.get("supports_function_calling")
-    ):
-        return next_mode(model, "schema")
-    return "schema" if _said_to(model, "schema") else next_mode(model, "schema")
+        and not listed.get("supports_response_schema")
+    )
+    if not tools_alone and _said_to(model, "schema"):
+        return "schema"
+    return next_mode(model, "schema")
 
 
 def next_mode(model: str, mode: Structured) -> Structured:
@@ -165,22 +153,16 @@ def _said_to(model: str, mode: Structured) -> bool:
     """Tell whether litellm passes a mode on; a schema that it turns into a tool is of `tools`."""
     litellm = libraries().litellm
     name, provider, *_ = litellm.get_llm_provider(model)
-    asked: dict[str, dict[str, Any]] = {
-        "schema": {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "schema": _PROBE},
-            }
-        },
-        "tools": {
-            "tools": [{"type": "function", "function": {"name": "reply", "parameters": _PROBE}}]
-        },
-        "json": {"response_format": {"type": "json_object"}},
-    }
-    if mode == "tools":
-        asked[mode]["tool_choice"] = {"type": "function", "function": {"name": "reply"}}
+    asked: dict[str, Any] = {"response_format": {"type": "json_object"}}
+    if mode == "schema":
+        form = {"name": "reply", "schema": _PROBE}
+        asked = {"response_format": {"type": "json_schema", "json_schema": form}}
+    elif mode == "tools":
+        tool = {"type": "function", "function": {"name": "reply", "parameters": _PROBE}}
+        choice = {"type": "function", "function": {"name": "reply"}}
+        asked = {"tools": [tool], "tool_choice": choice}
     try:
-        sent = litellm.get_optional_params(model=name, custom_llm_provider=provider, **asked[mode])
+        sent = litellm.get_optional_params(model=name, custom_llm_provider=provider, **asked)
     except Exception:  # whatever it raises, it can't say it
         return False
     return "tools" not in sent if mode == "schema" else not _SENT_AS[mode].isdisjoint(sent)
@@ -192,50 +174,38 @@ def shaped(request: Request[Any], messages: Sequence[dict[str, str]]) -> dict[st
         return {"messages": list(messages)}
     mode = request.structured or MODES[0]
     options: dict[str, Any] = json.loads(_options(request.answer.schema, mode))
-    in_prompt = mode in ("json", "prompt")
-    return {
-        **options,
-        "messages": _with_schema(messages, request.answer.schema) if in_prompt else list(messages),
-    }
+    options["messages"] = list(messages)
+    if mode in ("json", "prompt"):
+        options["messages"] = _with_schema(messages, request.answer.schema)
+    return options
 
 
 def as_body(options: dict[str, Any], model: str) -> dict[str, Any]:
-    """Return the options of a request with the format of its answer as a part of the body.
+    """Return `options`, with the format of an answer moved into the body.
 
     The openai package walks through a schema in pure Python, again in every call, about a tenth of
     the processor time of one. Only for what speaks OpenAI's form and is not in litellm's table, as
     a server of one's own: of models listed there litellm sends some to another API, which has the
     format elsewhere.
     """
-    if (
-        "response_format" not in options
-        or not model.startswith("openai/")
-        or entry_of(model) is not None
-    ):
-        return options
-    body = {**options.get("extra_body", {}), "response_format": options["response_format"]}
-    return {
-        **{name: value for name, value in options.items() if name != "response_format"},
-        "extra_body": body,
-    }
+    own_server = model.startswith("openai/") and entry_of(model) is None
+    if own_server and "response_format" in options:
+        form = options.pop("response_format")
+        options["extra_body"] = {**options.get("extra_body", {}), "response_format": form}
+    return options
 
 
 @functools.cache
 def _options(schema: type[BaseModel], mode: Structured) -> str:
-    """Return what instructor adds to a request, as JSON.
-
-    Its own words in the prompt (`You are a genius expert …`) are left out: ours say the format.
-    `strict` is not among what it sends by schema.
-    """
+    """Return what instructor adds to a request, as JSON."""
     strict = is_strict(schema)
-    wanted: dict[str, Any] = {
-        "messages": [],
-        **({"strict": True} if strict and mode == "tools" else {}),
-    }
+    wanted: dict[str, Any] = {"messages": []}
+    if strict and mode == "tools":
+        wanted["strict"] = True
     _, options = _handlers(mode).request_handler(_sent_model(schema), wanted)
-    del options["messages"]
-    if mode == "schema":
-        options["response_format"]["json_schema"] |= {"strict": True} if strict else {}
+    del options["messages"]  # `You are a genius expert …`: our own prompt says the format
+    if strict and mode == "schema":  # where instructor leaves it out
+        options["response_format"]["json_schema"]["strict"] = True
     return json.dumps(options)
 
 

@@ -96,11 +96,8 @@ def part_thought(text: str, *, typed: bool) -> Parted:
             continue
         closing = next((m for m in _markers(text, marker.end()) if m["closing"] is not None), None)
         if closing is None and (typed or _begins(text, marker)):
-            return Parted(
-                "".join(answer) + text[start : marker.start()],
-                text[marker.end() :].strip(),
-                unfinished=True,
-            )
+            before = "".join(answer) + text[start : marker.start()]
+            return Parted(before, text[marker.end() :].strip(), unfinished=True)
         if closing is None or not (typed or _is_thought(text, marker, closing)):
             at = closing.end() if closing is not None else marker.end()
             continue
@@ -124,11 +121,8 @@ def _markers(text: str, at: int) -> Iterator[re.Match[str]]:
 
 def _next_marker(text: str, at: int, *, typed: bool) -> re.Match[str] | None:
     """Return the next marker from `at` on that is not quoted."""
-    quoted = (
-        _quoted_json(text, at)
-        if typed
-        else ((m.start(), m.end(), True) for m in _CODE.finditer(text, at))
-    )
+    code = ((m.start(), m.end(), True) for m in _CODE.finditer(text, at))
+    quoted = _quoted_json(text, at) if typed else code
     span = next(quoted, None)
     for marker in _markers(text, at):
         while span is not None and span[1] <= marker.start():
@@ -244,48 +238,36 @@ def understand(reply: Reply, answer: AnswerType[T] | None) -> Completion[T]:
     if text is None or not text.strip():
         declined = reply.refusal is not None or reply.finish_reason == "content_filter"
         outcome: Outcome = "refused" if declined else "truncated" if cut else "empty"
-        error = f"the model gave no text ({outcome})"
-        return Completion(
-            outcome=outcome, raw=reply.refusal or text, error=error, thought=reply.thought
-        )
+        error, raw = f"the model gave no text ({outcome})", reply.refusal or text
+        return Completion(outcome, raw=raw, error=error, thought=reply.thought)
     parted = part_thought(text, typed=answer is not None)
     thought = "\n\n".join(filter(None, (reply.thought, parted.thought))) or None
     answer_text = parted.answer if thought is None else parted.answer.strip()
-    completion: Completion[T] = Completion(
-        "refused", error="the provider's content filter broke the answer off"
-    )
-    if reply.finish_reason != "content_filter":
-        completion = _answered(answer_text, answer, cut=cut, thinking=parted.unfinished)
+    completion: Completion[T]
+    if reply.finish_reason == "content_filter":
+        error = "the provider's content filter broke the answer off"
+        completion = Completion("refused", error=error)
+    elif parted.unfinished:
+        error = "the model was still thinking when its answer was cut off"
+        completion = Completion("truncated", error=error)
+    elif not answer_text.strip():
+        error = "the model thought, and gave no answer"
+        completion = Completion("truncated" if cut else "empty", error=error)
+    elif answer is None:
+        completion = Completion("ok", answer_text, truncated=cut)  # type: ignore[arg-type]
+    else:
+        completion = _understand_json(answer_text, answer, cut=cut)
     return replace(completion, raw=text, thought=thought, strict=reply.strict)
-
-
-def _answered(
-    text: str, answer: AnswerType[T] | None, *, cut: bool, thinking: bool
-) -> Completion[T]:
-    if thinking:
-        return Completion(
-            "truncated", error="the model was still thinking when its answer was cut off"
-        )
-    if not text.strip():
-        return Completion(
-            "truncated" if cut else "empty", error="the model thought, and gave no answer"
-        )
-    if answer is None:
-        return Completion(outcome="ok", value=text, truncated=cut)  # type: ignore[arg-type]
-    return _understand_json(text, answer, cut=cut)
 
 
 def _understand_json(text: str, answer: AnswerType[T], *, cut: bool) -> Completion[T]:
     answers = _find(text, answer, cut=cut)
     cut = cut or answers.broken_off
     chosen = _final(answers, answer, cut=cut)
-    if (
-        chosen is not None
-        and not answer.partial
-        and _is_contradicted(chosen, answers.fitting, answer)
-    ):
-        return Completion("invalid", error="it holds several different answers: give exactly one")
     if chosen is not None:
+        if not answer.partial and _is_contradicted(chosen, answers.fitting, answer):
+            several = "it holds several different answers: give exactly one"
+            return Completion("invalid", error=several)
         reading, read = chosen.reading, chosen.read
         several = f"the last of {len(answers.fitting)} answers" if len(answers.fitting) > 1 else ""
         notes = (*filter(None, (reading.how, several)), *read.notes)

@@ -7,12 +7,11 @@ It runs as a script of its own, between `alps` and the program, and imports noth
 LIFELINE is the reading end of a pipe whose other end only `alps` holds. It ends when `alps` does,
 however that happens: even SIGKILL leaves nobody behind. On Linux the keeper is a subreaper: a child
 of the program that makes itself a session of its own, and outlives its parent, becomes the keeper's
-child, and not init's. So "no children left" means that nothing is left. Elsewhere the process group of the program
-is all that can be found.
+child, and not init's. So "no children left" means that nothing is left. Elsewhere the process group
+of the program is all that can be found.
 
 On STATUS it writes the process id of the program, or why it could not be started: `-ERRNO`. SIGTERM
-is handed on to the program's group. It ends as the program did: with its exit code, or by its
-signal.
+is handed on to the program's group. It ends as the program did, by exit code or signal.
 """
 
 import errno
