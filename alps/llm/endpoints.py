@@ -108,9 +108,7 @@ _LIKE_A_KEY = re.compile(r"KEY|TOKEN|SECRET|CREDENTIAL|PASSWORD|PROFILE")
 
 
 def credentials(model: str, *, api_base: str | None) -> dict[str, str]:
-    """Return the credentials that litellm must be given, as it would not find them itself.
-
-    Mostly none.
+    """Return the credentials, mostly none, that litellm would not find itself.
 
     An OpenAI-compatible endpoint of one's own gets the placeholder where there is no key. No other
     provider does: it would replace a credential that is found later, or elsewhere. An Entra token

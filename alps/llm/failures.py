@@ -50,13 +50,9 @@ _PACKAGES = {"google": "google-auth", "botocore": "boto3", "vertexai": "google-c
 
 
 def transport_error(kinds: Any, error: Any, model: str, exchange: Exchange) -> TransportError:
-    """Return what `error`, raised by whatever client litellm used, means.
+    """Return what `error`, raised by whatever client litellm used, means; `kinds` are litellm's.
 
-    Args:
-        kinds: litellm's exceptions.
-        error: What it raised.
-        model: Who was asked.
-        exchange: What the server answered, which is believed rather than what litellm makes of it.
+    What the server answered, `exchange`, is believed rather than what litellm makes of it.
     """
     status, unsent = _http_status(kinds, error, exchange)
     answered = status is not None and status < 300
@@ -243,12 +239,7 @@ class Limit:
 
 
 def limits(headers: Mapping[str, str], now: float | None = None) -> dict[str, Limit]:
-    """Return the limits that headers tell of: `requests`, `tokens` and the like.
-
-    Args:
-        headers: By their names in lower case.
-        now: Seconds since 1970, by default the time.
-    """
+    """Return the limits of `requests`, `tokens` and the like that headers in lower case tell of."""
     now = time.time() if now is None else now
     by_kind: dict[str, dict[str, float | None]] = {}
     for name, value in headers.items():

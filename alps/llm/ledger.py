@@ -19,7 +19,6 @@ class Call:
     """One HTTP attempt.
 
     `structured` is how a typed answer was asked for, `strict` whether it was valid as it came.
-
     `cost` is in US dollars, None where the model's price, or what was used, is unknown.
     `assumed_tokens` and `assumed_cost` stand for an attempt that may have been billed and did not
     say for what; they count against a budget and nowhere else. From `finish_reason` on it is what

@@ -56,8 +56,6 @@ def check_sampling(
 ) -> None:
     """Refuse a sampling setting that `model` does not take.
 
-    `prefix` is `judge_` for those of the judge.
-
     Raises:
         UsageError: Names the setting, and why litellm would refuse it.
     """
@@ -169,10 +167,7 @@ def check_model(
 ) -> None:
     """Refuse a name from which litellm can't tell where to send `model`.
 
-    Args:
-        model: A litellm model name.
-        api_base: The endpoint, None for the provider's own.
-        warn: Told, in a line, of credentials that may come from elsewhere than the environment.
+    `warn` is told, in a line, of credentials that may come from elsewhere than the environment.
 
     Raises:
         UsageError: If no provider can be told from the name.
@@ -201,12 +196,8 @@ def check_options(
 ) -> None:
     """Refuse what `model`, or litellm, would not take of the options of a request.
 
-    Args:
-        model: A litellm model name.
-        sampling: The sampling settings that were given.
-        extra: The other options.
-        prefix: `judge_` for those of the judge.
-        keys: Whether the variables that headers are taken from must be set.
+    `prefix` is `judge_` for those of the judge; `keys` tells whether the variables that headers are
+    taken from must be set.
 
     Raises:
         UsageError: If an option is not taken, or never sent.

@@ -39,9 +39,7 @@ class Tries:
     count is what only this request meets while others are answered, and what may cost money each
     time: answers that came too late, or that could not be read.
 
-    Args:
-        patience: Seconds from the first failure on; time that the server asked to wait is not
-            counted.
+    Its patience is in seconds from the first failure on, less the time the server asked to wait.
     """
 
     def __init__(self, patience: float) -> None:
@@ -55,11 +53,7 @@ class Tries:
     ) -> float | None:
         """Return the seconds to wait before the next attempt; None where there is none.
 
-        Args:
-            error: What the attempt came to.
-            sent: When it was sent.
-            now: The time.
-            last_answer: When the endpoint last answered any request.
+        `sent` is when the attempt was sent, `last_answer` when the endpoint last answered any.
         """
         if not error.transient:
             return None
@@ -114,11 +108,8 @@ def unreachable(
 ) -> AlpsError | None:
     """Return what to end the run with where no connection was ever made: that does not pass.
 
-    Args:
-        model: What was asked.
-        error: What the attempt came to.
-        failing_for: Seconds since the first failure of the endpoint in a row.
-        last_answer: When it last answered anything, minus infinity for never.
+    `failing_for` are the seconds since the first failure of the endpoint in a row, `last_answer` is
+    when it last answered anything, minus infinity for never.
     """
     if not error.unsent or math.isfinite(last_answer) or failing_for < _NOBODY_THERE:
         return None

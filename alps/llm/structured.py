@@ -251,9 +251,7 @@ def with_arguments(reply: Reply, response: Any) -> Reply:
 
 
 def is_valid(reply: Reply, request: Request[Any]) -> bool | None:
-    """Tell whether instructor reads a reply by its response model, strictly and without mending.
-
-    None for plain text.
+    """Tell whether instructor reads a reply by its model, strictly, as it is; None: plain text.
 
     The model's thought is no part of it. In every mode the text has to be the JSON: instructor's
     own reading of `MD_JSON` takes whatever stands between the first brace and the last.

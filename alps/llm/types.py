@@ -1,7 +1,7 @@
 """What goes into a completion and what comes out of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -31,10 +31,8 @@ class AnswerType(Generic[T]):
     """What a completion must answer.
 
     Attributes:
-        schema: The response model that is sent as JSON schema and that instructor validates
-            against.
-        read: Reads parsed JSON tolerantly; raises ValueError, with a sentence for the model, where
-            it can't.
+        schema: The response model that is sent as JSON schema; instructor validates against it.
+        read: Reads parsed JSON tolerantly, or raises ValueError with a sentence for the model.
         partial: Whether an answer that was cut off may be used as far as it is complete.
         decision: What two answers must have in common not to contradict each other: a judge's
             verdict, without reasons.
@@ -60,8 +58,7 @@ class Request(Generic[T]):
         repeat: Which of several independent draws this is; only part of the cache key.
         purpose: `generate` or `judge`; only for the ledger.
         about: The record that this is about; only for the ledger.
-        certain: Whether it is sure to be asked; an estimate counts the others in its upper bound
-            alone.
+        certain: Whether it is sure to be asked; an estimate counts others in its upper bound alone.
         likely: The answer that a dry run takes for the likeliest; not part of the cache key.
         structured: How a typed answer is asked for; None where the client is to find out.
         steps_down: Whether another mode may be tried where an endpoint refuses that one.
@@ -130,6 +127,7 @@ class Completion(Generic[T]):
     strict: bool | None = None
 
 
+@dataclass(eq=False)
 class TransportError(Exception):
     """An HTTP attempt that brought no answer.
 
@@ -140,28 +138,19 @@ class TransportError(Exception):
         retry_after: Seconds the server asked to wait.
         refused: Whether the provider's content filter refused the request.
         too_long: Whether the request is longer than the model or the server takes.
-        billed: Whether the server began an answer of success that could not be read: it is likely
-            to be on the bill.
+        billed: Whether an answer of success began and could not be read: it is likely on the bill.
         fatal: What to end the run with, where no later call can go through either.
-        shape_refused: Whether the form in which a typed answer was asked for was refused, so that
-            another may do.
+        shape_refused: Whether the form of a typed answer was refused, so that another may do.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        transient: bool,
-        status: int | None = None,
-        unsent: bool = False,
-        retry_after: float | None = None,
-        refused: bool = False,
-        too_long: bool = False,
-        billed: bool = False,
-        fatal: AlpsError | None = None,
-        shape_refused: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.transient, self.status, self.unsent = transient, status, unsent
-        self.retry_after, self.refused, self.fatal = retry_after, refused, fatal
-        self.too_long, self.billed, self.shape_refused = too_long, billed, shape_refused
+    message: str
+    _: KW_ONLY
+    transient: bool
+    status: int | None = None
+    unsent: bool = False
+    retry_after: float | None = None
+    refused: bool = False
+    too_long: bool = False
+    billed: bool = False
+    fatal: AlpsError | None = None
+    shape_refused: bool = False

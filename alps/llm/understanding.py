@@ -216,8 +216,7 @@ class _Answers(Generic[T]):
         problem: What was wrong with the last one that has not.
         json: Whether it holds any JSON.
         broken_off: Whether an answer breaks off.
-        begun: Whether an answer was begun behind one that is whole, and broke off before anything
-            usable.
+        begun: Whether behind a whole one an answer was begun and broke off before anything usable.
     """
 
     fitting: list[_Fitting[T]] = field(default_factory=list)

@@ -1,13 +1,14 @@
 """What a system is to the engine, and how exceptions of the user's own code are kept."""
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from alps.llm.secrets import masked, redact
-from alps.schema import Prediction
+from alps.llm.types import EmptyAnswer
+from alps.schema import Outcome, Prediction
 from alps.tasks import Task
 
 TRACEBACKS, STDERR = "tracebacks.log", "program.stderr.log"
@@ -63,6 +64,23 @@ class Tracebacks:
         text = redact(masked(f"{about}:\n{_formatted(error)[-_LONGEST:]}\n"))
         with suppress(OSError), self._path.open("ab") as log:  # a full disk must not end the run
             log.write(text.encode(errors="replace"))
+
+
+def understood(
+    task: Task, name: str, node: Any, *, raw: str | None, asked: Callable[[], str]
+) -> Prediction:
+    """Read plain JSON as the answer to the record `name`: `empty` or `invalid` where it is none.
+
+    Secrets in it are masked, but for what stands in what was `asked`.
+    """
+    row = {"benchmark_id": name, "track": task.track, "raw": raw}
+    try:
+        read = task.answer.read(masked(node, asked))
+    except (ValueError, TypeError, RecursionError) as error:
+        outcome: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
+        return Prediction(**row, outcome=outcome, error=one_line(str(error)))
+    value = task.to_prediction(read.value)
+    return Prediction(**row, outcome="ok", prediction=value, notes=read.notes)
 
 
 def described(error: BaseException) -> str:

@@ -79,7 +79,6 @@ class LineProcess:
         cls,
         words: Sequence[str],
         environment: Mapping[str, str],
-        *,
         hear: Hear,
         ended: Callable[[], None],
     ) -> "LineProcess":

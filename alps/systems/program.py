@@ -19,8 +19,8 @@ from typing import Any
 from alps.errors import UsageError
 from alps.jsonl import parse_json
 from alps.llm.secrets import keep_secret, masked, redact
-from alps.llm.types import EmptyAnswer, Read
 from alps.schema import Outcome, Prediction
+from alps.systems.base import understood
 from alps.systems.process import STDERR_KEPT, LineProcess, program_environment, tail
 from alps.tasks import Task
 
@@ -154,9 +154,8 @@ class ProgramSystem:
         """Start a process and ask it rows until it has ended, or is stuck."""
         self._answered, self._ignored = False, []
         try:
-            process = await LineProcess.start(
-                self._words, self._environment, hear=self._hear, ended=self._wake.set
-            )
+            start = LineProcess.start(self._words, self._environment, self._hear, self._wake.set)
+            process = await start
         except OSError as error:
             raise UsageError(f"{self._key}: can't be started: {error.strerror or error}") from error
         stuck = True
@@ -189,12 +188,8 @@ class ProgramSystem:
         self._wake.clear()
 
     def _send(self, process: LineProcess) -> None:
-        """Send what may be sent.
-
-        Two rows of one id, as those of two repeats, are never under way together: their answers
-        look the same.
-        """
         for row in list(self._waiting):
+            # two rows of one id are never under way together: their answers look the same
             if row.answer.done() or row.name in self._asked:
                 continue
             lonely = row.alone or any(other.alone for other in self._asked.values())
@@ -253,17 +248,13 @@ class ProgramSystem:
         self._fruitless = 0
         self._hand_out()
         raw = redact(masked(text, row.line.decode))
-        note = (f"output that is no answer was ignored: {_short(self._ignored)}",)
-        notes = note if self._ignored else ()
-        self._ignored = []
-        try:
-            read = _read(row, node)
-        except ValueError as error:
-            outcome: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
-            self._settle(row, outcome, raw=raw, error=redact(str(error)), notes=notes)
-            return
-        value = row.task.to_prediction(read.value)
-        self._settle(row, "ok", prediction=value, raw=raw, notes=(*read.notes, *notes))
+        answer = {key: value for key, value in node.items() if key != "benchmark_id"}
+        prediction = understood(row.task, row.name, answer, raw=raw, asked=row.line.decode)
+        if self._ignored:
+            note = f"output that is no answer was ignored: {_short(self._ignored)}"
+            prediction = prediction.model_copy(update={"notes": (*prediction.notes, note)})
+            self._ignored = []
+        self._settle(row, prediction)
 
     def _give_up(self, row: _Row, error: str, outcome: Outcome | None = None) -> None:
         """End a row without an answer: unparsable where the program wrote something else."""
@@ -272,11 +263,11 @@ class ProgramSystem:
         outcome = outcome or ("unparsable" if ignored else "empty")
         if outcome == "unparsable":
             error = f"{error}; its output holds no answer to this row"
-        self._settle(row, outcome, raw="\n".join(ignored) or None, error=error)
+        names = {"benchmark_id": row.name, "track": row.task.track}
+        raw = "\n".join(ignored) or None
+        self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))
 
-    def _settle(self, row: _Row, outcome: Outcome, **fields: Any) -> None:
-        name, track = row.name, row.task.track
-        prediction = Prediction(benchmark_id=name, track=track, outcome=outcome, **fields)
+    def _settle(self, row: _Row, prediction: Prediction) -> None:
         self._withheld.append((row, prediction))
         # Failures of a program that does not answer may be its own: they are withheld, lest they
         # are written as scores of 0 before the run is stopped.
@@ -331,19 +322,6 @@ class ProgramSystem:
             text = redact(masked(self._stderr.decode(errors="replace")))
             with suppress(OSError):
                 self._stderr_path.write_bytes(text.encode()[-STDERR_KEPT:])
-
-
-def _read(row: _Row, node: dict[str, Any]) -> Read[Any]:
-    """Read an answer.
-
-    Raises:
-        ValueError: If it can't be read as what the task asks for.
-    """
-    answer = masked({k: v for k, v in node.items() if k != "benchmark_id"}, row.line.decode)
-    try:
-        return row.task.answer.read(answer)
-    except RecursionError as error:
-        raise ValueError(str(error)) from error
 
 
 def _split(command: str, key: str) -> list[str]:

@@ -17,9 +17,8 @@ from pydantic import BaseModel
 
 from alps.errors import UsageError, closest
 from alps.llm.secrets import masked, redact
-from alps.llm.types import EmptyAnswer
 from alps.schema import Outcome, Prediction
-from alps.systems.base import Tracebacks, described, one_line
+from alps.systems.base import Tracebacks, described, one_line, understood
 from alps.tasks import Task
 
 # Seconds; a class that hangs in `close` must not keep a finished run from ending
@@ -165,29 +164,33 @@ def _understood(task: Task, sample: Any, result: Any) -> Prediction:
     """Read what `predict` returned."""
     if result is None:
         return _failed(task, sample, "empty", "returned None")
-    name, track = sample.benchmark_id, task.track
-    own, answer = Prediction(benchmark_id=name, track=track, outcome="ok"), result
-    if isinstance(result, Prediction):
-        own, answer = result, result.prediction
-    if own.benchmark_id != name:
-        return _failed(task, sample, "invalid", f"answered for '{own.benchmark_id}' instead")
-    if own.outcome != "ok":
-        error = None if own.error is None else one_line(own.error)
-        return own.model_copy(update={"track": track, "prediction": None, "error": error})
-    raw = own.raw
+    if not isinstance(result, Prediction):
+        return _read(task, sample, result)
+    if result.benchmark_id != sample.benchmark_id:
+        return _failed(task, sample, "invalid", f"answered for '{result.benchmark_id}' instead")
+    if result.outcome != "ok":
+        error = None if result.error is None else one_line(result.error)
+        return result.model_copy(update={"track": task.track, "prediction": None, "error": error})
+    read = _read(task, sample, result.prediction, raw=result.raw)
+    if read.outcome != "ok":
+        return read
+    fields = {"prediction": read.prediction, "raw": read.raw, "track": task.track}
+    return result.model_copy(update={**fields, "notes": (*result.notes, *read.notes)})
+
+
+def _read(task: Task, sample: Any, answer: Any, *, raw: str | None = None) -> Prediction:
+    def asked() -> str:
+        return json.dumps(task.input_row(sample), ensure_ascii=False)
+
     try:
-        plain = _mapped(answer)
-        node = masked(plain, lambda: json.dumps(task.input_row(sample), ensure_ascii=False))
+        node = masked(_mapped(answer), asked)
         raw = raw or _as_text(node)
-        about = node.pop("benchmark_id", None) if isinstance(node, dict) else None
-        if about is not None and str(about) != name:
-            return _failed(task, sample, "invalid", f"answered for '{about}' instead", raw=raw)
-        read = task.answer.read(node)
-    except (ValueError, TypeError, RecursionError) as error:
-        kind: Outcome = "empty" if isinstance(error, EmptyAnswer) else "invalid"
-        return _failed(task, sample, kind, str(error), raw=raw)
-    fields = {"prediction": task.to_prediction(read.value), "raw": raw, "track": track}
-    return own.model_copy(update={**fields, "notes": (*own.notes, *read.notes)})
+    except (ValueError, RecursionError) as error:
+        return _failed(task, sample, "invalid", str(error), raw=raw)
+    about = node.pop("benchmark_id", None) if isinstance(node, dict) else None
+    if about is not None and str(about) != sample.benchmark_id:
+        return _failed(task, sample, "invalid", f"answered for '{about}' instead", raw=raw)
+    return understood(task, sample.benchmark_id, node, raw=raw, asked=asked)
 
 
 def _failed(
