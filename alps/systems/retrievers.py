@@ -15,7 +15,6 @@ first ten; with stop words alone .19 and .49; with stemming alone .09 and .45; w
 outweigh what they ask for.
 """
 
-import math
 import re
 import sys
 from array import array
@@ -30,7 +29,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.errors import UsageError
 from alps.text import fold
 
 TOKENS_VERSION = 1
@@ -153,6 +151,9 @@ def best_first(
     return order
 
 
+K1, B = 1.2, 0.75
+"""How soon repeating a term stops helping, and how far a long value is held against it."""
+
 CACHED_VALUES = 65_536
 """Values whose terms are kept, the least recently used forgotten first."""
 
@@ -190,35 +191,15 @@ class _Numbers(dict[str, int]):
 
 
 class BM25:
-    """Rank values by Okapi BM25; statistics come from the pool of the query and from nowhere else.
-
-    Args:
-        k1: How soon repeating a term stops helping; 0 or more.
-        b: How far a long value is held against it, from 0 to 1.
-        cached_values: Values whose terms are kept between queries.
-
-    Raises:
-        UsageError: If `k1` or `b` is out of range.
-    """
+    """Rank values by Okapi BM25; statistics come from the query's own pool and nowhere else."""
 
     name = "bm25"
 
-    def __init__(
-        self, k1: float = 1.2, b: float = 0.75, *, cached_values: int = CACHED_VALUES
-    ) -> None:
-        if not (math.isfinite(k1) and k1 >= 0):
-            raise UsageError(f"bm25: k1={k1} must be 0 or more, such as 1.2")
-        if not 0 <= b <= 1:
-            raise UsageError(f"bm25: b={b} must lie between 0 and 1, such as 0.75")
-        self.settings: Mapping[str, Any] = {
-            "k1": k1,
-            "b": b,
-            "idf": "ln(1+(N-n+.5)/(n+.5))",
-            "terms": TOKENS_VERSION,
-        }
-        self._k1, self._b = k1, b
+    def __init__(self) -> None:
+        idf = "ln(1+(N-n+.5)/(n+.5))"
+        self.settings: Mapping[str, Any] = {"k1": K1, "b": B, "idf": idf, "terms": TOKENS_VERSION}
         self._numbers = _Numbers()
-        self._packed = lru_cache(maxsize=cached_values)(self._pack)
+        self._packed = lru_cache(maxsize=CACHED_VALUES)(self._pack)
         self._met: set[int] = set()
         self._lock = Lock()
 
@@ -298,8 +279,8 @@ class BM25:
         holding = np.bincount(column, minlength=len(wanted))
         idf = np.log1p((len(packed) - holding + 0.5) / (holding + 0.5))
         weight = idf * np.fromiter(wanted.values(), dtype=np.float64, count=len(wanted))
-        norm = self._k1 * (1 - self._b + self._b * lengths / lengths.mean())
-        gained = weight[column] * frequency * (self._k1 + 1) / (frequency + norm[row])
+        norm = K1 * (1 - B + B * lengths / lengths.mean())
+        gained = weight[column] * frequency * (K1 + 1) / (frequency + norm[row])
         return np.bincount(row, gained, minlength=len(packed)).astype(np.float64, copy=False)
 
 
