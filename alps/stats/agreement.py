@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import isnan
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from alps.stats.bootstrap import (
 
 Kind = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["unweighted", "linear", "quadratic"]
-Metric = Literal["nominal", "ordinal", "interval", "ratio"]
 Label = Hashable
 Ratings = Sequence[Sequence[Label | None]]
 Codes = NDArray[np.int64]
@@ -130,12 +129,7 @@ def disagreement(scale: Scale, weights: Weights) -> Floats:
 
     Linear and quadratic weights are distances of the declared values over the declared range, to
     the power 1 or 2.
-
-    Raises:
-        ValueError: If there are no such weights.
     """
-    if weights not in get_args(Weights):
-        raise ValueError(f"weights must be one of {', '.join(get_args(Weights))}, got {weights}")
     numbers = scale.numbers
     if weights == "unweighted":
         return 1 - np.eye(len(numbers))
@@ -155,18 +149,15 @@ def kappa_of(tables: Floats, apart: Floats) -> Floats:
     return np.asarray(1 - ratio(seen, ((rows @ apart) * columns).sum(axis=-1)))
 
 
-def krippendorff(ratings: Ratings, scale: Scale, metric: Metric | None = None) -> float | None:
+def krippendorff(ratings: Ratings, scale: Scale) -> float | None:
     """Return Krippendorff's alpha of two or more raters; labels may be missing.
 
-    Items with fewer than two labels don't count. Distances follow the scale's kind unless `metric`
-    names another.
+    Items with fewer than two labels don't count. Distances follow the scale's kind.
 
     Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
     """
-    if metric not in (None, *get_args(Metric)):
-        raise ValueError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric}")
     counts = _counts(encode(ratings, scale), len(scale.values))
-    value = float(_alpha(_coincidences(counts).sum(axis=0), scale, metric or scale.kind))
+    value = float(_alpha(_coincidences(counts).sum(axis=0), scale))
     return None if isnan(value) else value
 
 
@@ -211,9 +202,8 @@ def rater_estimates(
     counts = _counts(encode(ratings, scale), len(scale.values))
     groups = range(len(counts)) if clusters is None else clusters
     pairs = _coincidences(counts).reshape(len(counts), len(scale.values) ** 2)
-    named: dict[str, Statistic] = {
-        "alpha": on_table(partial(_alpha, scale=scale, metric=scale.kind), pairs.shape[1])
-    }
+    alpha = on_table(partial(_alpha, scale=scale), pairs.shape[1])
+    named: dict[str, Statistic] = {"alpha": alpha}
     columns = [pairs]
     for name, weights in _gwet_names(scale).items():
         near = 1 - disagreement(scale, weights)
@@ -297,30 +287,25 @@ def _coincidences(counts: Floats) -> Floats:
     return np.nan_to_num(ratio(pairs, (labels - 1)[:, None, None]))
 
 
-def _alpha(coincidences: Floats, scale: Scale, metric: Metric) -> Floats:
+def _alpha(coincidences: Floats, scale: Scale) -> Floats:
     totals = coincidences.sum(axis=-1)
-    apart = _distances(totals, scale.numbers, metric)
+    apart = _distances(totals, scale)
     seen = (coincidences * apart).sum(axis=(-2, -1)) * (totals.sum(axis=-1) - 1)
     expected = (totals[..., :, None] * totals[..., None, :] * apart).sum(axis=(-2, -1))
     return np.asarray(1 - ratio(seen, expected))
 
 
 def _alpha_of_pair(tables: Floats, scale: Scale) -> Floats:
-    return _alpha(tables + np.swapaxes(tables, -2, -1), scale, scale.kind)
+    return _alpha(tables + np.swapaxes(tables, -2, -1), scale)
 
 
-def _distances(totals: Floats, numbers: Floats, metric: Metric) -> Floats:
+def _distances(totals: Floats, scale: Scale) -> Floats:
     """Return Krippendorff's squared distances; ordinal ones depend on how often each was given."""
-    if metric == "nominal":
-        return 1 - np.eye(len(numbers))
-    if metric == "ratio":
-        if numbers.min() < 0:
-            raise ValueError(f"distances by ratio need values from 0 up, got {numbers.min():g}")
-        apart = ratio(np.abs(numbers[:, None] - numbers), numbers[:, None] + numbers)
-        return np.square(np.nan_to_num(apart))
+    if scale.kind == "nominal":
+        return 1 - np.eye(len(scale.values))
     # The labels between two values, with half of those at either end, are the distance of their
     # middle ranks.
-    places = numbers if metric == "interval" else _middle_ranks(totals)
+    places = scale.numbers if scale.kind == "interval" else _middle_ranks(totals)
     return np.asarray(np.square(places[..., :, None] - places[..., None, :]))
 
 

@@ -14,22 +14,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Numbers = Floats | float
 
+# The correlation within clusters that is assumed as far as the data don't tell theirs.
 WITHIN = 0.3
-"""The correlation within clusters that is assumed as far as the data don't tell theirs."""
+# How many clusters that assumption is worth.
 ASSUMED = 3.0
-"""How many clusters that assumption is worth."""
+# How many more records of the greatest possible variance are counted, of scores and of
+# differences.
 UNSEEN, UNSEEN_DIFFERENCE = 1.0, 0.5
-"""How many more records of the greatest possible variance are counted, of scores and of
-differences.
-"""
+# Of every interval of this package.
 LEVEL = 0.95
-"""Of every interval of this package."""
+# No interval where a cluster holds more records than this many times the number of clusters.
+# Between few large clusters chance and correlation can't be told apart: what covers .90 under a
+# correlation of .7 is more than 1.3 times as wide as the exact interval under none.
 CROWDED = 1.5
-"""No interval where a cluster holds more records than this many times the number of clusters.
-
-Between few large clusters chance and correlation can't be told apart: what covers .90 under a
-correlation of .7 is more than 1.3 times as wide as the exact interval under none.
-"""
 _ROUNDING = 1e-12
 
 

@@ -24,8 +24,8 @@ from alps.stats.intervals import Confusion, Z, clustered_variance, wilson
 
 Method = Literal["rogan_gladen", "ppi"]
 Interval = Literal["score", "normal"]
+# Youden's index up to which a judge nearly guesses, and no correction is made.
 YOUDEN = 0.1
-"""Youden's index up to which a judge nearly guesses, and no correction is made."""
 
 
 class Cells(NamedTuple):

@@ -26,10 +26,10 @@ from alps.stats.bootstrap import (
 )
 from alps.stats.bounded import LEVEL
 
+# Trials from which Wilson's interval does, and the exact one is not needed.
 SMALL = 40
-"""Trials from which Wilson's interval does, and the exact one is not needed."""
+# Items that a threshold must keep to be looked at.
 FEWEST = 30
-"""Items that a threshold must keep to be looked at."""
 # tp, fn, fp, tn: people, then the judge
 _CELLS = tuple(product((True, False), repeat=2))
 # What a record in each of these cells adds to an index; the index is the mean over all of them.
@@ -46,8 +46,8 @@ RATES = {
 }
 
 
+# The standard normal quantile of a two-sided interval: 1.96.
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-"""The standard normal quantile of a two-sided interval: 1.96."""
 
 
 def wilson(successes: float, trials: float) -> Estimate:

@@ -17,8 +17,8 @@ from alps.stats.bounded import LEVEL
 from alps.stats.intervals import clustered_variance
 
 _ROUNDING = 1e-12
+# The share of cases in which a detectable difference is found.
 POWER = 0.8
-"""The share of cases in which a detectable difference is found."""
 
 
 @dataclass(frozen=True)
