@@ -263,7 +263,7 @@ class ProgramSystem:
         outcome = outcome or ("unparsable" if ignored else "empty")
         if outcome == "unparsable":
             error = f"{error}; its output holds no answer to this row"
-        names = {"benchmark_id": row.name, "track": row.task.track}
+        names: dict[str, Any] = {"benchmark_id": row.name, "track": row.task.track}
         raw = "\n".join(ignored) or None
         self._settle(row, Prediction(**names, outcome=outcome, raw=raw, error=error))
 
