@@ -73,7 +73,7 @@ def understood(
 
     Secrets in it are masked, but for what stands in what was `asked`.
     """
-    row = {"benchmark_id": name, "track": task.track, "raw": raw}
+    row: dict[str, Any] = {"benchmark_id": name, "track": task.track, "raw": raw}
     try:
         read = task.answer.read(masked(node, asked))
     except (ValueError, TypeError, RecursionError) as error:
