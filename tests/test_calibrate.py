@@ -131,7 +131,7 @@ def test_on_a_scale_that_says_what_is_accepted_the_rates_of_accepting_are_told(t
         ("ei", {"anna": truth}, said) for truth, said in ((5, 4), (4, 3), (4, 5), (2, 1), (1, 5))
     ]
     report = reports(write(tmp_path, {"ei": FIVE | {"positive": [4, 5]}}, rows))["ei"]
-    found = report.details.at_threshold
+    found = report.row()["at_threshold"]
     assert [found[cell] for cell in ("tp", "fn", "fp", "tn")] == [2, 1, 1, 1]
     assert found["sensitivity"]["value"] == pytest.approx(2 / 3)
 
@@ -179,7 +179,7 @@ def test_probabilities_are_held_against_people_s_shares(tmp_path):
     rows = [binary(n < 3, 1, probability=0.95) for n in range(4)] + [
         binary(n < 1, 0, probability=0.15) for n in range(4)
     ]
-    found = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].details.reliability
+    found = reports(write(tmp_path, {"pa": BINARY}, rows))["pa"].row()["reliability"]
     assert [(one["judge"], one["people"], one["n"]) for one in found["bins"]] == [
         (pytest.approx(0.15), 0.25, 4),
         (pytest.approx(0.95), 0.75, 4),
@@ -189,7 +189,7 @@ def test_probabilities_are_held_against_people_s_shares(tmp_path):
 
 def test_without_probabilities_verdicts_are_held_against_people_s_means(tmp_path):
     rows = [("ei", {"anna": truth}, said) for truth, said in ((1, 2), (3, 2), (5, 4), (4, 4))]
-    found = reports(write(tmp_path, {"ei": FIVE}, rows))["ei"].details.reliability
+    found = reports(write(tmp_path, {"ei": FIVE}, rows))["ei"].row()["reliability"]
     assert [(one["judge"], one["people"], one["n"]) for one in found["bins"]] == [
         (2, 2, 2),
         (4, 4.5, 2),
@@ -402,7 +402,7 @@ def test_the_other_recorded_judges_get_theirs(public, judge, cells, kappa):
     assert tuple(report.counts[cell] for cell in ("tp", "fn", "fp", "tn")) == cells
     assert report.figures["kappa"].value == pytest.approx(kappa, abs=5e-4)
     if judge == "BEM":
-        selective = report.details.selective
+        selective = report.row()["selective"]
         assert [selective[name] for name in ("confidence", "kept", "disagreements", "n")] == [
             0.937,
             1057,

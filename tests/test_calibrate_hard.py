@@ -367,7 +367,7 @@ def test_a_kind_whose_verdicts_can_not_be_parsed_is_shown(tmp_path):
     rest = [binary(n % 2, n % 2, kind="[red]vague\x1b") for n in range(8)]
     folder = write(tmp_path / "labels", {"pa": BINARY}, silent + rest)
     ran = recorded(tmp_path)
-    kinds = reports(folder)["pa"].details.acceptance
+    kinds = reports(folder)["pa"].row()["acceptance"]
     assert (kinds["injection"]["n"], kinds["injection"]["unparsed"]) == (0, 5)
     lines = ran.out.splitlines()
     assert next(line for line in lines if "injection" in line).split() == ["injection", *"00––05"]

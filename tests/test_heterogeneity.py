@@ -20,7 +20,7 @@ def test_a_judge_that_is_worse_on_one_system_is_said_to_be(tmp_path):
     rows = [binary(n % 2, n % 2, system="a") for n in range(100)]
     rows += [binary(n % 2, (n % 2) ^ (n % 3 == 0), system="b") for n in range(100)]
     found = report(tmp_path, rows)
-    test = found.details.heterogeneity["system"]
+    test = found.row()["heterogeneity"]["system"]
     assert test["agreement"] == {"a": 1.0, "b": 0.66}
     assert test["p"] == pytest.approx(
         chi2_contingency([[100, 0], [66, 34]], correction=False).pvalue
@@ -32,14 +32,14 @@ def test_a_judge_that_is_worse_on_one_system_is_said_to_be(tmp_path):
 
 def test_a_few_items_a_group_are_tested_over_random_tables(tmp_path):
     rows = [binary(1, 1, language="en"), binary(1, 1, language="en"), binary(1, 0, language="de")]
-    test = report(tmp_path, rows).details.heterogeneity["language"]
+    test = report(tmp_path, rows).row()["heterogeneity"]["language"]
     # One of three orders is as extreme; the chi-square distribution would say .083.
     assert test["p"] == pytest.approx(1 / 3, abs=0.02)
 
 
 def test_lengths_are_thirds_of_the_responses(tmp_path):
     rows = [binary(n % 2, (n % 2) ^ (n >= 80), payload=said(n + 1)) for n in range(90)]
-    test = report(tmp_path, rows).details.heterogeneity["length"]
+    test = report(tmp_path, rows).row()["heterogeneity"]["length"]
     assert test["bounds"] == [30, 60]
     assert test["agreement"] == pytest.approx(dict(zip(LENGTHS, (1, 1, 2 / 3), strict=True)))
     assert test["p"] < 0.001
@@ -59,7 +59,7 @@ def test_systems_are_ranked_by_their_mean_verdicts(tmp_path):
         for name, (truth, mark) in marks.items()
         for _ in range(4)
     ]
-    ranking = report(tmp_path, rows, rubric="ei", scale=FIVE).details.system_ranking
+    ranking = report(tmp_path, rows, rubric="ei", scale=FIVE).row()["system_ranking"]
     assert (ranking["n"], ranking["spearman"]) == (3, pytest.approx(0.5))
     assert ranking["kendall"] == pytest.approx(1 / 3)
     assert ranking["systems"]["c"] == {"judge": 5, "people": 2, "n": 4}
@@ -69,14 +69,14 @@ def test_two_systems_have_no_ranking_and_equal_ones_no_correlation(tmp_path):
     two = [binary(n % 2, n % 2, system=f"s{n % 2}") for n in range(12)]
     assert report(tmp_path / "two", two).details.system_ranking is None
     equal = [binary(n // 3 % 2, 1, system=f"s{n % 3}") for n in range(12)]
-    assert report(tmp_path / "equal", equal).details.system_ranking["spearman"] is None
+    assert report(tmp_path / "equal", equal).row()["system_ranking"]["spearman"] is None
 
 
 def test_a_liking_of_long_answers_is_told_net_of_people_s_own(tmp_path):
     # People like the longer half better, too; the judge lifts a further half of it.
     rows = [("ei", {"anna": 2}, 2, {"payload": said(5 + n)}) for n in range(20)]
     rows += [("ei", {"anna": 4}, 4 + n % 2, {"payload": said(50 + n)}) for n in range(20)]
-    found = report(tmp_path, rows, rubric="ei", scale=FIVE).details.length_preference
+    found = report(tmp_path, rows, rubric="ei", scale=FIVE).row()["length_preference"]
     assert (found["by"], found["value"], found["n"]) == ("halves", 0.5, 40)
     assert (found["longer"]["value"], found["shorter"]["value"]) == (0.5, 0)
     assert 0 < found["low"] < 0.5 < found["high"]
@@ -95,7 +95,7 @@ def test_of_pairs_the_shares_that_prefer_the_longer_output_are_set_side_by_side(
         ("q", {"anna": truth}, verdict, {"payload": {"output_1": one, "output_2": two}})
         for one, two, truth, verdict in texts
     ]
-    found = report(tmp_path, rows, rubric="q", scale=PAIR).details.length_preference
+    found = report(tmp_path, rows, rubric="q", scale=PAIR).row()["length_preference"]
     assert (found["by"], found["n"]) == ("pairs", 4)
     assert [found["judge"]["value"], found["people"]["value"], found["value"]] == [0.75, 0.25, 0.5]
 
@@ -113,7 +113,7 @@ def test_clusters_widen_the_interval_of_the_preference(tmp_path):
     ]
     apart = [(*row[:3], {**row[3], "cluster": None}) for row in rows]
     wide, narrow = (
-        report(tmp_path / name, given, rubric="ei", scale=FIVE).details.length_preference
+        report(tmp_path / name, given, rubric="ei", scale=FIVE).row()["length_preference"]
         for name, given in (("wide", rows), ("narrow", apart))
     )
     assert wide["value"] == narrow["value"]

@@ -3,6 +3,7 @@ import pytest
 from alps.calibration.baselines import by_rank, references, texts_of
 from alps.calibration.labels import read_labels, read_verdicts
 from alps.calibration.matrix import label_matrix
+from alps.calibration.parts import plain
 from alps.stats.agreement import Scale
 from tests.label_folders import BINARY, FIVE, binary, write
 
@@ -14,7 +15,7 @@ def found(folder, rubric, scale, rows):
     """Return the reference judges of a folder of one rubric."""
     labels = read_labels(write(folder, {rubric: scale}, rows))
     verdicts = read_verdicts(folder / "verdicts.jsonl", labels=labels)
-    return references(label_matrix(labels, rubric, verdicts), seed=0, draws=100)
+    return plain(references(label_matrix(labels, rubric, verdicts), seed=0, draws=100))
 
 
 def values(row):

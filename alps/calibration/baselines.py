@@ -8,6 +8,7 @@ import numpy as np
 
 from alps.calibration.labels import Scale, Value
 from alps.calibration.matrix import LabelMatrix, most_frequent, pair_figures, table_figures
+from alps.calibration.parts import Reference
 from alps.similarity import THRESHOLD, similarity
 from alps.stats.bootstrap import Estimate
 
@@ -50,33 +51,33 @@ def pairwise(scale: Scale) -> bool:
     return tuple(str(value) for value in scale.values) == _PAIRWISE
 
 
-def references(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, dict[str, Any]]:
-    """Return `always-met`, `longest`, `lexical` and `people`, as they are in `calibration.json`.
+def references(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Reference]:
+    """Return the references `always-met`, `longest`, `lexical` and `people`.
 
     `always-met` gives the best value to everything: the last one. `longest` and, on scales of more
     than two values, `lexical` hand out people's own values by rank, of length or of similarity, so
     that only the order is at stake. All are measured on the items that people and the judge say
     something of; `people` are each compared with the others, over all items, and `n` counts their
-    labels. What can't be measured has a `reason` and no number.
+    labels.
     """
     makers: dict[str, Callable[[LabelMatrix], _Verdicts | str]] = {
         "always-met": _always_met,
         "longest": _longest,
         "lexical": _lexical,
     }
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, Reference] = {}
     verdicts: dict[str, _Verdicts] = {}
     for name, maker in makers.items():
         made = maker(matrix)
         if isinstance(made, str):
-            rows[name] = {"n": 0, "reason": made}
+            rows[name] = Reference(0, {}, made)
         elif matrix.parsed:
-            rows[name], verdicts[name] = {}, made
+            rows[name], verdicts[name] = Reference(0, {}), made
     truth, clusters = matrix.truth_at(matrix.parsed), matrix.clusters_of(matrix.parsed)
-    pairs = [(truth, said) for said in verdicts.values()]
+    pairs = [(truth, of_judge) for of_judge in verdicts.values()]
     figures = pair_figures(pairs, matrix.scale, _names(matrix), clusters, seed=seed, draws=draws)
     for name, estimates in zip(verdicts, figures, strict=True):
-        rows[name] = _row(estimates)
+        rows[name] = _reference(estimates)
     return {**rows, "people": _people(matrix, seed=seed, draws=draws)}
 
 
@@ -138,7 +139,7 @@ def _lexical(matrix: LabelMatrix) -> _Verdicts | str:
     return [None if value is None else yes if value >= THRESHOLD else no for value in values]
 
 
-def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any]:
+def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> Reference:
     """Compare each person with what the others say of an item; all their labels count together."""
     size = len(matrix.scale.values)
     codes = {value: code for code, value in enumerate(matrix.scale.values)}
@@ -157,11 +158,11 @@ def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any]:
             rows.append(table.ravel())
             clusters.append(cluster)
     if not rows:
-        return {"n": 0, "reason": "no item was labelled by two people or more"}
+        return Reference(0, {}, "no item was labelled by two people or more")
     (figures,) = table_figures(
         [np.array(rows)], matrix.scale, _names(matrix), clusters, seed=seed, draws=draws
     )
-    return _row(figures)
+    return _reference(figures)
 
 
 def _names(matrix: LabelMatrix) -> list[str]:
@@ -170,9 +171,9 @@ def _names(matrix: LabelMatrix) -> list[str]:
     return ["kappa", "agreement", "mae"] if matrix.measured else ["kappa", "agreement"]
 
 
-def _row(figures: Mapping[str, Estimate]) -> dict[str, Any]:
-    rows = {name: figure.row for name, figure in figures.items() if figure.value is not None}
-    return {"n": figures["agreement"].n, **rows}
+def _reference(figures: Mapping[str, Estimate]) -> Reference:
+    known = {name: figure for name, figure in figures.items() if figure.value is not None}
+    return Reference(figures["agreement"].n, known)
 
 
 def _closest(texts: Texts) -> float | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from alps.calibration.baselines import pairwise, texts_of
 from alps.calibration.matrix import LabelMatrix, rate
-from alps.stats.bootstrap import Floats, clustered_statistics, ratio
+from alps.calibration.parts import Acceptance, GroupTest, LengthPreference, SystemRanking
+from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, ratio
 
 LENGTHS = ("short", "medium", "long")
 NOTABLE = 30
@@ -22,13 +22,11 @@ _TABLES = 10_000
 _Statistics = Mapping[str, Callable[[Floats], Floats]]
 
 
-def heterogeneity(matrix: LabelMatrix, *, seed: int = 0) -> dict[str, Any]:
+def heterogeneity(matrix: LabelMatrix, *, seed: int = 0) -> dict[str, GroupTest]:
     """Test whether the judge agrees with people equally often on every system, language and length.
 
-    Each part has `p`, of the hypothesis that it does if items were independent, and `agreement` by
-    group; on binary rubrics also `rates`: sensitivity and specificity by group. Lengths are thirds
-    of the responses by characters, `bounds` the last lengths of the first two. A part that can't be
-    tested, with one group alone or without a disagreement, is left out.
+    p is as if items were independent. Lengths are thirds of the responses by characters. What
+    can't be tested, with one group alone or without a disagreement, is left out.
     """
     items = [matrix.items[n] for n in matrix.parsed]
     lengths = _lengths(matrix)
@@ -38,17 +36,15 @@ def heterogeneity(matrix: LabelMatrix, *, seed: int = 0) -> dict[str, Any]:
         "language": [item.language for item in items],
         "length": [_third(length, bounds) for length in lengths],
     }
-    tests: dict[str, Any] = {}
+    tests = {}
     for name, of_items in groups.items():
         test = _test(matrix, of_items, seed)
         if test is not None:
-            tests[name] = test
-    if "length" in tests:
-        tests["length"]["bounds"] = bounds
+            tests[name] = replace(test, bounds=bounds) if name == "length" else test
     return tests
 
 
-def system_ranking(matrix: LabelMatrix) -> dict[str, Any] | None:
+def system_ranking(matrix: LabelMatrix) -> SystemRanking | None:
     """Correlate the mean verdicts of systems with the means of what people say, by rank.
 
     None under three systems. A correlation that is not defined, where all means of one side are the
@@ -77,10 +73,10 @@ def system_ranking(matrix: LabelMatrix) -> dict[str, Any] | None:
 
         spearman = float(spearmanr(people, judge).statistic)
         kendall = float(kendalltau(people, judge).statistic)
-    return {"n": len(means), "spearman": spearman, "kendall": kendall, "systems": means}
+    return SystemRanking(len(means), spearman, kendall, means)
 
 
-def length_preference(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] | None:
+def length_preference(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference | None:
     """Estimate how much more the judge likes long answers than people do.
 
     On a pairwise set: the share of pairs in which it prefers the longer output, less people's
@@ -93,7 +89,7 @@ def length_preference(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str
     return _of_halves(matrix, seed=seed, draws=draws) if matrix.measured else None
 
 
-def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] | None:
+def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference | None:
     lengths: dict[int, int] = {}
     for n, length in zip(matrix.parsed, _lengths(matrix), strict=True):
         if length is not None:
@@ -107,16 +103,16 @@ def _of_halves(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] 
     ahead = matrix.numbers(matrix.judge_at(items)) - matrix.numbers(matrix.truth_at(items))
     features = np.stack([ahead * longer, longer, ahead * (1 - longer), 1 - longer], axis=1)
     figures: _Statistics = {
-        "": lambda sums: ratio(sums[..., 0], sums[..., 1]) - ratio(sums[..., 2], sums[..., 3]),
+        "net": lambda sums: ratio(sums[..., 0], sums[..., 1]) - ratio(sums[..., 2], sums[..., 3]),
         "longer": lambda sums: ratio(sums[..., 0], sums[..., 1]),
         "shorter": lambda sums: ratio(sums[..., 2], sums[..., 3]),
     }
-    counts = {"": len(items), "longer": int(longer.sum()), "shorter": int((1 - longer).sum())}
-    rows = _estimates(matrix, items, features, figures, counts, seed=seed, draws=draws)
-    return {"by": "halves", **rows, "median": float(np.median(known))}
+    counts = {"net": len(items), "longer": int(longer.sum()), "shorter": int((1 - longer).sum())}
+    sides = _estimates(matrix, items, features, figures, counts, seed=seed, draws=draws)
+    return LengthPreference("halves", sides.pop("net"), sides, float(np.median(known)))
 
 
-def _of_pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] | None:
+def _of_pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> LengthPreference | None:
     longer: dict[int, object] = {}
     for n in matrix.parsed:
         # Outputs of about the same length say nothing about a preference.
@@ -130,13 +126,13 @@ def _of_pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Any] |
     people = np.array([matrix.truth[n] == longer[n] for n in items], dtype=np.float64)
     features = np.stack([judge, people, np.ones(len(items))], axis=1)
     figures: _Statistics = {
-        "": lambda sums: ratio(sums[..., 0] - sums[..., 1], sums[..., 2]),
+        "net": lambda sums: ratio(sums[..., 0] - sums[..., 1], sums[..., 2]),
         "judge": lambda sums: ratio(sums[..., 0], sums[..., 2]),
         "people": lambda sums: ratio(sums[..., 1], sums[..., 2]),
     }
     counts = dict.fromkeys(figures, len(items))
-    rows = _estimates(matrix, items, features, figures, counts, seed=seed, draws=draws)
-    return {"by": "pairs", **rows}
+    sides = _estimates(matrix, items, features, figures, counts, seed=seed, draws=draws)
+    return LengthPreference("pairs", sides.pop("net"), sides)
 
 
 def _estimates(
@@ -148,17 +144,13 @@ def _estimates(
     *,
     seed: int,
     draws: int,
-) -> dict[str, Any]:
-    """Estimate named figures; the fields of the one without a name are the row's own."""
+) -> dict[str, Estimate]:
     estimates = clustered_statistics(
         features, matrix.clusters_of(items), list(figures.values()), seed=seed, draws=draws
     )
-    rows: dict[str, Any] = {}
-    for name, estimate in zip(figures, estimates, strict=True):
-        # Each figure is over a part of the items, which the resampling does not know.
-        row = replace(estimate, n=counts[name]).row
-        rows |= {name: row} if name else row
-    return rows
+    # Each figure is over a part of the items, which the resampling does not know.
+    named = zip(figures, estimates, strict=True)
+    return {name: replace(estimate, n=counts[name]) for name, estimate in named}
 
 
 def _lengths(matrix: LabelMatrix) -> list[int | None]:
@@ -178,7 +170,7 @@ def _third(length: int | None, bounds: Sequence[int]) -> str | None:
     return None if length is None else LENGTHS[sum(length > bound for bound in bounds)]
 
 
-def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> dict[str, Any] | None:
+def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> GroupTest | None:
     """Test whether the judge agrees with people equally often in every group of items."""
     groups: dict[str, list[int]] = {}
     for n, group in zip(matrix.parsed, of_items, strict=True):
@@ -194,13 +186,9 @@ def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> dic
     # Without a disagreement, or without an agreement, expected counts are 0 and p is undefined.
     if len(groups) < 2 or not 0 < sum(right.values()) < sum(sizes.values()):
         return None
-    test: dict[str, Any] = {
-        "p": _p(list(right.values()), list(sizes.values()), seed),
-        "agreement": {group: right[group] / sizes[group] for group in order},
-    }
-    if matrix.binary:
-        test["rates"] = {group: _rates(matrix, groups[group]) for group in order}
-    return test
+    agreement = {group: right[group] / sizes[group] for group in order}
+    rates = {group: _rates(matrix, groups[group]) for group in order} if matrix.binary else None
+    return GroupTest(_p(list(right.values()), list(sizes.values()), seed), agreement, rates)
 
 
 def _p(right: Sequence[int], sizes: Sequence[int], seed: int) -> float:
@@ -225,22 +213,20 @@ def _p(right: Sequence[int], sizes: Sequence[int], seed: int) -> float:
     return float((1 + (drawn >= observed - 1e-9).sum()) / (1 + _TABLES))
 
 
-def _rates(matrix: LabelMatrix, items: Sequence[int]) -> dict[str, dict[str, Any]]:
+def _rates(matrix: LabelMatrix, items: Sequence[int]) -> dict[str, Estimate]:
     rates = {}
     for name, place in (("sensitivity", -1), ("specificity", 0)):
         value = matrix.scale.values[place]
         of_class = [n for n in items if matrix.truth[n] == value]
         right = [matrix.judge[n] == value for n in of_class]
-        rates[name] = rate(right, matrix.clusters_of(of_class)).row
+        rates[name] = rate(right, matrix.clusters_of(of_class))
     return rates
 
 
-def acceptance(matrix: LabelMatrix) -> dict[str, Any] | None:
+def acceptance(matrix: LabelMatrix) -> dict[str, Acceptance] | None:
     """Return what the judge accepts of items made right or wrong on purpose, kind by kind.
 
-    A row has the number of items `n`, those rightly accepted (`right`), those that the judge
-    accepts (`accepted`), the interval of that share (`low`, `high`), and `unparsed` items, which
-    are not among the `n`. None where no item is of a kind, or nothing counts as accepted.
+    None where no item is of a kind, or nothing counts as accepted.
     """
     kinds: dict[str, list[int]] = {}
     for n in matrix.settled:
@@ -249,30 +235,22 @@ def acceptance(matrix: LabelMatrix) -> dict[str, Any] | None:
             kinds.setdefault(kind, []).append(n)
     if not kinds or not matrix.accepted:
         return None
-    rows: dict[str, Any] = {}
+    rows = {}
     for kind, items in sorted(kinds.items()):
         parsed = [n for n in items if matrix.judge[n] is not None]
         by_judge = [matrix.judge[n] in matrix.accepted for n in parsed]
         share = rate(by_judge, matrix.clusters_of(parsed))
-        rows[kind] = {
-            "n": len(parsed),
-            "right": sum(matrix.truth[n] in matrix.accepted for n in parsed),
-            "accepted": sum(by_judge),
-            "low": share.low,
-            "high": share.high,
-            "unparsed": len(items) - len(parsed),
-        }
+        right = sum(matrix.truth[n] in matrix.accepted for n in parsed)
+        unparsed = len(items) - len(parsed)
+        rows[kind] = Acceptance(len(parsed), right, sum(by_judge), share.low, share.high, unparsed)
     return rows
 
 
-def known_wrong(matrix: LabelMatrix) -> dict[str, Any] | None:
-    """Return the share of the items made wrong on purpose that the judge accepts.
-
-    None where there are none.
-    """
+def known_wrong(matrix: LabelMatrix) -> Estimate | None:
+    """Return the share of the items made wrong on purpose that the judge accepts."""
     made = [n for n in matrix.parsed if matrix.items[n].kind is not None]
     wrong = [n for n in made if matrix.truth[n] not in matrix.accepted]
     if not wrong or not matrix.accepted:
         return None
     accepted = [matrix.judge[n] in matrix.accepted for n in wrong]
-    return rate(accepted, matrix.clusters_of(wrong)).row
+    return rate(accepted, matrix.clusters_of(wrong))

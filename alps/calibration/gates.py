@@ -4,8 +4,9 @@ What is too bad is a failure; what is too little to tell is a limit, and so is w
 use the judge well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from alps.calibration.matrix import LabelMatrix
 from alps.calibration.report import FAIL, LIMITS, PASS, RubricReport
@@ -86,9 +87,10 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
     n, threshold = report.counts["n"], report.details.at_threshold
     if not matrix.binary and not threshold and n < 2 * gates.items:
         yield False, f"{n} items, fewer than {2 * gates.items}"
-    cells = threshold or report.counts
+    cells: Mapping[str, Any] = vars(threshold) if threshold else report.counts
+    rates: Mapping[str, Any] = vars(threshold) if threshold else report.figures
     for name, classes in (("sensitivity", ("tp", "fn")), ("specificity", ("tn", "fp"))):
-        estimate = Estimate(**threshold[name]) if threshold else report.figures.get(name)
+        estimate: Estimate | None = rates.get(name)
         labelled = sum(cells.get(cell, 0) for cell in classes)
         if estimate is not None and labelled:
             yield from _rate(name, estimate, labelled, gates)
@@ -116,8 +118,8 @@ def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator
     elif people.low <= 0:
         yield False, f"people may agree no better than by chance {in_brackets}"
     # A judge that can replace enough people need not reach their kappa.
-    omega = (report.details.alternative_annotator or {}).get("omega")
-    replaces = omega is not None and omega >= gates.omega
+    test = report.details.alternative_annotator
+    replaces = test is not None and test.omega is not None and test.omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
     if below and not replaces and len(set(matrix.truth_at(matrix.parsed))) > 1:
         yield True, f"kappa more than {gates.below_people:g} below people's with each other"
@@ -144,12 +146,12 @@ def _itself(report: RubricReport, gates: Gates) -> Iterator[Reason]:
 
 def _made_wrong(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     share = report.details.known_wrong
-    if share is None:
+    if share is None or share.value is None:
         return
     made_wrong = "of the items made wrong on purpose"
-    if share["value"] > gates.known_wrong:
-        yield True, f"accepts {share['value']:.0%} {made_wrong}, more than {gates.known_wrong:.0%}"
-    elif share["high"] is None or share["high"] > gates.known_wrong:
+    if share.value > gates.known_wrong:
+        yield True, f"accepts {share.value:.0%} {made_wrong}, more than {gates.known_wrong:.0%}"
+    elif share.high is None or share.high > gates.known_wrong:
         yield False, f"may accept more than {gates.known_wrong:.0%} {made_wrong}"
 
 
@@ -162,5 +164,5 @@ def _unsettled(matrix: LabelMatrix) -> Iterator[Reason]:
 
 def _groups(report: RubricReport, gates: Gates) -> Iterator[Reason]:
     for name, test in (report.details.heterogeneity or {}).items():
-        if test["p"] < gates.heterogeneity:
-            yield False, f"not equally good on every {name} (p = {test['p']:.2g})"
+        if test.p < gates.heterogeneity:
+            yield False, f"not equally good on every {name} (p = {test.p:.2g})"

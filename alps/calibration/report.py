@@ -7,7 +7,7 @@ positive one.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,6 +23,16 @@ from alps.calibration.bias import (
 )
 from alps.calibration.labels import LabelSet, Value, Verdicts
 from alps.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures, rate
+from alps.calibration.parts import (
+    AtThreshold,
+    Bin,
+    Confusion,
+    Details,
+    RaterPair,
+    Reliability,
+    Selective,
+    plain,
+)
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
 from alps.stats.agreement import krippendorff, pair_estimates, pair_table, rater_estimates
@@ -48,66 +58,9 @@ RISK, FAILURE = 0.15, 0.1
 bound does not hold.
 """
 
-Part = Mapping[str, Any]
 _Labels = Sequence[Value | None]
 _Pair = tuple[str | None, str]
 """Two raters by name; None is the judge."""
-
-
-@dataclass(frozen=True)
-class Details:
-    """What a report says beyond single figures, each part as it is in `calibration.json`.
-
-    A part that is not defined is None, and left out of the file; `sample` alone is null there.
-
-    Attributes:
-        clusters: How many clusters the items form.
-        scale: Kind and values.
-        confusion: Values and counts.
-        pairs: Kappas of pairs of raters.
-        labelled: A row an item: its id, its cluster, what people say, what the judge says, and the
-            mean of the people's labels, which is there even where they don't settle the item.
-        sample: How the items were drawn, where that is known.
-        reliability: How often people agree to what the judge says.
-        acceptance: What it accepts of items made right or wrong on purpose, by kind.
-        base_rates: How often people and the judge give each value.
-        references: Trivial judges, and people, on the same items.
-        aligned: Shares of items where the judge agrees with all, some or none of the people.
-        leave_one_out: People, and the judge in a person's place, against all others.
-        alternative_annotator: Outcome of the alternative-annotator test.
-        heterogeneity: Tests by system, language and length.
-        at_threshold: Cells and rates of accepting or not, on a scale of more than two values.
-        known_wrong: The share of items made wrong on purpose that it accepts.
-        system_ranking: Correlation with people's order of systems.
-        length_preference: How much more it likes long answers than people do.
-        selective: From which confidence the judge may be believed.
-    """
-
-    clusters: int
-    scale: Part
-    confusion: Part
-    pairs: Sequence[Part]
-    labelled: Sequence[Sequence[Any]]
-    sample: Part | None = None
-    reliability: Part | None = None
-    acceptance: Part | None = None
-    base_rates: Part | None = None
-    references: Part | None = None
-    aligned: Part | None = None
-    leave_one_out: Part | None = None
-    alternative_annotator: Part | None = None
-    heterogeneity: Part | None = None
-    at_threshold: Part | None = None
-    known_wrong: Part | None = None
-    system_ranking: Part | None = None
-    length_preference: Part | None = None
-    selective: Part | None = None
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The parts as they are in `calibration.json`."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {k: part for k, part in parts.items() if part is not None or k == "sample"}
 
 
 @dataclass(frozen=True)
@@ -136,9 +89,9 @@ class RubricReport:
 
     def row(self) -> dict[str, Any]:
         """Return the report as it is in `calibration.json`."""
-        figures = {name: estimate.row for name, estimate in self.figures.items()}
         outcome = {"verdict": self.verdict, "reasons": list(self.reasons)}
-        return {"kind": self.kind, **self.counts, **figures, **self.details.row, **outcome}
+        parts = {**plain(self.figures), **plain(self.details)}
+        return {"kind": self.kind, **self.counts, **parts, **outcome}
 
     def limited(self, *reasons: str) -> "RubricReport":
         """Return the report with further limits, with any of which it is no pass."""
@@ -195,13 +148,13 @@ def report_on(
         "unparsed": len(matrix.settled) - len(matrix.parsed),
         "unlabelled": len(matrix.items) - len(matrix.settled),
     }
-    values = list(matrix.scale.values)
     details = Details(
         clusters=len(set(matrix.clusters)),
-        scale={"kind": matrix.scale.kind, "values": values},
-        confusion={"values": values, "counts": _confusion(matrix)},
+        scale=matrix.scale,
+        confusion=_confusion(matrix),
         pairs=_pairs(matrix, **resampling),
         labelled=_labelled(matrix),
+        sample=None,
         reliability=reliability(matrix),
         acceptance=acceptance(matrix),
     )
@@ -242,13 +195,14 @@ def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _confusion(matrix: LabelMatrix) -> list[list[int]]:
+def _confusion(matrix: LabelMatrix) -> Confusion:
     parsed = matrix.parsed
     table = pair_table(matrix.truth_at(parsed), matrix.judge_at(parsed), matrix.scale)
-    return [list(map(int, row)) for row in table]
+    counts = [list(map(int, row)) for row in table]
+    return Confusion(matrix.scale.values, counts)  # type: ignore[arg-type]
 
 
-def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[dict[str, Any]]:
+def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
     """Return the kappas of the judge with people, and of people with each other.
 
     Those of the pairs that share most items; then of pairs with labels that are no single person's,
@@ -269,9 +223,8 @@ def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[dict[str, Any]
     figures = pair_figures(raters, matrix.scale, ["kappa"], matrix.clusters, seed=seed, draws=draws)
     rows = []
     for n, ((one, other), estimates) in enumerate(zip(pairs, figures, strict=True)):
-        row: dict[str, Any] = {"one": matrix.judge_name if one is None else one, "other": other}
-        row |= {"judge": one is None, "single": n < len(chosen)}
-        rows.append(row | {"kappa": estimates["kappa"].row})
+        name, single = matrix.judge_name if one is None else one, n < len(chosen)
+        rows.append(RaterPair(name, other, one is None, single, estimates["kappa"]))
     return rows
 
 
@@ -332,7 +285,7 @@ def _binary(
     return {**rates, **indices}, cells
 
 
-def _at_threshold(matrix: LabelMatrix) -> dict[str, Any] | None:
+def _at_threshold(matrix: LabelMatrix) -> AtThreshold | None:
     """Return the cells and rates of accepting or not, on a scale of more than two values.
 
     None where the scale does not say what is accepted.
@@ -342,18 +295,13 @@ def _at_threshold(matrix: LabelMatrix) -> dict[str, Any] | None:
     truth = [value in matrix.accepted for value in matrix.truth_at(matrix.parsed)]
     judge = [value in matrix.accepted for value in matrix.judge_at(matrix.parsed)]
     table = confusion(truth, judge)
-    part: dict[str, Any] = {
-        "accepted": [value for value in matrix.scale.values if value in matrix.accepted],
-        "tp": table.tp,
-        "fn": table.fn,
-        "fp": table.fp,
-        "tn": table.tn,
-    }
-    for name, accepted in (("sensitivity", True), ("specificity", False)):
-        of_class = [n for n, label in enumerate(truth) if label == accepted]
+    accepted: list[Any] = [value for value in matrix.scale.values if value in matrix.accepted]
+    rates = []
+    for is_accepted in (True, False):
+        of_class = [n for n, label in enumerate(truth) if label == is_accepted]
         clusters = matrix.clusters_of([matrix.parsed[n] for n in of_class])
-        part[name] = rate([judge[n] == accepted for n in of_class], clusters).row
-    return part
+        rates.append(rate([judge[n] == is_accepted for n in of_class], clusters))
+    return AtThreshold(accepted, table.tp, table.fn, table.fp, table.tn, *rates)
 
 
 def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
@@ -379,15 +327,14 @@ def _against_people(
     columns = zip(*matrix.people, strict=True)
     people = np.column_stack([matrix.numbers(column) for column in columns])
     judge = matrix.numbers(matrix.judge)
-    shares = alignment(people, judge, matrix.clusters)
     alone = leave_one_out(people, judge, matrix.clusters)
     parts: dict[str, Any] = {
-        "aligned": {name: getattr(shares, name).row for name in ("full", "partial", "none")},
-        "leave_one_out": {name: getattr(alone, name).row for name in ("everyone", "judge")},
+        "aligned": alignment(people, judge, matrix.clusters),
+        "leave_one_out": {"everyone": alone.everyone, "judge": alone.judge},
     }
     # Left out of two, an annotator would be compared with a single person.
     if len(matrix.names) > 2:
-        test = alternative_annotator(
+        parts["alternative_annotator"] = alternative_annotator(
             people,
             judge,
             matrix.clusters,
@@ -396,12 +343,6 @@ def _against_people(
             seed=seed,
             draws=draws,
         )
-        parts["alternative_annotator"] = {
-            "omega": test.omega,
-            "rho": test.rho.row,
-            "epsilon": test.epsilon,
-            "status": test.status,
-        }
     return parts
 
 
@@ -416,7 +357,7 @@ def _base_rates(matrix: LabelMatrix) -> dict[str, dict[str, float]]:
     return rates
 
 
-def reliability(matrix: LabelMatrix) -> dict[str, Any]:
+def reliability(matrix: LabelMatrix) -> Reliability:
     """Return how often people agree to what the judge says, in bins of its probability or verdict.
 
     Probabilities count where most labelled items of a binary rubric have one; `calibration_error`
@@ -432,31 +373,29 @@ def reliability(matrix: LabelMatrix) -> dict[str, Any]:
         for b in np.unique(of_bin):
             items = np.array(likely)[of_bin == b]
             bins.append(_bin(matrix, items, probabilities[of_bin == b]))
-        error = sum(one["n"] * abs(one["judge"] - one["people"]) for one in bins) / len(likely)
-        return {"by": "probability", "bins": bins, "calibration_error": error}
+        error = sum(one.n * abs(one.judge - (one.people or 0.0)) for one in bins) / len(likely)
+        return Reliability("probability", bins, error)
     for value in matrix.scale.values if matrix.measured else ():
         items = [n for n in matrix.parsed if matrix.judge[n] == value]
         if items:
             bins.append(_bin(matrix, items, matrix.numbers(matrix.judge_at(items))))
-    return {"by": "verdict", "bins": bins}
+    return Reliability("verdict", bins)
 
 
-def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> dict[str, Any]:
+def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> Bin:
     truth, clusters = matrix.numbers(matrix.truth_at(items)), matrix.clusters_of(items)
     if matrix.binary:
         people = rate([bool(value) for value in truth], clusters)
     else:
         ends = float(matrix.scale.numbers.min()), float(matrix.scale.numbers.max())
         people = clustered_mean(truth, clusters, bounds=ends)
-    bounds = {"low": people.low, "high": people.high}
-    return {"judge": float(judge.mean()), "people": people.value, **bounds, "n": len(items)}
+    return Bin(float(judge.mean()), people.value, people.low, people.high, len(items))
 
 
-def selective(matrix: LabelMatrix) -> dict[str, Any] | None:
-    """Return from which confidence the judge may be believed.
+def selective(matrix: LabelMatrix) -> Selective | None:
+    """Return from which confidence the judge may be believed; None without probabilities.
 
-    Confidence is the greater one of the probability and its complement. None where verdicts have no
-    probabilities; where no threshold keeps the promise, a `reason` in place of the numbers.
+    Confidence is the greater one of the probability and its complement.
     """
     sure = [n for n in matrix.parsed if matrix.verdicts[n].probability is not None]
     if not matrix.binary or not sure:
@@ -466,11 +405,7 @@ def selective(matrix: LabelMatrix) -> dict[str, Any] | None:
     threshold = selective_threshold(
         np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE
     )
-    promised = {"risk": RISK, "failure": FAILURE}
-    if threshold is None:
-        reason = f"no confidence keeps disagreements at or under {RISK:g}"
-        return {"n": len(sure), **promised, "reason": reason}
-    return {**asdict(threshold), **promised}
+    return Selective(len(sure), RISK, FAILURE, threshold)
 
 
 def _probabilities(matrix: LabelMatrix, items: Sequence[int]) -> Floats:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -10,7 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.calibration.calibrate import Calibrated
-from alps.calibration.report import Details, RubricReport
+from alps.calibration.parts import (
+    Acceptance,
+    AtThreshold,
+    Details,
+    GroupTest,
+    Reference,
+)
+from alps.calibration.report import RubricReport
 from alps.report.formatting import (
     counted,
     interval,
@@ -63,7 +69,6 @@ _COLUMNS = {
 _VALUES, _GROUPS = 7, 4
 """Values whose base rates fit into a line, and groups whose agreement does."""
 
-Part = Mapping[str, Any]
 Line = tuple[str, str]
 """What a line is about, and the line."""
 
@@ -116,7 +121,7 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Rende
             table.add_row(*map(Text, row))
         yield table
     if details.references is not None:
-        alone = "reason" in details.references.get("people", {})
+        alone = details.references["people"].reason is not None
         people = "" if alone else ", and people, each left out in turn"
         yield Text(f"Beside judges that know nothing{people}", style="bold")
         yield _references(report, details.references)
@@ -137,15 +142,14 @@ def _rubric(report: RubricReport, judge: str, *, narrow: bool) -> Iterator[Rende
 
 def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
     """Yield the figures that are defined; one that only repeats the one above it is left out."""
-    values = report.details.scale["values"]
+    values = report.details.scale.values
     words = {"negative": visible(str(values[0])), "positive": visible(str(values[-1]))}
     words["weights"] = "" if report.kind == "nominal" else " (quadratic)"
     for name, title in _FIGURES.items():
         figure = report.figures.get(name)
         if figure is None or figure.value is None or _repeats(report.figures, name):
             continue
-        between = _between(vars(figure))
-        yield title.format(**words), number(figure.value), between, f"{figure.n:,}"
+        yield title.format(**words), number(figure.value), _between(figure), f"{figure.n:,}"
 
 
 def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
@@ -157,10 +161,9 @@ def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
     return figures.get(above) == figures[name]
 
 
-def _references(report: RubricReport, references: Part) -> RenderableType:
-    own = {name: vars(figure) for name, figure in report.figures.items()}
-    rows: dict[str, Part] = {"this judge": {"n": report.counts["n"], **own}}
-    rows |= {name: row for name, row in references.items() if "reason" not in row}
+def _references(report: RubricReport, references: Mapping[str, Reference]) -> RenderableType:
+    rows = {"this judge": Reference(report.counts["n"], report.figures)}
+    rows |= {name: row for name, row in references.items() if row.reason is None}
     shown = []
     for name in _COLUMNS:
         if any(_value(row, name) is not None for row in rows.values()):
@@ -170,26 +173,27 @@ def _references(report: RubricReport, references: Part) -> RenderableType:
     table = _table(*(_COLUMNS[name] for name in shown), "95 % of kappa", "n")
     for name, row in rows.items():
         cells = [number(_value(row, figure)) for figure in shown]
-        cells += [_between(row["kappa"]) if row.get("kappa") else "–", f"{row['n']:,}"]
+        kappa = row.figures.get("kappa")
+        cells += [_between(kappa) if kappa else "–", f"{row.n:,}"]
         table.add_row(Text(visible(name)), *cells, style="bold" if name == "this judge" else "")
     return table
 
 
-def _value(row: Part, name: str) -> float | None:
-    figure = row.get(name)
-    return figure["value"] if figure else None
+def _value(row: Reference, name: str) -> float | None:
+    figure = row.figures.get(name)
+    return figure.value if figure else None
 
 
-def _acceptance(kinds: Part, *, narrow: bool) -> RenderableType:
-    unparsed = any(row["unparsed"] for row in kinds.values())
+def _acceptance(kinds: Mapping[str, Acceptance], *, narrow: bool) -> RenderableType:
+    unparsed = any(row.unparsed for row in kinds.values())
     share = "share" if narrow else "share accepted"
     last = ["not parsed"] if unparsed else []
     table = _table("right", "accepted", share, "95 % interval", "n", *last)
     table.columns[0].overflow = "fold"
     for kind, row in kinds.items():
-        accepted = number(row["accepted"] / row["n"] if row["n"] else None)
-        cells = [str(row["right"]), str(row["accepted"]), accepted, interval(row), str(row["n"])]
-        cells += [str(row["unparsed"])] if unparsed else []
+        accepted = number(row.accepted / row.n if row.n else None)
+        cells = [str(row.right), str(row.accepted), accepted, interval(vars(row)), str(row.n)]
+        cells += [str(row.unparsed)] if unparsed else []
         table.add_row(Text(visible(kind.replace("_", " "))), *cells)
     return table
 
@@ -215,7 +219,7 @@ def _overview(reports: Sequence[RubricReport]) -> Table:
         table.add_row(
             Text(visible(report.rubric)),
             number(kappa.value),
-            _between(vars(kappa)),
+            _between(kappa),
             number(people.value),
             f"{report.counts['n']:,}",
             Text(verdict, style=_COLOURS.get(report.verdict, "")),
@@ -231,10 +235,10 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _between(figure: Part) -> str:
+def _between(figure: Estimate) -> str:
     """Return an interval, or – for one without a width."""
     # Where nothing differs, resampling has nothing to vary.
-    return "–" if figure["low"] == figure["high"] else interval(figure)
+    return "–" if figure.low == figure.high else interval(vars(figure))
 
 
 def lines_of(report: RubricReport) -> Iterator[Line]:
@@ -254,8 +258,8 @@ def lines_of(report: RubricReport) -> Iterator[Line]:
     yield from _length(details)
     yield from _certainty(details)
     for name, row in (details.references or {}).items():
-        if "reason" in row:
-            yield name, f"n/a: {row['reason']}"
+        if row.reason is not None:
+            yield name, f"n/a: {row.reason}"
 
 
 def _counts(counts: Mapping[str, int], details: Details) -> Iterator[str]:
@@ -270,18 +274,17 @@ def _counts(counts: Mapping[str, int], details: Details) -> Iterator[str]:
         yield f"{counts['unheard']:,} more could not be asked about"
 
 
-def _accepted(part: Part) -> str:
+def _accepted(part: AtThreshold) -> str:
     rates = []
-    for name in ("sensitivity", "specificity"):
-        rate = part[name]
-        if rate["n"]:
-            rates.append(f"{name} {number(rate['value'])} {interval(rate)} (n {rate['n']:,})")
-    return f"{', '.join(map(str, part['accepted']))}: {', '.join(rates)}"
+    for name, rate in (("sensitivity", part.sensitivity), ("specificity", part.specificity)):
+        if rate.n:
+            rates.append(f"{name} {number(rate.value)} {interval(vars(rate))} (n {rate.n:,})")
+    return f"{', '.join(map(str, part.accepted))}: {', '.join(rates)}"
 
 
 def _base_rates(details: Details) -> Iterator[Line]:
     # Where somebody made the items right or wrong, and no person labelled them, labels are known.
-    known = details.acceptance is not None and not any(pair["single"] for pair in details.pairs)
+    known = details.acceptance is not None and not any(pair.single for pair in details.pairs)
     names = {"people": "known" if known else "people say", "judge": "judge says"}
     for who, shares in (details.base_rates or {}).items():
         if len(shares) <= _VALUES:
@@ -294,21 +297,22 @@ def _shares(shares: Mapping[str, float]) -> str:
 
 def _people(details: Details) -> Iterator[Line]:
     aligned, test = details.aligned, details.alternative_annotator
-    if aligned is not None and aligned["full"]["value"] is not None:
-        full, some, none = (number(aligned[name]["value"]) for name in ("full", "partial", "none"))
+    if aligned is not None and aligned.full.value is not None:
+        full, some = number(aligned.full.value), number(aligned.partial.value)
+        none = number(aligned.none.value)
         yield "aligned", f"with all people {full}, with some of them {some}, with none {none}"
     if test is not None:
-        figures, status = "", test["status"]
-        if test["omega"] is not None:
-            figures = f"omega {number(test['omega'])}, rho {number(test['rho']['value'])} at "
-        if status == "underpowered":
-            status = "underpowered: too few items or people"
-        yield "alt. annotator", f"{figures}epsilon {test['epsilon']:g}: {status}"
+        figures = why = ""
+        if test.omega is not None:
+            figures = f"omega {number(test.omega)}, rho {number(test.rho.value)} at "
+        if test.status == "underpowered":
+            why = ": too few items or people"
+        yield "alt. annotator", f"{figures}epsilon {test.epsilon:g}: {test.status}{why}"
 
 
-def _groups(test: Part) -> str:
-    shares = test["agreement"]
-    p = "p <.001" if test["p"] < 0.001 else f"p {number(test['p'])}"
+def _groups(test: GroupTest) -> str:
+    shares = test.agreement
+    p = "p <.001" if test.p < 0.001 else f"p {number(test.p)}"
     if len(shares) <= _GROUPS:
         return f"agreement {_shares(shares)} ({p})"
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
@@ -318,35 +322,35 @@ def _groups(test: Part) -> str:
 
 def _ranking(details: Details) -> Iterator[Line]:
     ranking = details.system_ranking
-    if ranking is not None and ranking["spearman"] is not None:
-        figures = f"Spearman {number(ranking['spearman'])}, Kendall {number(ranking['kendall'])}"
-        yield "systems", f"{figures} with people's order of {ranking['n']}"
+    if ranking is not None and ranking.spearman is not None:
+        figures = f"Spearman {number(ranking.spearman)}, Kendall {number(ranking.kendall)}"
+        yield "systems", f"{figures} with people's order of {ranking.n}"
 
 
 def _length(details: Details) -> Iterator[Line]:
     part = details.length_preference
-    if part is None or part["value"] is None:
+    if part is None or part.net.value is None:
         return
-    if part["by"] == "pairs":
-        judge, people = (number(part[who]["value"]) for who in ("judge", "people"))
-        sides = f"judge {judge}, people {people}"
+    values = {name: side.value for name, side in part.sides.items()}
+    if part.by == "pairs":
+        sides = f"judge {number(values['judge'])}, people {number(values['people'])}"
     else:
-        longer, shorter = (signed(part[half]["value"]) for half in ("longer", "shorter"))
-        sides = f"long {longer}, short {shorter}"
-    yield "likes longer", f"{signed(part['value'])} {interval(part)}, net of people ({sides})"
+        sides = f"long {signed(values['longer'])}, short {signed(values['shorter'])}"
+    net = f"{signed(part.net.value)} {interval(vars(part.net))}"
+    yield "likes longer", f"{net}, net of people ({sides})"
 
 
 def _certainty(details: Details) -> Iterator[Line]:
-    error = (details.reliability or {}).get("calibration_error")
-    if error is not None:
-        yield "probability", f"off people's share by {number(error)} on average"
-    part = details.selective
+    reliability, part = details.reliability, details.selective
+    if reliability is not None and reliability.calibration_error is not None:
+        error = number(reliability.calibration_error)
+        yield "probability", f"off people's share by {error} on average"
     if part is None:
         return
-    if "reason" in part:
-        yield "believe it", f"never: {part['reason']}"
+    best = part.threshold
+    if best is None:
+        yield "believe it", f"never: {part.reason}"
         return
-    disagree = f"{part['disagreements']:,} of them disagree"
-    kept = f"{part['kept']:,} of {part['n']:,} items, {disagree}"
-    promised = f"at most {number(part['bound'])} with {1 - part['failure']:.0%} certainty"
-    yield "believe it", f"from confidence {number(part['confidence'])}: {kept}, {promised}"
+    kept = f"{best.kept:,} of {best.n:,} items, {best.disagreements:,} of them disagree"
+    promised = f"at most {number(best.bound)} with {1 - part.failure:.0%} certainty"
+    yield "believe it", f"from confidence {number(best.confidence)}: {kept}, {promised}"
