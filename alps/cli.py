@@ -8,10 +8,7 @@ import click
 
 from alps import __version__
 from alps.completion import (
-    COMPARE,
     COMPLETE_VAR,
-    OWN_TASK,
-    REPORT,
     SHELLS,
     ExplainedGroup,
     script,
@@ -124,7 +121,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
 @cli.command()
 @click.argument("run_folder", metavar="RUN", shell_complete=words_of(runs=True))
 @click.argument("record", metavar="ID")
-@takes("[task=python:MODULE]", OWN_TASK)
+@takes("[task=python:MODULE]", own_task=True)
 @click.option("--full", is_flag=True, help="Show long turns whole.")
 def show(run_folder: str, record: str, settings: tuple[str, ...], full: bool) -> None:
     """Show one record of a run: dialogue, gold, prediction and verdicts side by side.
@@ -152,7 +149,7 @@ def ls(folder: str) -> None:
 
 
 @cli.command()
-@takes("RUN… [out=FILE]", REPORT, runs=True)
+@takes("RUN… [out=FILE]", "alps.settings:ReportSettings", own_task=True, runs=True)
 def report(words: tuple[str, ...]) -> None:
     """Write one self-contained HTML page about one or several runs.
 
@@ -163,18 +160,19 @@ def report(words: tuple[str, ...]) -> None:
 
     from alps.report.page import write_report
     from alps.run.opened import find_run
+    from alps.settings import ReportSettings, parse_words, part_words
 
-    words = _allow_typed(words)
-    out = [word.partition("=")[2] for word in words if word.startswith("out=")]
-    folders = [find_run(word) for word in words if not word.startswith("out=")]
+    runs, settings = part_words(_allow_typed(words))
+    out = parse_words(settings, ReportSettings).out
+    folders = [find_run(run) for run in runs]
     if not folders:
         raise click.UsageError("name at least one run")
-    path = write_report(folders, Path(out[-1]).expanduser() if out else folders[0] / "report.html")
+    path = write_report(folders, Path(out) if out else folders[0] / "report.html")
     click.echo(f"wrote {path}")
 
 
 @cli.command()
-@takes("RUN… [seed=…] [format=json]", {**COMPARE, **OWN_TASK}, runs=True)
+@takes("RUN… [seed=…] [format=json]", "alps.settings:CompareSettings", own_task=True, runs=True)
 def compare(words: tuple[str, ...]) -> None:
     """Compare runs on the records that all of them scored: differences, tests, ties.
 
@@ -183,10 +181,10 @@ def compare(words: tuple[str, ...]) -> None:
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
-    from alps.report.compare import CompareSettings, compare_runs
+    from alps.report.compare import compare_runs
     from alps.report.compare_table import print_comparison
     from alps.run.opened import find_run
-    from alps.settings import parse_words, part_words
+    from alps.settings import CompareSettings, parse_words, part_words
 
     runs, settings = part_words(_allow_typed(words))
     parsed = parse_words(settings, CompareSettings)

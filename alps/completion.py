@@ -1,6 +1,6 @@
-"""What a command takes, in its help and for Tab: `key=` words, their values, and run folders.
+"""Settings of a command in its help, and answers to Tab: `key=` words, values, run folders.
 
-Reads nothing heavy.
+Nothing heavy is imported, as Tab waits for it.
 
 A word is answered whole (`task=extraction`). Where a single key fits, its values are answered in
 its place: the shell then fills in what they share, `key=`, and adds no space to it.
@@ -37,10 +37,7 @@ VALUES: Mapping[str, tuple[str, ...]] = {
 settings.
 """
 
-OWN_TASK = {"task": "python:MODULE: import the code of a task of your own that the run names"}
-REPORT = {"out": "the page that is written", **OWN_TASK}
-COMPARE = {"seed": "of the resampling", "format": "table or json"}
-"""The settings of `alps compare`, whose module computes; `alps report` has but one."""
+_OWN_TASK = "python:MODULE: import the code of a task of your own that the run names"
 
 _FOLDERS = frozenset(("data", "labels", "out", "prompts", "submissions"))
 _FILES = frozenset(("config", "file", "verdicts", "calibration", "changed", "base"))
@@ -57,20 +54,37 @@ Answer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str
 class Key(NamedTuple):
     """A setting: its text, the only values it takes (else none), and whether it is required."""
 
-    told: str
+    text: str
     values: tuple[str, ...] = ()
     needed: bool = False
     default: str = ""
 
 
 class Words(click.Argument):
-    """The words of a command, which knows the settings among them."""
+    """The words of a command, which knows the settings among them.
+
+    Args:
+        names: The name of the argument.
+        settings: The class of the settings, `module:Class`, imported when it is asked.
+        own_task: Whether `task=python:MODULE` is one of the words.
+        others: As `click.Argument` takes them.
+    """
 
     def __init__(
-        self, names: Sequence[str], *, settings: str | Mapping[str, str] | None, **others: Any
+        self, names: Sequence[str], *, settings: str | None, own_task: bool, **others: Any
     ) -> None:
         super().__init__(names, **others)
-        self.settings = settings
+        self._settings, self._own_task = settings, own_task
+
+    def keys(self) -> dict[str, Key]:
+        """Return the settings by name."""
+        keys = {}
+        if self._settings is not None:
+            module, _, name = self._settings.partition(":")
+            for key, field in getattr(import_module(module), name).model_fields.items():
+                choices, needed = _choices(field.annotation), field.is_required()
+                keys[key] = Key(field.description or "", choices, needed, _default(field))
+        return keys | ({"task": Key(_OWN_TASK)} if self._own_task else {})
 
 
 class Explained(click.Command):
@@ -82,26 +96,24 @@ class Explained(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            settings = next(
-                (one.settings for one in self.params if isinstance(one, Words) and one.settings),
-                None,
-            )
-            if settings is None:
+            keys = self._settings()
+            if not keys:
                 raise
-            hint = _as_setting(error, words, _keys(settings))
+            hint = _as_setting(error, words, keys)
             raise click.UsageError(f"No such option '{error.option_name}'; {hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the settings before the options.
-
-        Those that must be given first, defaults in brackets.
-        """
-        for words in self.params:
-            if isinstance(words, Words) and words.settings is not None:
-                order = sorted(_keys(words.settings).items(), key=lambda item: not item[1].needed)
-                with formatter.section("Settings"):
-                    formatter.write_dl([(f"{name}=", _told(key)) for name, key in order])
+        """Write the settings before the options, those that must be given first."""
+        if keys := self._settings():
+            with formatter.section("Settings"):
+                formatter.write_dl([(f"{name}=", _text(key)) for name, key in _needed_first(keys)])
         super().format_options(ctx, formatter)
+
+    def _settings(self) -> dict[str, Key]:
+        for words in self.params:
+            if isinstance(words, Words):
+                return words.keys()
+        return {}
 
 
 class ExplainedGroup(click.Group):
@@ -117,78 +129,66 @@ class ExplainedGroup(click.Group):
         except click.NoSuchOption as error:
             if error.possibilities:
                 raise
-            raise click.UsageError(
-                f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}", ctx
-            ) from error
+            message = f"No such option '{error.option_name}'; {_AFTER_A_COMMAND}"
+            raise click.UsageError(message, ctx) from error
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a setting in its place is told where settings are written."""
         if args and "=" in args[0] and not args[0].startswith("-"):
-            raise click.UsageError(
-                f"No such command '{args[0].partition('=')[0]}=…'; {_AFTER_A_COMMAND}", ctx
-            )
+            key = args[0].partition("=")[0]
+            raise click.UsageError(f"No such command '{key}=…'; {_AFTER_A_COMMAND}", ctx)
         return super().resolve_command(ctx, args)
 
 
 def takes(
     metavar: str,
-    settings: str | Mapping[str, str] | None = None,
+    settings: str | None = None,
     *,
+    own_task: bool = False,
     runs: bool = False,
     folders: bool = False,
 ) -> Callable[[Command], Command]:
     """Give a command words as its argument, shown as `metavar`, with what Tab answers to them.
 
     The argument is called `settings`; where runs or folders stand among the words, `words`, and one
-    must be given.
+    must be given. See `Words` on settings.
     """
     mixed = runs or folders
     return click.argument(
         "words" if mixed else "settings",
         cls=Words,
         settings=settings,
+        own_task=own_task,
         nargs=-1,
         required=mixed,
         metavar=metavar,
-        shell_complete=words_of(settings, runs=runs, folders=folders),
+        shell_complete=words_of(runs=runs, folders=folders),
     )
 
 
-def words_of(
-    settings: str | Mapping[str, str] | None = None, *, runs: bool = False, folders: bool = False
-) -> Answer:
-    """Return what answers Tab on the words of a command.
-
-    Args:
-        settings: The settings it takes: `module:Class`, imported when it is asked, or keys with
-            what they say.
-        runs: Whether run folders are words.
-        folders: Whether folders are words.
-    """
+def words_of(*, runs: bool = False, folders: bool = False) -> Answer:
+    """Return what answers Tab on words: run folders, other folders, and the settings."""
 
     def answer(
         context: click.Context, parameter: click.Parameter, incomplete: str
     ) -> list[CompletionItem[str]]:
         before = context.params.get(parameter.name or "") or ()
         given = dict(word.split("=", 1) for word in before if "=" in word)
-        found: list[CompletionItem[str]] = []
+        items: list[CompletionItem[str]] = []
         if "=" not in incomplete and (runs or folders):
             words = _run_folders(incomplete) if runs else _paths(incomplete)
-            found += [CompletionItem(word) for word in words if word not in before]
-        if settings is not None:
-            found += _settings(_keys(settings), incomplete, given)
-        return found
+            items += [CompletionItem(word) for word in words if word not in before]
+        if isinstance(parameter, Words):
+            items += _settings(parameter.keys(), incomplete, given)
+        return items
 
     return answer
 
 
 def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[str, Key]) -> str:
-    """Say how what was meant by an option is written.
-
-    As the setting with its name, or the closest to it.
-    """
+    """Say how what was meant by an option is written: as the setting closest to its name."""
     name = error.option_name.lstrip("-").replace("-", "_")
     if _IS_KEY(name):
         return "keys come from the environment: export OPENAI_API_KEY=…, or that of your provider"
@@ -238,29 +238,30 @@ def _settings(
     if equals:
         words = _values(name, keys[name], begun, given) if name in keys else []
         return [CompletionItem(f"{name}={word}") for word in words]
-    open_ones = {
-        key: found for key, found in keys.items() if key.startswith(name) and key not in given
-    }
-    if len(open_ones) == 1 and name:
-        ((key, found),) = open_ones.items()
-        if words := _values(key, found, "", given):
+    open_keys = {key: keys[key] for key in keys if key.startswith(name) and key not in given}
+    if len(open_keys) == 1 and name:
+        (key,) = open_keys
+        if words := _values(key, keys[key], "", given):
             return [CompletionItem(f"{key}={word}") for word in words]
-    order = sorted(open_ones.items(), key=lambda item: not item[1].needed)
+    # Fish takes a comma for the end of a word.
     return [
-        CompletionItem(f"{key}=", help=found.told.replace(",", ";") or None) for key, found in order
+        CompletionItem(f"{key}=", help=setting.text.replace(",", ";") or None)
+        for key, setting in _needed_first(open_keys)
     ]
+
+
+def _needed_first(keys: Mapping[str, Key]) -> list[tuple[str, Key]]:
+    return sorted(keys.items(), key=lambda item: not item[1].needed)
 
 
 def _values(name: str, key: Key, begun: str, given: Mapping[str, str]) -> list[str]:
     """Return the values of a setting that begin with `begun`; known names come before paths."""
-    if kind := next(
-        (kind for kind in _OF_A_FILE if name in ("model", "judge") and begun.startswith(kind)), None
-    ):
+    kind = begun.partition(":")[0] + ":"
+    if name in ("model", "judge") and kind in _OF_A_FILE and begun.startswith(kind):
         return [kind + path for path in _paths(begun.removeprefix(kind), files=True)]
     known = _known(name, key, given)
-    listed = (
-        begun[: begun.rfind(",") + 1] if name == "task" else ""
-    )  # several tasks, with commas between
+    # Several tasks are named with commas between.
+    listed = begun[: begun.rfind(",") + 1] if name == "task" else ""
     others = [word for word in known if not listed or word not in (*listed.split(","), "all")]
     values = [listed + word for word in others if (listed + word).startswith(begun)]
     if name in _FOLDERS | _FILES:
@@ -294,13 +295,14 @@ def _systems(task: str, systems: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _run_folders(incomplete: str) -> list[str]:
     """Return the run folders that begin so, and the folders on the way to others."""
-    found = _paths(incomplete)
-    if incomplete != _RUNS and _RUNS.startswith(incomplete) and _RUNS in found:
-        found = [*_paths(_RUNS), *(path for path in found if path != _RUNS)]
-    return [
-        path.rstrip("/") if (Path(path).expanduser() / "manifest.json").is_file() else path
-        for path in found
-    ]
+    paths = _paths(incomplete)
+    if incomplete != _RUNS and _RUNS.startswith(incomplete) and _RUNS in paths:
+        paths.remove(_RUNS)
+        paths = [*_paths(_RUNS), *paths]
+    for n, path in enumerate(paths):
+        if (Path(path).expanduser() / "manifest.json").is_file():
+            paths[n] = path.rstrip("/")
+    return paths
 
 
 def _paths(begun: str, *, files: bool = False) -> list[str]:
@@ -310,42 +312,16 @@ def _paths(begun: str, *, files: bool = False) -> list[str]:
         inside = sorted(os.scandir(Path(folder + slash).expanduser()), key=lambda entry: entry.name)
     except (OSError, RuntimeError):  # no such folder, or no such user
         return []
-    shown = [
-        entry
-        for entry in inside
-        if entry.name.startswith(name) and (name or not entry.name.startswith("."))
-    ]
-    return [
-        f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
-        for entry in shown
-        if files or entry.is_dir()
-    ]
-
-
-def _keys(settings: str | Mapping[str, str]) -> dict[str, Key]:
-    if not isinstance(settings, str):
-        return {
-            name: Key(told, ("table", "json") if name == "format" else ())
-            for name, told in settings.items()
-        }
-    module, _, name = settings.partition(":")
-    fields: Mapping[str, Any] = getattr(import_module(module), name).model_fields
-    return {
-        name: Key(
-            field.description or "",
-            _choices(field.annotation),
-            field.is_required(),
-            _default(field),
-        )
-        for name, field in fields.items()
-    }
+    paths = []
+    for entry in inside:
+        hidden = entry.name.startswith(".") and not name
+        if entry.name.startswith(name) and not hidden and (files or entry.is_dir()):
+            paths.append(f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}")
+    return paths
 
 
 def _default(field: Any) -> str:
-    """Return what is taken where a setting is left out, as it is typed.
-
-    Nothing where that says nothing.
-    """
+    """Return what is taken where a setting is left out, as it is typed, if that says anything."""
     value = field.default
     if field.is_required() or value is None:
         return ""
@@ -354,8 +330,8 @@ def _default(field: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _told(key: Key) -> str:
-    return f"{key.told} [{key.default}]" if key.default else key.told
+def _text(key: Key) -> str:
+    return f"{key.text} [{key.default}]" if key.default else key.text
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:

@@ -302,10 +302,27 @@ class RunSettings(JudgeSettings):
         return {**settings, "model": redact(self.model)}
 
 
-class DataSettings(BaseModel):
-    """Which data."""
+class FrozenSettings(BaseModel):
+    """Settings that nothing can be added to."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ReportSettings(FrozenSettings):
+    """What `alps report` can be told beside the runs."""
+
+    out: HomePath | None = Field(None, description="the page that is written")
+
+
+class CompareSettings(FrozenSettings):
+    """What `alps compare` can be told beside the runs."""
+
+    seed: int = Field(0, ge=0, description="taken from older commands; nothing is drawn")
+    format: Format = Field("table", description="table or json")
+
+
+class DataSettings(FrozenSettings):
+    """Which data."""
 
     data: str = Field("samples", description=_DATA)
     split: str | None = Field(None, description=_SPLIT)

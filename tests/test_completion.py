@@ -9,9 +9,8 @@ import sys
 import pytest
 
 from alps.cli import cli
-from alps.completion import COMPARE, COMPLETE_VAR, SHELLS, VALUES, script
+from alps.completion import COMPLETE_VAR, SHELLS, VALUES, script
 from alps.judges.resolve import EMBEDDED_JUDGES
-from alps.report.compare import CompareSettings
 from alps.settings import RunSettings
 from alps.tasks import TASKS
 from tests.endtoend import environment
@@ -142,7 +141,6 @@ def test_other_shells_are_told_what_a_setting_is(tab):
 
 def test_names_are_those_that_the_suite_knows():
     assert set(EMBEDDED_JUDGES) <= set(VALUES["judge"])
-    assert set(COMPARE) == set(CompareSettings.model_fields)
 
 
 def test_pressing_tab_imports_nothing_heavy(tmp_path):

@@ -33,8 +33,13 @@ from alps.leaderboard.settings import (
     SubmitSettings,
     VerifySettings,
 )
-from alps.report.compare import CompareSettings
-from alps.settings import AuditSettings, PoolSettings, RunSettings, SensitivitySettings
+from alps.settings import (
+    AuditSettings,
+    CompareSettings,
+    PoolSettings,
+    RunSettings,
+    SensitivitySettings,
+)
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
 from tests.loopback import Answer, LoopbackServer, serve

@@ -1,14 +1,12 @@
 """The settings of `alps calibrate` and `alps labels draw`."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from alps.settings import AskSettings, HomePath, Share
+from alps.settings import AskSettings, FrozenSettings, HomePath, Share
 
 
-class DrawSettings(BaseModel):
+class DrawSettings(FrozenSettings):
     """What `alps labels draw` can be told."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     out: HomePath = Field(description="the label folder to write")
     n: int = Field(100, ge=1, description="items of each rubric")

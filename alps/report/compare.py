@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from alps.errors import UsageError
 from alps.report.formatting import letter_of
@@ -42,15 +40,6 @@ from alps.tasks import Metric
 SIGNIFICANT = 0.05
 """The highest p that is bold, and tells two runs apart."""
 _ROUNDING = 1e-12
-
-
-class CompareSettings(BaseModel):
-    """What `alps compare` can be told beside the runs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    seed: Annotated[int, Field(ge=0, description="taken from older commands; nothing is drawn")] = 0
-    format: Annotated[Literal["table", "json"], Field(description="table or json")] = "table"
 
 
 @dataclass(frozen=True)
