@@ -1,4 +1,4 @@
-"""What goes wrong in a command becomes an exit code, and one line where the user can mend it."""
+"""Exit codes of a command: what goes wrong becomes one, and one line if the user can mend it."""
 
 import codecs
 import errno
@@ -19,21 +19,14 @@ from alps.event_loop import cancel_loop
 
 INTERRUPTED = 130
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a command as Ctrl-C does: `kill`, a container that stops, a terminal that is
-closed.
-"""
+"""Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
-"""What stands for signs of ours where the encoding of the terminal has none of them, one for one:
-tables keep shape.
-"""
+"""Substitutes where a terminal's encoding lacks our signs, one for one: tables keep shape."""
 
 
 class _Unread(io.FileIO):
-    """A stream whose reader may go away, as `head` does.
-
-    What is written then is dropped, and the command goes on.
-    """
+    """A stream whose reader may go away, as `head` does: what is written then is dropped."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -53,9 +46,8 @@ def open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(
-                os.open(os.devnull, os.O_RDWR), True
-            )  # the lowest free number: this one
+            # The lowest free number is given: this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None:
@@ -63,11 +55,9 @@ def open_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper) and _number_of(stream) == number:
             stream.flush()
             raw = io.BufferedWriter(_Unread(number, "w", closefd=False))
-            kept = {
-                name: getattr(stream, name)
-                for name in ("encoding", "errors", "line_buffering", "write_through")
-            }
-            setattr(sys, name, io.TextIOWrapper(raw, **kept))
+            kept = ("encoding", "errors", "line_buffering", "write_through")
+            options = {option: getattr(stream, option) for option in kept}
+            setattr(sys, name, io.TextIOWrapper(raw, **options))
 
 
 def _number_of(stream: io.TextIOWrapper) -> int | None:
@@ -78,27 +68,19 @@ def _number_of(stream: io.TextIOWrapper) -> int | None:
 
 
 def close_streams(code: int) -> int:
-    """Print what is still to be printed, and return the exit code.
-
-    Another one where there is no room for it.
-    """
+    """Print what is still to be printed; return `code`, or 2 where it can't be and that was 0."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
-            with suppress(OSError):
-                os.dup2(
-                    os.open(os.devnull, os.O_WRONLY), stream.fileno()
-                )  # else it fails again at the very end
+            with suppress(OSError):  # else it fails again at the very end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             code = code or _complain(f"what was to be printed could not be ({error.strerror})", 2)
     return code
 
 
 def encode_all() -> None:
-    """Let stdout and stderr print every text, whatever their encoding.
-
-    What it does not have is replaced.
-    """
+    """Let stdout and stderr print every text: what their encoding does not have is replaced."""
     codecs.register_error("alps", _replaced)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -128,40 +110,31 @@ def guarded(command: Callable[[], object]) -> int:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx is not None else ""
         code = _complain(error.format_message() + hint, 2)
     except (KeyboardInterrupt, click.Abort):
-        with suppress(
-            ValueError
-        ):  # only the main thread may; a second one would break off the ending
+        # A second Ctrl-C would break off the ending. Only the main thread may say so.
+        with suppress(ValueError):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         code = 128 + received[0] if received else INTERRUPTED
-        with suppress(OSError):  # the terminal may be gone
-            _complain(
-                "interrupted; what is finished is kept, the same command resumes it", INTERRUPTED
-            )
+        kept = "interrupted; what is finished is kept, the same command resumes it"
+        _complain(kept, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
     except RuntimeError as error:
         if "home directory" not in str(error):
             raise
-        code = _complain(
-            "your home folder is not known; set HOME, or ALPS_CACHE to a folder for the replies", 2
-        )
+        unknown = "your home folder is not known"
+        code = _complain(f"{unknown}; set HOME, or ALPS_CACHE to a folder for the replies", 2)
     except OSError as error:
         if received:
             return 128 + received[0]  # it can't even be said: the terminal is gone
-        hint = (
-            "; make room, and the same command goes on"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT)
-            else ""
-        )
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "; make room, and the same command goes on" if full else ""
         code = _complain(f"{error.filename or 'disk'}: {error.strerror or error}{hint}", 2)
     return code if isinstance(code, int) else 0
 
 
 @contextmanager
 def _ended_alike(received: list[int]) -> Iterator[None]:
-    """Let the signals that end a command do what Ctrl-C does.
-
-    The first that comes is added to `received`.
+    """Let the signals that end a command do what Ctrl-C does; add the first one to `received`.
 
     Those that come after it are let pass, as many senders send two: only Ctrl-C again breaks off
     the ending. Where they are ignored, as SIGHUP under nohup, they stay so.
@@ -177,28 +150,22 @@ def _ended_alike(received: list[int]) -> Iterator[None]:
         elif not cancel_loop():  # ignored, as for what a shell starts in the background
             raise KeyboardInterrupt
 
-    heard = []
+    handled = []
     with suppress(ValueError):  # only the main thread may
         for number in _ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, end)
-                heard.append(number)
+                handled.append(number)
     try:
         yield
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, signal.SIG_IGN if received else signal.SIG_DFL)
 
 
 def _complain(message: str, code: int) -> int:
-    with suppress(OSError):
-        click.echo(f"alps: {_one_line(message)}", err=True)
+    # What others wrote may stand in it, and must not steer the terminal.
+    line = _CONTROLS.sub("?", " ".join(message.split()))
+    with suppress(OSError):  # the terminal may be gone
+        click.echo(f"alps: {line}", err=True)
     return code
-
-
-def _one_line(text: str) -> str:
-    """Return `text` on one line.
-
-    What others wrote may stand in it, and must not steer the terminal.
-    """
-    return _CONTROLS.sub("?", " ".join(text.split()))

@@ -1,6 +1,4 @@
-"""Pools of distractors for retrieval, built where the release gives none.
-
-They are drawn from a data set's own memories.
+"""Pools of distractors for retrieval, drawn from a data set's own memories where it has no pools.
 
 Every pool is drawn by a seed and the id of its query: ids are opaque and local to the pool, the
 gold's place is uniform, no value stands twice or nearly twice, and no distractor comes from the
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from alps.data.bank import BankMemory, generated_memories, read_bank
 from alps.data.release import GOLD, INPUT, Row, RowPair, Split, open_split, read_track, write_track
@@ -30,6 +29,7 @@ GENERATED = 2_000
 SIZES = (100, 300, 500, 700, 1000)
 
 _WORTH_COMPARING = 0.3
+_GOLD_LISTS = ("memory_items", "answer", "extracted_memory")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class PoolSource:
     def __init__(self, split: Split, *, seed: int) -> None:
         self._split = split
         self.seed = seed
+        self._like_gold: dict[str, frozenset[int]] = {}
 
     @cached_property
     def queries(self) -> list[Query]:
@@ -82,11 +83,11 @@ class PoolSource:
 
         Generated ones at the end.
         """
-        found = _distinct([*_memories(self._split), *self._golds()])
+        written = _distinct([*_memories(self._split), *self._golds()])
         ours = Path(str(files("alps.data") / "samples"))
         if ours not in self._split.folder.parents:
-            return found
-        return [*found, *_distinct(generated_memories(GENERATED, self.seed), beside=found)]
+            return written
+        return [*written, *_distinct(generated_memories(GENERATED, self.seed), beside=written)]
 
     def _golds(self) -> Iterator[BankMemory]:
         """Yield what other queries call for.
@@ -108,10 +109,8 @@ class PoolSource:
         """
         for query in self.queries:
             if query.memory is None:
-                raise UsageError(
-                    f"{self._split.folder}: '{query.benchmark_id}' has no gold: its pool can't be "
-                    "built"
-                )
+                name = f"{self._split.folder}: '{query.benchmark_id}'"
+                raise UsageError(f"{name} has no gold: its pool can't be built")
             yield self._pool(query, size)
 
     def generated_share(self, size: int) -> float:
@@ -119,10 +118,11 @@ class PoolSource:
         generated = {fold(memory.value) for memory in self.bank if memory.generated}
         if not generated:
             return 0.0
-        pools = [row["input"]["candidate_memories"] for row, _ in self.rows(size)]
-        return sum(fold(item["value"]) in generated for pool in pools for item in pool) / (
-            size * len(pools)
-        )
+        count = 0
+        for row, _ in self.rows(size):
+            values = [fold(item["value"]) for item in row["input"]["candidate_memories"]]
+            count += sum(value in generated for value in values)
+        return count / (size * len(self.queries))
 
     def _pool(self, query: Query, size: int) -> tuple[Row, Row]:
         drawing = random.Random(f"{self.seed}\x00{query.benchmark_id}")
@@ -133,12 +133,10 @@ class PoolSource:
         drawing.shuffle(generated)
         drawn = [*known, *generated][:size]
         if len(drawn) < size:
-            most = len(known) + len(generated)
-            raise UsageError(
-                f"distractors={size}: {self._split.folder} has {most} memories that can stand "
-                "beside "
-                f"'{query.benchmark_id}'; choose fewer, or give pools as task3/d{size}"
-            )
+            have = f"{self._split.folder} has {len(drawn)} memories"
+            most = f"{have} that can stand beside '{query.benchmark_id}'"
+            instead = f"choose fewer, or give pools as task3/d{size}"
+            raise UsageError(f"distractors={size}: {most}; {instead}")
         values = [memory.value for memory in drawn]
         placing = random.Random(f"{self.seed}\x00{query.benchmark_id}\x00{size}")
         placing.shuffle(values)
@@ -146,34 +144,21 @@ class PoolSource:
         return _rows(query, values)
 
     def _eligible(self, query: Query) -> list[BankMemory]:
-        like_gold = self._like_gold.get(query.benchmark_id)
-        if like_gold is None:
+        # The same for pools of every size.
+        if query.benchmark_id not in self._like_gold:
             gold = _Comparable(query.value)
-            known = (self._comparable(memory.value) for memory in self.bank)
-            like_gold = frozenset(place for place, shape in enumerate(known) if _alike(gold, shape))
-            self._like_gold[query.benchmark_id] = like_gold
+            alike = frozenset(n for n, shape in enumerate(self._shapes) if _alike(gold, shape))
+            self._like_gold[query.benchmark_id] = alike
+        like_gold = self._like_gold[query.benchmark_id]
         return [
             memory
-            for place, memory in enumerate(self.bank)
-            if memory.session_id != query.session_id and place not in like_gold
+            for n, memory in enumerate(self.bank)
+            if memory.session_id != query.session_id and n not in like_gold
         ]
 
     @cached_property
-    def _like_gold(self) -> dict[str, frozenset[int]]:
-        """By query, the places in the bank of what its gold says, or nearly.
-
-        The same for pools of every size.
-        """
-        return {}
-
-    def _comparable(self, value: str) -> "_Comparable":
-        if value not in self._known:
-            self._known[value] = _Comparable(value)
-        return self._known[value]
-
-    @cached_property
-    def _known(self) -> dict[str, "_Comparable"]:
-        return {}
+    def _shapes(self) -> list["_Comparable"]:
+        return [_Comparable(memory.value) for memory in self.bank]
 
 
 def write_pools(
@@ -197,9 +182,8 @@ def write_pools(
         try:
             pairs = list(source.rows(size))
         except UsageError as error:
-            if (
-                sizes is not None or number == 0
-            ):  # with too few memories for the smallest pools, there are none
+            # With too few memories for the smallest pools there are none.
+            if sizes is not None or number == 0:
                 raise
             yield f"{size} distractors: left out ({error})"
             continue
@@ -270,32 +254,31 @@ def _distinct(
 
 def _memories(split: Split) -> list[BankMemory]:
     """Collect the memories of a split: of its bank, and of the gold of the other tasks."""
-    found: list[BankMemory] = []
     bank = split.folder / QUERIES / BANK
-    if bank.is_file():
-        found += read_bank(bank)
-    tracks = ["task1", "task2", *(f"task4_ability{n}" for n in range(1, 6))]
-    for track in tracks:
+    memories = [*read_bank(bank)] if bank.is_file() else []
+    for track in ("task1", "task2", *(f"task4_ability{n}" for n in range(1, 6))):
         if split.has(track):
             for pair in read_track(split.folder / track):
-                found += _of_row(track, pair.input, pair.gold)
-    return [memory for memory in found if not is_rejected(memory.value)]
+                memories += _of_row(track, pair.input, pair.gold)
+    return [memory for memory in memories if not is_rejected(memory.value)]
 
 
 def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
     session = str(row.get("session_id") or row["benchmark_id"])
     held, shown = (gold or {}).get("gold"), row.get("input")
-    lists = (
-        [held.get(name) for name in ("memory_items", "answer", "extracted_memory")]
-        if isinstance(held, dict)
-        else []
-    )
-    lists += [shown.get("memory")] if isinstance(shown, dict) else []
-    items = [item for found in lists if isinstance(found, list) for item in found]
+    items: list[Any] = []
+    for node, name in (*((held, name) for name in _GOLD_LISTS), (shown, "memory")):
+        listed = node.get(name) if isinstance(node, dict) else None
+        items += listed if isinstance(listed, list) else []
     for number, item in enumerate(items, start=1):
-        if isinstance(item, dict) and isinstance(item.get("value"), str) and item["value"].strip():
+        if _is_memory(item):
             name = f"{track}/{row['benchmark_id']}/{number}"
             yield BankMemory(name, session, item["value"].strip(), str(item.get("label") or ""))
+
+
+def _is_memory(node: Any) -> bool:
+    value = node.get("value") if isinstance(node, dict) else None
+    return isinstance(value, str) and bool(value.strip())
 
 
 def _query(pair: RowPair, folder: Path) -> Query:
@@ -307,11 +290,7 @@ def _query(pair: RowPair, folder: Path) -> Query:
     if pair.gold is not None:
         held = pair.gold.get("gold")
         memory = held.get("selected_memory") if isinstance(held, dict) else None
-        if (
-            not isinstance(memory, dict)
-            or not isinstance(memory.get("value"), str)
-            or not memory["value"].strip()
-        ):
+        if not _is_memory(memory):
             message = f"must be a memory with a value, for '{name}'"
             raise DataError(
                 message, path=folder / GOLD, line=pair.gold_line, field="gold.selected_memory"

@@ -383,27 +383,32 @@ def test_verdicts_of_one_judge_come_by_item_on_the_scale(folder: Path):
     assert found.by_item == {"q1": Verdict(1, "Yes."), "q2": Verdict(None, "Hm."), "w1": Verdict(2)}
     assert [type(row.value) for row in found.by_item.values()] == [int, type(None), int]
     assert found.unparsed == ("q2",)
-    assert read_verdicts(path, "bem").by_item == {"q1": Verdict(0.0, None, 0.25)}
+    found = read_verdicts(path, "bem", labels=read_labels(folder))
+    assert found.by_item == {"q1": Verdict(0, None, 0.25)}
 
 
-def test_the_only_judge_needs_no_name(tmp_path: Path):
-    path = lines(tmp_path / "v.jsonl", [VERDICTS[1]])
-    assert read_verdicts(path).judge == "bem"
+def test_the_only_judge_needs_no_name(folder: Path):
+    path = lines(folder / "v.jsonl", [VERDICTS[1]])
+    assert read_verdicts(path, labels=read_labels(folder)).judge == "bem"
 
 
-def test_several_judges_are_listed_on_one_line(tmp_path: Path):
-    path = lines(tmp_path / "v.jsonl", VERDICTS)
+def test_several_judges_are_listed_on_one_line(folder: Path):
+    path, labels = lines(folder / "v.jsonl", VERDICTS), read_labels(folder)
     with pytest.raises(UsageError, match=r"name one with judge= \(found: gpt, bem\)$") as caught:
-        read_verdicts(path)
+        read_verdicts(path, labels=labels)
     assert "\n" not in str(caught.value)
     with pytest.raises(UsageError, match=r"judge=bme: .* did you mean 'bem'\? \(found: gpt, bem\)"):
-        read_verdicts(path, "bme")
+        read_verdicts(path, "bme", labels=labels)
 
 
-def test_the_hash_of_verdicts_is_of_their_file(tmp_path: Path):
-    first = read_verdicts(lines(tmp_path / "1.jsonl", VERDICTS), "gpt").sha256
-    assert read_verdicts(lines(tmp_path / "2.jsonl", VERDICTS), "gpt").sha256 == first
-    assert read_verdicts(lines(tmp_path / "3.jsonl", VERDICTS[:1]), "gpt").sha256 != first
+def test_the_hash_of_verdicts_is_of_their_file(folder: Path):
+    labels = read_labels(folder)
+    files = [
+        lines(folder / f"{n}.jsonl", rows)
+        for n, rows in enumerate((VERDICTS, VERDICTS, VERDICTS[:1]))
+    ]
+    first, same, other = (read_verdicts(path, "gpt", labels=labels).sha256 for path in files)
+    assert first == same != other
 
 
 BAD_VERDICTS = {
@@ -442,15 +447,17 @@ def test_a_bad_verdict_of_any_judge_is_refused_with_its_line_and_field(
     assert [part for part in says if part not in said] == []
 
 
-def test_a_verdict_that_no_scale_could_hold_is_refused_without_labels(tmp_path: Path):
-    path = lines(tmp_path / "v.jsonl", [verdict("q1", "gpt", {"met": 1})])
-    assert f"{path}, line 1, verdict: must be a number" in refusal(read_verdicts, path)
+def test_a_verdict_that_no_scale_could_hold_is_refused(folder: Path):
+    path = lines(folder / "v.jsonl", [verdict("q1", "gpt", {"met": 1})])
+    said = refusal(read_verdicts, path, labels=read_labels(folder))
+    assert f'{path}, line 1, verdict: {{"met": 1}} is not on the scale' in said
 
 
-def test_empty_and_missing_verdicts_say_so(tmp_path: Path):
-    assert "is empty" in refusal(read_verdicts, lines(tmp_path / "v.jsonl", []))
+def test_empty_and_missing_verdicts_say_so(folder: Path):
+    labels = read_labels(folder)
+    assert "is empty" in refusal(read_verdicts, lines(folder / "v.jsonl", []), labels=labels)
     with pytest.raises(UsageError, match="no such file"):
-        read_verdicts(tmp_path / "w.jsonl")
+        read_verdicts(folder / "w.jsonl", labels=labels)
 
 
 def mean(item_id: str, value: Any) -> Row:

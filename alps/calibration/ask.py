@@ -21,7 +21,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.calibration.labels import UNRELATED, Item, LabelSet, Scale, Value, on_scale
+from alps.calibration.labels import UNRELATED, Item, LabelSet
+from alps.calibration.rows import Value, on_scale
 from alps.errors import UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
@@ -29,6 +30,7 @@ from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
 from alps.judges.matching import POLICIES, RELATIONS, Relation, identical_pairs
 from alps.judges.rubric import EMOTIONAL, RubricQuestion, enforce
 from alps.schema import Outcome, Turn
+from alps.stats.agreement import Scale
 
 _ACCEPTED = frozenset(POLICIES["lenient"])
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}

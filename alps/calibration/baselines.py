@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from alps.calibration.labels import Scale, Value
 from alps.calibration.matrix import LabelMatrix, most_frequent, pair_figures, table_figures
 from alps.calibration.parts import Reference
+from alps.calibration.rows import Value
 from alps.similarity import THRESHOLD, similarity
+from alps.stats.agreement import Scale
 from alps.stats.bootstrap import Estimate
 
 _PAIRWISE = ("1", "2")

@@ -25,16 +25,14 @@ from alps.calibration.labels import (
     VERDICTS,
     Item,
     LabelSet,
-    Scale,
     Verdict,
     Verdicts,
-    on_scale,
     read_labels,
     read_verdicts,
     stress_labels,
 )
 from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
-from alps.calibration.rows import read_object
+from alps.calibration.rows import on_scale, read_object
 from alps.calibration.settings import CalibrateSettings
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
@@ -54,6 +52,7 @@ from alps.run.services import Services, check_judge, closing, open_judge
 from alps.run.session import effective_judge, refuse_without_effect
 from alps.run.summary import served, served_row, summarise_calls
 from alps.schema import UNHEARD, Outcome
+from alps.stats.agreement import Scale
 
 SAMPLE, CALIBRATION = "sample.json", "calibration.json"
 COMPANIONS = 4

@@ -1,4 +1,4 @@
-"""Label folders: what people, and judges, say of items on declared scales.
+"""Label folders: labels of people, and verdicts of judges, on declared scales.
 
 The files are JSON, one row a line or one object:
 
@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,20 +37,6 @@ from alps.judges.calibration_file import DIMENSION_OF, MATCHING
 from alps.judges.matching import POLICIES, RELATIONS
 from alps.judges.rubric import DIMENSIONS, EMOTIONAL
 from alps.stats.agreement import Kind, Scale
-
-__all__ = [
-    "Annotator",
-    "Item",
-    "LabelSet",
-    "Scale",
-    "Value",
-    "Verdict",
-    "Verdicts",
-    "on_scale",
-    "read_crowd",
-    "read_labels",
-    "read_verdicts",
-]
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
@@ -130,9 +117,8 @@ class LabelSet:
         Raises:
             UsageError: If no item has this rubric.
         """
-        names: dict[str, None] = {}
-        for item in self.items_of(rubric):
-            names |= dict.fromkeys(self.labels_of(item.item_id))
+        of_items = (self.labels_of(item.item_id) for item in self.items_of(rubric))
+        names = dict.fromkeys(chain.from_iterable(of_items))
         return tuple(name for name in names if self.annotators[name].derived == derived)
 
     @cached_property
@@ -190,9 +176,7 @@ def read_labels(folder: Path) -> LabelSet:
     scales, positive = _read_scales(folder / SCALE)
     items = _read_items(folder / ITEMS, scales)
     labels = _read_labels(folder / LABELS, items, scales)
-    names: dict[str, None] = {}
-    for of_item in labels.values():
-        names |= dict.fromkeys(of_item)
+    names = dict.fromkeys(chain.from_iterable(labels.values()))
     known = _read_people(folder / PEOPLE, tuple(names))
     parts = []
     for name in (ITEMS, LABELS, SCALE, PEOPLE):
@@ -210,13 +194,10 @@ def read_labels(folder: Path) -> LabelSet:
     return replace(label_set, crowd=read_crowd(crowd, label_set)) if crowd.is_file() else label_set
 
 
-def read_verdicts(
-    path: Path, judge: str | None = None, *, labels: LabelSet | None = None
-) -> Verdicts:
-    """Read what one judge said; `judge` may be left out where the file holds only one.
+def read_verdicts(path: Path, judge: str | None = None, *, labels: LabelSet) -> Verdicts:
+    """Read what one judge said of labelled items; a file of one judge need not have it named.
 
-    Every row is read, whoever's it is. With `labels`, verdicts must be of its items and on their
-    scales.
+    Every row is read, whoever's it is.
 
     Raises:
         UsageError: If there is no such file or judge, or several judges and none is named: lists
@@ -230,18 +211,16 @@ def read_verdicts(
     # Also rows of other judges: what is wrong in the file is reported whoever is asked for.
     for row in read_rows(path):
         row.refuse_near_misses(("raw", "probability", "draws"))
-        item_id, name = row.text("item_id"), row.text("judge")
-        verdict = Verdict(
-            _verdict(row, labels),
-            row.optional_text("raw"),
-            row.probability("probability"),
-            _draws(row, labels),
-        )
+        item, name = _item_of(row, labels.items), row.text("judge")
+        scale, value = labels.scales[item.rubric], None
+        if row.get("verdict") is not None:
+            value = row.value("verdict", scale, item.rubric)
         by_item = judges.setdefault(name, {})
-        if item_id in by_item:
-            second = f"{shown(name)} has a verdict on item {shown(item_id)} above"
+        if item.item_id in by_item:
+            second = f"{shown(name)} has a verdict on item {shown(item.item_id)} above"
             raise row.wrong("judge", f"{second}: keep one of them")
-        by_item[item_id] = verdict
+        raw, probability = row.optional_text("raw"), row.probability("probability")
+        by_item[item.item_id] = Verdict(value, raw, probability, _draws(row, scale, item.rubric))
     names = ", ".join(judges)
     if judge is None and len(judges) > 1:
         raise UsageError(
@@ -410,34 +389,16 @@ def _annotator(people: Row, name: str, names: Sequence[str]) -> Annotator:
     return Annotator(name, kind == "derived")
 
 
-def _verdict(row: Row, labels: LabelSet | None) -> Value | None:
-    verdict = row.get("verdict")
-    if labels is not None:
-        item = _item_of(row, labels.items)
-        scale = labels.scales[item.rubric]
-        return None if verdict is None else row.value("verdict", scale, item.rubric)
-    if not isinstance(verdict, int | float | str | None):
-        message = f"must be a number, text, true, false or null, got {shown(verdict)}"
-        raise row.wrong("verdict", message)
-    return verdict
-
-
-def _draws(row: Row, labels: LabelSet | None) -> tuple[Value | None, ...]:
+def _draws(row: Row, scale: Scale, rubric: str) -> tuple[Value | None, ...]:
     draws = row.values.get("draws")
     if draws is None:
         return ()
-    if not isinstance(draws, list) or not all(
-        isinstance(value, int | float | str | None) for value in draws
-    ):
+    if not isinstance(draws, list):
         raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(draws)}")
-    if labels is None:
-        return tuple(draws)
-    item = _item_of(row, labels.items)
-    scale = labels.scales[item.rubric]
     declared = [None if value is None else on_scale(value, scale) for value in draws]
     for n, value in enumerate(draws):
         if value is not None and declared[n] is None:
-            message = f"{shown(value)} is not on the scale of {shown(item.rubric)}"
+            message = f"{shown(value)} is not on the scale of {shown(rubric)}"
             raise row.wrong(f"draws.{n}", message)
     return tuple(declared)
 

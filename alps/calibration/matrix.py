@@ -16,8 +16,9 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from alps.calibration.labels import Item, LabelSet, Scale, Value, Verdict, Verdicts, on_scale
-from alps.stats.agreement import disagreement, kappa_of, pair_features
+from alps.calibration.labels import Item, LabelSet, Verdict, Verdicts
+from alps.calibration.rows import Value, on_scale
+from alps.stats.agreement import Scale, disagreement, kappa_of, pair_features
 from alps.stats.bootstrap import (
     Estimate,
     Floats,

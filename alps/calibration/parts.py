@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from alps.calibration.rows import Value
 from alps.stats.agreement import Scale
 from alps.stats.annotators import Alignment, AlternativeAnnotator
 from alps.stats.bootstrap import Estimate
 from alps.stats.intervals import Threshold
 
-Value = int | float | str
 Estimates = Mapping[str, Estimate]
 
 

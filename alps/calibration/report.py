@@ -21,7 +21,7 @@ from alps.calibration.bias import (
     length_preference,
     system_ranking,
 )
-from alps.calibration.labels import LabelSet, Value, Verdicts
+from alps.calibration.labels import LabelSet, Verdicts
 from alps.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures, rate
 from alps.calibration.parts import (
     AtThreshold,
@@ -33,6 +33,7 @@ from alps.calibration.parts import (
     Selective,
     plain,
 )
+from alps.calibration.rows import Value
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
 from alps.stats.agreement import krippendorff, pair_estimates, pair_table, rater_estimates
