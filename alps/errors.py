@@ -1,4 +1,4 @@
-"""What can go wrong in a way that the user can mend.
+"""Errors that the user can repair.
 
 AlpsError                exit 2, one line: what, where, how to mend
 ├── UsageError           a key, a value or an option that was typed
@@ -18,10 +18,7 @@ from pathlib import Path
 
 
 class AlpsError(Exception):
-    """A failure whose message is all that the user needs.
-
-    The command prints it without a traceback.
-    """
+    """A failure whose message is all that the user needs: it is printed without a traceback."""
 
     exit_code = 2
 
@@ -38,13 +35,9 @@ class CodeNotImportedError(UsageError):
     """
 
     def __init__(self, name: str) -> None:
-        printable = "".join(
-            character if character.isprintable() else "?" for character in name[:100]
-        )
-        super().__init__(
-            f"task={printable}: code that a file names is not imported; if you trust it, type "
-            f"task={printable}"
-        )
+        task = "task=" + "".join(sign if sign.isprintable() else "?" for sign in name[:100])
+        why = "code that a file names is not imported"
+        super().__init__(f"{task}: {why}; if you trust it, type {task}")
 
 
 class DataError(AlpsError):

@@ -6,10 +6,7 @@ from typing import Literal
 
 
 def user_folder(kind: Literal["cache", "config", "data"]) -> Path | None:
-    """Return the user's folder for what `alps` keeps.
-
-    None where no home is known, as for a user without a name.
-    """
+    """Return the user's folder for what `alps` keeps; None for a user without a home."""
     import platformdirs
 
     try:

@@ -67,14 +67,12 @@ def is_too_deep(value: Any) -> bool:
     """Tell whether lists and objects stand inside one another more than 100 deep."""
     level = [value]
     for _ in range(_DEEPEST + 1):
-        inner = [
-            node.values() if isinstance(node, dict) else node
-            for node in level
-            if isinstance(node, (dict, list))
-        ]
+        inner = [node for node in level if isinstance(node, (dict, list))]
         if not inner:
             return False
-        level = [child for children in inner for child in children]
+        level = []
+        for node in inner:
+            level += node.values() if isinstance(node, dict) else node
     return True
 
 

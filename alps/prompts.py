@@ -1,4 +1,4 @@
-"""Prompts and rubrics are Markdown files with an id; what was sent is known by its hash."""
+"""Prompts and rubrics: Markdown files with an id, known by their hash."""
 
 import hashlib
 from dataclasses import dataclass
@@ -27,15 +27,10 @@ def load_prompt(package: str, folder: str, name: str) -> Prompt:
 
 
 def asked_sha256(prompt: Prompt, schema: str | None) -> str:
-    """Return the sha256 of everything that a model is told beside the data.
-
-    A prompt, and the schema of its reply.
-    """
-    return (
-        prompt.sha256
-        if schema is None
-        else hashlib.sha256(f"{prompt.sha256}\n{schema}".encode()).hexdigest()
-    )
+    """Return the sha256 of a prompt and the schema of its reply: all that a model is told."""
+    if schema is None:
+        return prompt.sha256
+    return hashlib.sha256(f"{prompt.sha256}\n{schema}".encode()).hexdigest()
 
 
 def read_prompt(raw: str, where: str) -> Prompt:

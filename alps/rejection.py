@@ -18,12 +18,10 @@ def is_rejected(value: str) -> bool:
 
 
 def _mark(value: str) -> int:
-    """Return where the mark of rejection begins.
+    """Return where the mark of rejection begins; the length of the value where there is none.
 
-    The `[ERROR:` whose bracket closes at the end, or never does.
-
-    Where several stand in a row at the end, the first of them; the length of the value where there
-    is none.
+    It is the `[ERROR:` whose bracket closes at the end, or never does; of several in a row at the
+    end, the first.
     """
     if _REJECTED not in value:
         return len(value)
@@ -35,10 +33,7 @@ def _mark(value: str) -> int:
 
 
 def _starts_by_end(value: str) -> dict[int, int]:
-    """Return where each `[ERROR: …]` begins by where it ends.
-
-    One that is cut off ends with the value.
-    """
+    """Return where each `[ERROR: …]` begins by where it ends; one that is cut off, at the end."""
     starts: dict[int, int] = {}
     opened: list[int] = []
     for bracket in _BRACKET.finditer(value):

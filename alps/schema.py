@@ -1,4 +1,4 @@
-"""The shape of everything that is stored, shown to a model, and judged.
+"""Schemas of everything that is stored, shown to a model, and judged.
 
 `Memory` is one schema for four uses: the response model that a system under test is held to, the
 file format, the payload of the judge, and what the tasks score. It is strict. Predictions of real
@@ -72,12 +72,8 @@ Outcome = Literal[
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LIST_KEYS = (
-    "memory_items",
-    "memories",
-    "updated_memories",
-    "existing_memories",
-    "items",
-    "answer",
+    *("memory_items", "memories", "updated_memories", "existing_memories"),
+    *("items", "answer"),
 )
 
 
@@ -150,20 +146,14 @@ Action = Literal["retain", "add", "modify", "delete"]
 
 
 class UpdatedMemory(Memory):
-    """A memory of an updated list.
-
-    What was done with it and, where it was modified, the id of the one it replaces.
-    """
+    """A memory of an updated list: what was done with it, and the id of the one it replaces."""
 
     action: Action | None
     replaces: str | None
 
 
 class UpdatedMemoryList(Record):
-    """What a system answers in update: the whole list.
-
-    A deleted memory stands in it with that action, or is absent.
-    """
+    """What a system answers in update: the whole list, where deleted memories may be absent."""
 
     memory_items: tuple[UpdatedMemory, ...]
 
@@ -199,10 +189,7 @@ class Candidate(Record):
 
 
 class RetrievalSample(Record):
-    """A query and the pool that the one right memory is to be found in.
-
-    `gold` is its id in the pool.
-    """
+    """A query and the pool that the one right memory, `gold` by its id, is to be found in."""
 
     benchmark_id: str
     session_id: str
@@ -220,9 +207,7 @@ class RetrievalAnswer(Record):
 
 
 class Target(Record):
-    """What a response is judged by.
-
-    The memory it turns on, all that is known of the user, and the whole dialogue.
+    """What a response is judged by: a memory, all that is known of the user, the whole dialogue.
 
     `rubric` names the judge's rubric, `language` the language of the query where scores are
     reported by it.
@@ -236,10 +221,7 @@ class Target(Record):
 
 
 class UtilizationSample(Record):
-    """A dialogue of the past and a new query.
-
-    `memories` are shown only under the condition `gold_memory`.
-    """
+    """A past dialogue and a new query; `memories` are shown under the condition `gold_memory`."""
 
     benchmark_id: str
     session_id: str
@@ -278,13 +260,9 @@ class Prediction(Record):
     error: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the row of `predictions.jsonl`.
-
-        What only an LLM has is left out of other systems' rows.
-        """
-        return self.model_dump(
-            exclude={name for name in ("thought", "strict") if getattr(self, name) is None}
-        )
+        """Return the row of `predictions.jsonl`, without what only an LLM has for other systems."""
+        absent = {name for name in ("thought", "strict") if getattr(self, name) is None}
+        return self.model_dump(exclude=absent)
 
 
 _KNOWN_KEYS = frozenset(Memory.model_fields) | {"id", "evidence_text"}
@@ -340,9 +318,7 @@ class GoldNeeded(ValueError):
 
 
 def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, ...]:
-    """Read the memories of a data set.
-
-    Their fields as tolerantly as any, but none of them may be lost.
+    """Read the memories of a data set: fields as tolerantly as any, but no memory may be lost.
 
     Args:
         node: A list of memories, as JSON has it.
@@ -366,27 +342,23 @@ def _find_list(node: object) -> tuple[list[object], list[str]]:
         return node, ["a bare list"]
     if not isinstance(node, dict):
         raise ValueError(f"expected an object with `memory_items`, got {type(node).__name__}")
+    lists = {key: value for key, value in node.items() if isinstance(value, list)}
     for key in _LIST_KEYS:
-        if isinstance(node.get(key), list):
-            others = [
-                f"left out: a second list under `{k}`"
-                for k, v in node.items()
-                if isinstance(v, list) and k != key
-            ]
-            return node[key], others + (
-                [] if key == "memory_items" else [f"the list was under `{key}`"]
-            )
+        if key in lists:
+            notes = [f"left out: a second list under `{other}`" for other in lists if other != key]
+            notes += [] if key == "memory_items" else [f"the list was under `{key}`"]
+            return lists[key], notes
     if "value" in node:
         return [node], ["a single memory without a list"]
-    lists = {key: value for key, value in node.items() if isinstance(value, list)}
     if len(lists) == 1:
-        key, items = next(iter(lists.items()))
+        ((key, items),) = lists.items()
         if all(isinstance(item, dict) and "value" in item for item in items):
             return items, [f"the list was under `{key}`"]
-    inner = [value for value in node.values() if isinstance(value, dict)]
-    if len(node) == 1 and inner:
-        found, notes = _find_list(inner[0])
-        return found, [*notes, f"wrapped in `{next(iter(node))}`"]
+    if len(node) == 1:
+        ((key, inner),) = node.items()
+        if isinstance(inner, dict):
+            items, notes = _find_list(inner)
+            return items, [*notes, f"wrapped in `{key}`"]
     raise ValueError(
         "no list of memories found: answer with an object whose `memory_items` is a list"
     )
@@ -464,10 +436,8 @@ def _text(given: object, field: str, notes: Counter[str]) -> str | None:
         return None
     text = given if isinstance(given, str) else _flat(given)
     if not isinstance(given, str):
-        notes[
-            f"{field} is {'an object' if isinstance(given, dict) else type(given).__name__}, read "
-            "as text"
-        ] += 1
+        kind = "an object" if isinstance(given, dict) else type(given).__name__
+        notes[f"{field} is {kind}, read as text"] += 1
     if _LONE_SURROGATE.search(text):
         notes[f"{field} has half a character, read as \ufffd"] += 1
         text = _LONE_SURROGATE.sub("\ufffd", text)

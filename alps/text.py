@@ -1,9 +1,7 @@
-"""How text is folded before any two pieces of it are compared."""
+"""Folding of text before any two pieces of it are compared."""
 
 import unicodedata
-from functools import lru_cache
-
-from alps.confusables import prototypes
+from functools import cache, lru_cache
 
 # Accents, Hebrew points and Arabic vowel signs are optional spelling. The combining classes left
 # out (nukta, kana voicing, virama, Thai and Lao vowels) tell words apart.
@@ -24,10 +22,7 @@ for _range in _INVISIBLE_RANGES.split():
 
 
 class _Kept(dict[int, str | None]):
-    """What becomes of each character in loose folding, looked up once.
-
-    Nothing, a digit, or itself.
-    """
+    """What becomes of each character in loose folding, looked up once: nothing, a digit, itself."""
 
     def __missing__(self, code: int) -> str | None:
         character = chr(code)
@@ -59,10 +54,7 @@ fold_value = lru_cache(maxsize=4096)(fold)
 
 
 def fold_loosely(text: str) -> str:
-    """Fold `text` further, for similarity.
-
-    Accents, vowel points and the script of digits are dropped too.
-    """
+    """Fold `text` further: accents, vowel points and the script of digits are dropped, too."""
     return loosen(fold(text))
 
 
@@ -104,9 +96,7 @@ _ASCII_PROTOTYPES = {"0": "o", "O": "o", "1": "l", "I": "l", "i": "l", "|": "l"}
 
 
 def letters(text: str) -> tuple[str, str]:
-    """Return the letters and digits of `text` as they look.
-
-    No case, accent, space, sign, invisible mark.
+    """Return the letters and digits of `text` as they look: no case, accent, space or sign.
 
     Letters that look alike are one (the confusables of UTS 39), and a wide character stands twice.
     Folded by case first, and by look first: two texts are alike if they are so in one of both.
@@ -115,15 +105,40 @@ def letters(text: str) -> tuple[str, str]:
 
 
 def length_in_letters(text: str) -> int:
-    """Return the length of `text`.
-
-    A Chinese, Japanese or Korean character counts as `WIDE` letters.
-    """
+    """Return the length of `text`, where a Chinese, Japanese or Korean sign counts as `WIDE`."""
     if text.isascii():
         return len(text)
     return len(text) + (WIDE - 1) * sum(
         unicodedata.east_asian_width(character) in "WF" for character in text
     )
+
+
+@cache
+def prototypes() -> dict[str, str]:
+    """Return the prototype of every character that looks like another, by Unicode's table.
+
+    UTS 39 (Unicode Security Mechanisms), 4. A character that is not there is its own prototype.
+    The library holds both directions of the table: a prototype lists all that look like it, and
+    each of these the prototype alone. Where two list only each other, the longer one, or the one
+    that sorts first, stands for both.
+    """
+    # Imported here: its table takes a tenth of a second to read.
+    from confusable_homoglyphs.confusables import confusables_data
+
+    def rank(text: str) -> tuple[int, int, list[int]]:
+        return len(confusables_data.get(text, ())), len(text), [-ord(sign) for sign in text]
+
+    targets: dict[str, str] = {}
+    for source, rows in confusables_data.items():
+        for row in rows:
+            target = "".join(sign for sign in row["c"] if unicodedata.category(sign) != "Cf")
+            if len(source) == 1 and rank(target) > rank(source):
+                targets[source] = target
+    closed = {}
+    for source, target in targets.items():
+        decomposed = unicodedata.normalize("NFD", target)
+        closed[source] = "".join(targets.get(sign, sign) for sign in decomposed)
+    return closed
 
 
 def _prototype(character: str) -> str:

@@ -1,7 +1,4 @@
-"""What `alps` says when it is asked nothing.
-
-The three things people come for, each with a command to copy.
-"""
+"""Welcome text of `alps` alone: the three things people come for, with a command to copy."""
 
 import os
 import textwrap
@@ -39,20 +36,16 @@ _FURTHER = (
 
 
 def welcome() -> str:
-    """Return the text, at most 80 columns wide.
-
-    Styled unless NO_COLOR is set (`click.echo` strips it in a pipe).
-    """
+    """Return the text, at most 80 columns wide, styled unless NO_COLOR is set."""
     parts = [_title("Evaluate how LLM assistants extract, update, retrieve and use memories."), ""]
     parts.append("Three things to begin with. They work as they stand: no network, no key.")
     for number, (title, command, told) in enumerate(CAME_FOR, start=1):
         parts += ["", _title(f"{number}  {title}"), f"   $ {_command(command)}"]
         parts += textwrap.wrap(told, width=LINES, initial_indent="   ", subsequent_indent="   ")
     width = max(len(command) for command, _ in _FURTHER) + 2
-    parts += [
-        "",
-        *(f"{_command(command)}{' ' * (width - len(command))}{told}" for command, told in _FURTHER),
-    ]
+    parts.append("")
+    for command, told in _FURTHER:
+        parts.append(f"{_command(command)}{' ' * (width - len(command))}{told}")
     return "\n".join(parts)
 
 

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from alps.data.audit_findings import Severity, Tally
+from alps.data.audit_findings import Tally
 from alps.data.release import GOLD, INPUT, JoinError, Row, read_track
 from alps.text import fold
 
@@ -130,33 +130,31 @@ def check_alignment(name: str, row: Row, gold: Row | None, tally: Tally) -> None
     session, query = text_at(row, "session_id"), text_at(row, "input", "query")
     shown = turns_at(row, "input", "model_input", "dialogue_history")
     audited = turns_at(row, "input", "audit_context", "conversation")
-    own = shown or audited or turns_at(row, "input", "dialogue")
-    kept = turns_at(gold, "gold", "conversation")
-    key = text_at(gold, "gold", "memory_key")
-    selected = text_at(gold, "gold", "selected_memory", "memory_id")
-    sessions = text_at(row, "input", "metadata", "session_id"), text_at(gold, "session_id")
-    same_queries = (*queries(row)[:1], text_at(row, "input", "model_input", "query"))
-    turns = "{} and {} turns".format
-    faults = []
-    for other in sessions:
-        if session and other and other != session:
-            faults.append(("the session_id differs", f"{session} and {other}"))
-    if shown and audited and shown != audited:
-        faults.append(
-            ("dialogue_history differs from audit_context", turns(len(shown), len(audited)))
-        )
-    if kept and own and kept != own:
-        faults.append(
-            ("the conversation of the gold is not the input's", turns(len(kept), len(own)))
-        )
-    for other in same_queries:
-        if query and other and other != query:
-            what = f"«{query[:60]}» and «{other[:60]}»"
-            faults.append(("the query differs within the row", what))
-    if key and selected and key != selected:
-        faults.append(("memory_key names another memory", f"{key} and {selected}"))
-    for detail, what in faults:
-        tally.find(MISALIGNED, "serious", detail, name, what)
+    comparisons = [
+        ("the session_id differs", session, text_at(row, "input", "metadata", "session_id")),
+        ("the session_id differs", session, text_at(gold, "session_id")),
+        ("dialogue_history differs from audit_context", shown, audited),
+        (
+            "the conversation of the gold is not the input's",
+            turns_at(gold, "gold", "conversation"),
+            shown or audited or turns_at(row, "input", "dialogue"),
+        ),
+        ("the query differs within the row", query, queries(row)[0]),
+        ("the query differs within the row", query, text_at(row, "input", "model_input", "query")),
+        (
+            "memory_key names another memory",
+            text_at(gold, "gold", "memory_key"),
+            text_at(gold, "gold", "selected_memory", "memory_id"),
+        ),
+    ]
+    for detail, one, other in comparisons:
+        if one and other and one != other:
+            what = f"{one} and {other}"
+            if isinstance(one, list):
+                what = f"{len(one)} and {len(other)} turns"
+            elif "query" in detail:
+                what = f"«{one:.60}» and «{other:.60}»"
+            tally.find(MISALIGNED, "serious", detail, name, what)
 
 
 def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
@@ -165,23 +163,22 @@ def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None
     Serious: no dialogue, no query, a gold memory without text. Warning: a turn without text. Note:
     an empty gold list, which is legitimate.
     """
-
-    def find(severity: Severity, detail: str, what: str) -> None:
-        tally.find(EMPTY, severity, detail, name, what)
-
-    task = task_of(tally.track)
-    for path in _NEEDED.get(task, ()):
-        if not turns_at(row, *path):
-            find("serious", "no dialogue", f"{'.'.join(path)} is empty")
+    task, memories = task_of(tally.track), gold_memories(gold)
+    missing = [("no dialogue", f"{'.'.join(path)} is empty") for path in _unfilled(task, row)]
     if task == "task4" and not conversation(row):
-        find("serious", "no dialogue", "neither dialogue_history nor conversation")
+        missing.append(("no dialogue", "neither dialogue_history nor conversation"))
     if task in ("task3", "task4") and not all(query.strip() for query in queries(row)):
-        find("serious", "no query", "the query is empty")
+        missing.append(("no query", "the query is empty"))
+    if any(not text_at(item, "value").strip() for item in memories):
+        missing.append(("a gold memory without text", "value is empty"))
+    for detail, what in missing:
+        tally.find(EMPTY, "serious", detail, name, what)
     if blank := sum(not text.strip() for _, text in conversation(row)):
-        find("warning", "a turn without text", f"{blank} of {len(conversation(row))} turns")
-    if gold is None:
-        return
-    if any(not text_at(item, "value").strip() for item in gold_memories(gold)):
-        find("serious", "a gold memory without text", "value is empty")
-    if not gold_memories(gold):
-        find("note", "an empty gold list", "no memory is right here")
+        what = f"{blank} of {len(conversation(row))} turns"
+        tally.find(EMPTY, "warning", "a turn without text", name, what)
+    if gold is not None and not memories:
+        tally.find(EMPTY, "note", "an empty gold list", name, "no memory is right here")
+
+
+def _unfilled(task: str, row: Row) -> list[tuple[str, ...]]:
+    return [path for path in _NEEDED.get(task, ()) if not turns_at(row, *path)]

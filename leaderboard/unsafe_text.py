@@ -11,8 +11,8 @@ from typing import Any
 
 import regex
 
-from alps.confusables import prototypes
 from alps.llm.secrets import redact, secret_in
+from alps.text import prototypes
 
 # By its properties, and the two symbols whose glyph is blank. Not every one is of category C: the
 # Hangul fillers are letters, variation selectors are marks.

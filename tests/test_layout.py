@@ -14,7 +14,6 @@ FOLDERS = ("alps", "tasks", "judges", "data", "leaderboard", "tests", "bench", "
 LINKS = ("tasks", "judges", "data", "leaderboard")
 DRAWN = {".png"}
 WORDS = {
-    "confusables",
     "errors",
     "folders",
     "text",
