@@ -162,10 +162,7 @@ def _pieces(kind: str | None, token: str) -> tuple[list[str], float]:
 
 @lru_cache(maxsize=4096)
 def features(text: str) -> Features:
-    """Return the features of `text`.
-
-    A text of plain words, which nearly all are, is read by a shorter way to the same figures.
-    """
+    """Return the features of `text`: of plain words by a shorter way to the same figures."""
     words = _words(text)
     return features_of_any_script(text) if words is None else _features_of(words)
 
@@ -241,35 +238,31 @@ class _Words(NamedTuple):
 def similar_pairs(
     golds: Sequence[str], predictions: Sequence[str], threshold: float
 ) -> list[tuple[int, int, float]]:
-    """Return row, column and similarity of every pair that reaches the threshold.
+    """Return row, column and similarity of every pair that reaches the threshold, row by row.
 
-    The pairs come row by row.
-
-    `threshold` is above 0; the figures are those of `similarity`, without comparing every pair: of
-    a prediction it is first asked only which stems of the gold words stand anywhere in it. That
-    bounds the similarity from above, and the few pairs whose bound reaches the threshold are
-    compared.
+    `threshold` is above 0; the figures are those of `similarity`, without comparing every pair.
     """
+    # Which stems of the gold words stand anywhere in a prediction bounds the similarity from
+    # above: only the few pairs whose bound reaches the threshold are compared.
     holds = [_text(prediction).__contains__ for prediction in predictions]
-    found = []
+    pairs = []
     for row, gold in enumerate(golds):
         stems, heaviest, phrasing, total = _wanted(gold)
         # What is shared is part of the other's weight, so that 2 · shared / (total + shared) is the
         # most there can be.
         least = (threshold / (2 - threshold) * total - phrasing - _ROUNDING) / heaviest
-        for column, held in enumerate(holds):
-            hits = sum(map(held, stems))
+        for column, contains in enumerate(holds):
+            hits = sum(map(contains, stems))
             if hits < least:
                 continue
             prediction = predictions[column]
-            if 2 * (hits * heaviest + phrasing + _ROUNDING) < threshold * (
-                total + _weight(_words(prediction))
-            ):
+            most = 2 * (hits * heaviest + phrasing + _ROUNDING)
+            if most < threshold * (total + _weight(_words(prediction))):
                 continue
             strength = _compare(features(gold), features(prediction))
             if strength >= threshold:
-                found.append((row, column, strength))
-    return found
+                pairs.append((row, column, strength))
+    return pairs
 
 
 def _text(prediction: str) -> str:
@@ -279,17 +272,15 @@ def _text(prediction: str) -> str:
 
 
 def _wanted(gold: str) -> tuple[list[str], float, float, float]:
-    """Return the stems of the words of `gold`, and what they can weigh.
-
-    These are the most that one weighs, the weight of the phrasing, and that of everything.
+    """Return the stems of `gold`, the most that one weighs, and the weights of phrasing and all.
 
     Two values share no more than those words whose stems both have, and the phrasing.
     """
     words = _words(gold)
     if words is None:
-        found = features(gold)
-        phrasing = BOILERPLATE_WEIGHT * len(found.boilerplate)
-        return list(found.content), max(found.content.values(), default=1.0), phrasing, found.total
+        known = features(gold)
+        phrasing = BOILERPLATE_WEIGHT * len(known.boilerplate)
+        return list(known.content), max(known.content.values(), default=1.0), phrasing, known.total
     phrasing = BOILERPLATE_WEIGHT * words.phrasing
     return [word[:SHORTEST_PREFIX] for word in words.content], 1.0, phrasing, _weight(words)
 
@@ -325,10 +316,7 @@ def _cut(word: str) -> tuple[list[str], float]:
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> _Words | None:
-    """Return the words of a value.
-
-    None where its script has rules of its own, or its numbers are grouped.
-    """
+    """Return the words of a value; None if its script has own rules, or its numbers are grouped."""
     folded = _folded(text)
     if (not folded.isascii() and _OWN_RULES.search(folded)) or (
         "," in folded and _GROUPED.search(folded)
@@ -343,10 +331,7 @@ def _words(text: str) -> _Words | None:
 
 
 def _affirmed(folded: str) -> tuple[dict[str, None], bool]:
-    """Return the words and numbers of a text, and whether it has a negation.
-
-    Negations and elisions are left out.
-    """
+    """Return the words and numbers of a text, without negations, and whether it has one."""
     tokens = _tokens(folded)
     negating = not _MAY_NEGATE.isdisjoint(tokens)
     if "'" not in folded:
@@ -354,18 +339,14 @@ def _affirmed(folded: str) -> tuple[dict[str, None], bool]:
             return tokens, False
         if folded.isascii() and not _GLUED.search(folded):
             return dict.fromkeys([token for token in tokens if token not in _MAY_NEGATE]), True
-    affirmed, negations = (
-        _NEGATION.subn(" ", folded) if negating or "n't" in folded else (folded, 0)
-    )
+    may_negate = negating or "n't" in folded
+    affirmed, negations = _NEGATION.subn(" ", folded) if may_negate else (folded, 0)
     return _tokens(_ELISION.sub(" ", affirmed)), negations > 0
 
 
 def _tokens(folded: str) -> dict[str, None]:
-    """Return the words and numbers of a text.
-
-    One without numbers is cut at whatever is no letter, which is faster.
-    """
-    if folded.isascii():
+    """Return the words and numbers of a text."""
+    if folded.isascii():  # without numbers it is cut at whatever is no letter, which is faster
         letters = folded.translate(_LETTERS)
         if _DIGIT not in letters:
             return dict.fromkeys(letters.split())

@@ -135,16 +135,15 @@ class HubSplit:
             UsageError: If the data set has no such track at this commit.
             HubError: If they can't be fetched, or the release lacks gold that everybody can see.
         """
-        snapshot = self._fetch(f"{self.name}/{track}")
-        folders = [snapshot / above / self.name / track for above in _FOLDERS]
-        folder = next((folder for folder in folders if (folder / _INPUT).is_file()), None)
+        inside = f"{self.name}/{track}"
+        folder = self._fetch(inside, _INPUT)
         if folder is None:
-            what = f"{self.name}/{track}/{_INPUT}"
-            raise UsageError(f"data={self.data}: no {what} in it{self._other_splits()}")
+            what = f"no {inside}/{_INPUT} in it{self._other_splits()}"
+            raise UsageError(f"data={self.data}: {what}")
         public = self.repository == RELEASE and self.name != HIDDEN_SPLIT
         if public and not (folder / _GOLD).is_file():
-            what = f"{self.name}/{track}/{_GOLD}"
-            raise HubError(f"data={self.data}: no {what} in it; name another commit")
+            what = f"no {inside}/{_GOLD} in it; name another commit"
+            raise HubError(f"data={self.data}: {what}")
         return folder
 
     def folder(self) -> Path:
@@ -154,15 +153,13 @@ class HubSplit:
             UsageError: If the data set has no such split at this commit.
             HubError: If it can't be fetched.
         """
-        snapshot = self._fetch(self.name)
-        folders = [snapshot / above / self.name for above in _FOLDERS]
-        folder = next((folder for folder in folders if folder.is_dir()), None)
+        folder = self._fetch(self.name)
         if folder is None:
             raise UsageError(f"split={self.name}: not in {self.data}{self._other_splits()}")
         return folder
 
-    def _fetch(self, inside: str) -> Path:
-        """Fetch a folder of the data set, and return the folder of the snapshot.
+    def _fetch(self, inside: str, file: str = "") -> Path | None:
+        """Fetch a folder of the data set; return it, or None where it, or `file` in it, is absent.
 
         `snapshot_download` returns when everything in the commit's listing that fits is there: a
         file that is absent then is absent from the data set.
@@ -175,16 +172,15 @@ class HubSplit:
                 revision=self.commit,
                 allow_patterns=[f"{glob.escape(place)}/*" for place in places],
             )
-        return Path(snapshot)
+        folders = [Path(snapshot) / place for place in places]
+        return next((folder for folder in folders if (folder / file).exists()), None)
 
     def _other_splits(self) -> str:
         """Say which splits the data set has, where this one is not among them."""
         hub = _library()
         try:
             files = hub.get_cached_repo_tree(
-                self.repository,
-                repo_type="dataset",
-                revision=self.commit,
+                self.repository, repo_type="dataset", revision=self.commit
             )
         except hub.errors.CachedRepoTreeNotFoundError:
             return ""
@@ -209,11 +205,8 @@ def open_hub(data: str, split: str | None) -> HubSplit:
         raise UsageError(f"data={data}: name a split with split={known}")
     if not _is_folder_name(split):
         raise UsageError(f"split={split}: no name of a folder")
-    return HubSplit(split, name.repository, _commit(name))
-
-
-def _commit(name: HubName) -> str:
-    return name.commit or _resolved(name.repository, name.branch)
+    commit = name.commit or _resolved(name.repository, name.branch)
+    return HubSplit(split, name.repository, commit)
 
 
 @functools.cache
@@ -287,12 +280,12 @@ def reason_of(error: Exception, repository: str) -> str:
     for kind, reason in telling.items():
         if any(isinstance(cause, kind) for cause in causes):
             return reason
-    answers = [cause.response for cause in causes if isinstance(cause, errors.HfHubHTTPError)]
-    if answers and answers[0].status_code in (401, 403):
-        return f"the hub refused it (HTTP {answers[0].status_code}): {_LOG_IN}"
-    if answers:
-        code = answers[0].status_code
-        return f"the hub answered HTTP {code}, and it is not in the cache; {_ELSEWHERE}"
+    for cause in causes:
+        if isinstance(cause, errors.HfHubHTTPError):
+            code = cause.response.status_code
+            if code in (401, 403):
+                return f"the hub refused it (HTTP {code}): {_LOG_IN}"
+            return f"the hub answered HTTP {code}, and it is not in the cache; {_ELSEWHERE}"
     first = " ".join(str(causes[-1]).split())[:120]
     return f"can't be fetched ({type(causes[-1]).__name__}: {first}); {_ELSEWHERE}"
 

@@ -1,4 +1,4 @@
-"""Trivial judges, and people themselves, measured on the same labels: what a judge must reach."""
+"""References that a judge must reach: trivial judges, and people, on the same labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def texts_of(payload: Mapping[str, Any]) -> Texts:
 
 
 def pairwise(scale: Scale) -> bool:
-    """Whether a scale names the first or the second of two outputs."""
+    """Tell whether a scale names the first or the second of two outputs."""
     return tuple(str(value) for value in scale.values) == _PAIRWISE
 
 

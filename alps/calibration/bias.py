@@ -1,4 +1,4 @@
-"""Tests of whether a judge is equally good on every system, language, length and kind of answer."""
+"""Tests of a judge for bias: on systems, languages, lengths and kinds of answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -8,7 +8,7 @@ be compared with each other.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from statistics import median
@@ -34,9 +34,7 @@ from alps.stats.intervals import proportion
 
 Labels = Sequence[Value | None]
 SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
-"""The fields of a payload that a judge is shown; a payload without any of them is of another form,
-and shown whole.
-"""
+"""Fields of a payload that a judge is shown; a payload without any of them is shown whole."""
 
 _BLOCK = 16
 
@@ -117,17 +115,17 @@ class LabelMatrix:
 
     @property
     def binary(self) -> bool:
-        """Whether there are two values; the last one is the positive one."""
+        """Tell whether there are two values; the last one is the positive one."""
         return len(self.scale.values) == 2
 
     @property
     def measured(self) -> bool:
-        """Whether labels have a mean: those of two values and of ordinal scales do."""
+        """Tell whether labels have a mean: those of two values and of ordinal scales do."""
         return self.binary or self.scale.kind != "nominal"
 
     @property
     def grouped(self) -> bool:
-        """Whether any two items share a cluster."""
+        """Tell whether any two items share a cluster."""
         return len(set(self.clusters)) < len(self.clusters)
 
     def numbers(self, labels: Labels) -> Floats:
@@ -161,8 +159,9 @@ def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatr
     for name in derived:
         not_single[name] = [row.get(name) for row in rows]
     for name, means in labels.crowd.items():
-        if any(item.item_id in means for item in items):
-            not_single[name] = [_nearest(means.get(item.item_id), scale) for item in items]
+        nearest = [_nearest(means.get(item.item_id), scale) for item in items]
+        if nearest.count(None) < len(nearest):
+            not_single[name] = nearest
     return LabelMatrix(
         judge_name=verdicts.judge,
         scale=scale,
@@ -274,11 +273,12 @@ def table_figures(
             for n in range(len(block))
             for statistic in statistics.values()
         ]
-        found = clustered_statistics(np.hstack(block), clusters, of_block, seed=seed, draws=draws)
-        estimates = iter(found)
+        features = np.hstack(block)
+        estimates = clustered_statistics(features, clusters, of_block, seed=seed, draws=draws)
+        in_order = iter(estimates)
         for table in block:
             counts = table.sum(axis=0).reshape(len(scale.values), -1)
-            figures.append({name: _counted(next(estimates), name, counts) for name in names})
+            figures.append({name: _counted(next(in_order), name, counts) for name in names})
     return figures
 
 
@@ -382,4 +382,4 @@ def _statistic(name: str, scale: Scale) -> Callable[[Floats], Floats]:
 
 def _counted(estimate: Estimate, name: str, counts: Floats) -> Estimate:
     part = {"sensitivity": counts[-1], "specificity": counts[0]}.get(name, counts)
-    return Estimate(estimate.value, estimate.low, estimate.high, round(float(part.sum())))
+    return replace(estimate, n=round(float(part.sum())), reason=None)

@@ -1,8 +1,7 @@
 """Reports on a judge: its verdicts against people's labels, rubric by rubric, never pooled.
 
-People disagree, too: how far they agree with each other is reported with the judge's agreement, as
-what can be reached at all. A rubric is binary where its scale has two values; the last one is the
-positive one.
+How far people agree with each other is reported, too, as what can be reached at all. A rubric is
+binary where its scale has two values; the last one is the positive one.
 """
 
 from collections import Counter

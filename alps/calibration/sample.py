@@ -12,9 +12,10 @@ that the run's judge related, half are the most similar others.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,8 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
         )
     draws = []
     for rubric, asked in sorted(by_rubric.items()):
-        if rubric == MATCHING:
-            chosen = _pairs(asked, _related(run), n, seed)
-        else:
-            chosen = _ratings(asked, n, seed)
+        pairs = rubric == MATCHING
+        chosen = _pairs(asked, _related(run), n, seed) if pairs else _ratings(asked, n, seed)
         draws.append(_Draw(rubric, asked, chosen))
     try:
         _write(out, draws, run=run, system=settings.model, seed=seed)
@@ -200,15 +199,13 @@ def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
 
 def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: int) -> None:
     groups: list[Sequence[Row]] = []
-    for draw in draws:
-        groups += [items for _, items in draw.chosen]
-    # The items of one answer stay together: whoever rates three dimensions of it reads the dialogue
-    # once.
-    groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
-    items = [{**item, "system": system} for group in groups for item in group]
     sample: dict[str, Any] = {}
     for draw in draws:
+        groups += [items for _, items in draw.chosen]
         sample |= dict.fromkeys(draw.rubrics, _sample_row(draw))
+    # Items of one answer stay together: who rates three dimensions reads its dialogue once.
+    groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
+    items = [{**item, "system": system} for item in chain.from_iterable(groups)]
     scales = {rubric: _scale(rubric) for rubric in sample}
     text = _readme(draws, scales, example=items[0], folder=out)
     out.mkdir(parents=True, exist_ok=True)
@@ -226,13 +223,17 @@ def _scale(rubric: str) -> dict[str, Any]:
 
 def _sample_row(draw: _Draw) -> dict[str, Any]:
     """Describe what was drawn; if several tracks ask for the rubric, each of them apart, too."""
+    by_track: dict[str, list[Asked]] = {}
+    for one in draw.asked:
+        by_track.setdefault(one.track, []).append(one)
+    drawn = Counter(one.track for one, _ in draw.chosen)
     tracks: dict[str, dict[str, Any]] = {}
-    for track in sorted({one.track for one in draw.asked}):
-        asked = [one for one in draw.asked if one.track == track]
+    for track, asked in sorted(by_track.items()):
+        population, predictions = sum(one.size for one in asked), [one.about for one in asked]
         tracks[track] = {
-            "population": sum(one.size for one in asked),
-            "drawn": sum(one.track == track for one, _ in draw.chosen),
-            "predictions": population_hash(one.about for one in asked),
+            "population": population,
+            "drawn": drawn[track],
+            "predictions": population_hash(predictions),
         }
     only = next(iter(tracks)) if len(tracks) == 1 else None
     row: dict[str, Any] = {"track": only, **vars(draw.counts)}
