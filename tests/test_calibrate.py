@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from alps.calibration.calibrate import Calibrated, calibrate
-from alps.calibration.gates import FAIL, LIMITS, PASS, Gates
 from alps.calibration.labels import Verdict, Verdicts, read_labels, read_verdicts
 from alps.calibration.matrix import truth_of
-from alps.calibration.report import report_rows
+from alps.calibration.report import FAIL, LIMITS, PASS, report_rows
+from alps.calibration.settings import Gates
 from alps.calibration.table import print_account, print_calibration
 from alps.errors import UsageError
 from alps.stats.agreement import Scale, disagreement, kappa_of, pair_table

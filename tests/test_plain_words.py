@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from alps.calibration.gates import GATES
 from alps.calibration.page import write_calibration_page
-from alps.calibration.settings import CalibrateSettings
+from alps.calibration.settings import GATES, CalibrateSettings
 from alps.cli import cli
 from alps.errors import AlpsError, DataError, UsageError
 from alps.exit_codes import guarded
@@ -141,10 +140,10 @@ def test_a_task_that_stands_twice_is_run_once():
 
 
 def test_what_a_gate_is_unless_given_stands_in_its_help():
+    shown = " ".join(CliRunner().invoke(cli, ["calibrate", "--help"]).output.split())
     for name, value in vars(GATES).items():
-        assert str(CalibrateSettings.model_fields[f"gate_{name}"].description).endswith(
-            f"[{value:g}]"
-        )
+        told = CalibrateSettings.model_fields[f"gate_{name}"].description
+        assert f"gate_{name}= {told} [{value:g}]" in shown
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from alps.calibration.ask import LabelledJudge, Opinion
-from alps.calibration.gates import GATES, Gates, gated
+from alps.calibration.gates import gated
 from alps.calibration.labels import (
     ITEMS,
     SCALE,
@@ -33,7 +33,7 @@ from alps.calibration.labels import (
 )
 from alps.calibration.report import RubricReport, label_matrices, report_on, report_rows
 from alps.calibration.rows import on_scale, read_object
-from alps.calibration.settings import CalibrateSettings
+from alps.calibration.settings import GATES, CalibrateSettings, Gates
 from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
 from alps.jsonl import Row, parse_json, scan
@@ -214,9 +214,8 @@ def _reports(
     settings: CalibrateSettings, labels: LabelSet, verdicts: Verdicts, sample: Mapping[str, Any]
 ) -> list[RubricReport]:
     """Report on each rubric, with how its items were drawn and what follows from that."""
-    gates = Gates(**settings.gates())  # type: ignore[arg-type]
     reports = []
-    for raw in calibrate(labels, verdicts, gates=gates, seed=settings.seed):
+    for raw in calibrate(labels, verdicts, gates=settings.gates(), seed=settings.seed):
         drawn = sample.get(raw.rubric)
         report = replace(raw, details=replace(raw.details, sample=drawn))
         chosen = drawn is not None and drawn.get("random") is False

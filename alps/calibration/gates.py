@@ -5,11 +5,12 @@ use the judge well.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from alps.calibration.matrix import LabelMatrix
 from alps.calibration.report import FAIL, LIMITS, PASS, RubricReport
+from alps.calibration.settings import Gates
 from alps.stats.bootstrap import Estimate
 
 UNSETTLED = 0.05
@@ -18,40 +19,6 @@ UNSETTLED = 0.05
 
 Reason = tuple[bool, str]
 """Whether it is a failure, not a limit, and what is wrong."""
-
-
-@dataclass(frozen=True)
-class Gates:
-    """What a judge must reach; every one of them can be set.
-
-    Attributes:
-        items: Labelled items of each class, below which a judge passes with caveats only.
-        rate: What sensitivity and specificity must reach; where only their intervals begin below,
-            the judge is limited.
-        below_people: How far the judge's kappa may be below that of people with each other.
-        omega: The share of annotators whom the judge can replace, which stands in for the former.
-        unparsed: The largest share of verdicts that can't be parsed.
-        heterogeneity: The smallest p of the hypothesis that the judge is as good on every system,
-            language and length.
-        epsilon: Of the alternative-annotator test: what being cheaper than a person is worth, in
-            wins.
-        known_wrong: The largest share of known wrong answers that it accepts; where only the
-            interval ends above, the judge is limited.
-        self_flip: The largest share of pairs of its own draws that contradict each other.
-    """
-
-    items: int = 50
-    rate: float = 0.75
-    below_people: float = 0.10
-    omega: float = 0.5
-    unparsed: float = 0.02
-    heterogeneity: float = 0.01
-    epsilon: float = 0.2
-    known_wrong: float = 0.10
-    self_flip: float = 0.05
-
-
-GATES = Gates()
 
 
 def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricReport:

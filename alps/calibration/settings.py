@@ -1,8 +1,44 @@
-"""The settings of `alps calibrate` and `alps labels draw`."""
+"""Settings of `alps calibrate` and `alps labels draw`, and the gates that a judge must pass."""
+
+from dataclasses import dataclass
 
 from pydantic import Field
 
 from alps.settings import AskSettings, FrozenSettings, HomePath, Share
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What a judge must reach; every one of them can be set.
+
+    Attributes:
+        items: Labelled items of each class, below which a judge passes with caveats only.
+        rate: What sensitivity and specificity must reach; where only their intervals begin below,
+            the judge is limited.
+        below_people: How far the judge's kappa may be below that of people with each other.
+        omega: The share of annotators whom the judge can replace, which stands in for the former.
+        unparsed: The largest share of verdicts that can't be parsed.
+        heterogeneity: The smallest p of the hypothesis that the judge is as good on every system,
+            language and length.
+        epsilon: Of the alternative-annotator test: what being cheaper than a person is worth, in
+            wins.
+        known_wrong: The largest share of known wrong answers that it accepts; where only the
+            interval ends above, the judge is limited.
+        self_flip: The largest share of pairs of its own draws that contradict each other.
+    """
+
+    items: int = 50
+    rate: float = 0.75
+    below_people: float = 0.10
+    omega: float = 0.5
+    unparsed: float = 0.02
+    heterogeneity: float = 0.01
+    epsilon: float = 0.2
+    known_wrong: float = 0.10
+    self_flip: float = 0.05
+
+
+GATES = Gates()
 
 
 class DrawSettings(FrozenSettings):
@@ -26,33 +62,29 @@ class CalibrateSettings(AskSettings):
     valid_days: int = Field(
         180, ge=1, le=3650, description="for how many days the calibration counts"
     )
-    gate_items: int | None = Field(None, ge=0, description="labelled items of each class [50]")
-    gate_rate: Share | None = Field(
-        None,
-        description="sensitivity and specificity; if only an interval is below, it limits [0.75]",
+    gate_items: int = Field(Gates.items, ge=0, description="labelled items of each class")
+    gate_rate: Share = Field(
+        Gates.rate,
+        description="sensitivity and specificity; if only an interval is below, it limits",
     )
-    gate_below_people: float | None = Field(
-        None, ge=0, description="how far kappa may be below people's [0.1]"
+    gate_below_people: float = Field(
+        Gates.below_people, ge=0, description="how far kappa may be below people's"
     )
-    gate_omega: Share | None = Field(
-        None, description="share of the people that the judge can replace [0.5]"
+    gate_omega: Share = Field(
+        Gates.omega, description="share of the people that the judge can replace"
     )
-    gate_unparsed: Share | None = Field(None, description="verdicts that can't be parsed [0.02]")
-    gate_heterogeneity: Share | None = Field(
-        None, description="least p of being as good everywhere [0.01]"
+    gate_unparsed: Share = Field(Gates.unparsed, description="verdicts that can't be parsed")
+    gate_heterogeneity: Share = Field(
+        Gates.heterogeneity, description="least p of being as good everywhere"
     )
-    gate_epsilon: Share | None = Field(None, description="of the alternative-annotator test [0.2]")
-    gate_known_wrong: Share | None = Field(
-        None, description="known-wrong items that are accepted [0.1]"
+    gate_epsilon: Share = Field(Gates.epsilon, description="of the alternative-annotator test")
+    gate_known_wrong: Share = Field(
+        Gates.known_wrong, description="known-wrong items that are accepted"
     )
-    gate_self_flip: Share | None = Field(
-        None, description="verdicts that change when asked again [0.05]"
+    gate_self_flip: Share = Field(
+        Gates.self_flip, description="verdicts that change when asked again"
     )
 
-    def gates(self) -> dict[str, float]:
-        """Return the gates that were set, by their names."""
-        gates = {}
-        for name, value in self:
-            if name.startswith("gate_") and value is not None:
-                gates[name.removeprefix("gate_")] = value
-        return gates
+    def gates(self) -> Gates:
+        """Return the gates by which a judge is measured."""
+        return Gates(**{name: getattr(self, f"gate_{name}") for name in vars(GATES)})
