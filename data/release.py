@@ -1,12 +1,12 @@
-"""The public release layout.
+"""The public release layout: `<root>/<split>/<track>/{model_input,reference_output}.jsonl`.
 
-`<root>/<split>/<track>/{model_input,reference_output}.jsonl`, joined on `benchmark_id`.
-
-Input rows stream; of the gold rows only their places are kept in memory.
+The two files are joined on `benchmark_id`. Input rows stream; of the gold rows only their places
+are kept in memory.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -103,17 +103,7 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
     """
     if is_hub(data):
         return open_hub(data, split)
-    if data == "samples":
-        root = Path(str(files("alps.data") / "samples"))
-    else:
-        root = Path(data).expanduser()
-        if not root.is_dir():
-            guess = closest(data, ("samples", "hub"))
-            raise UsageError(
-                f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)"
-            )
-    if (root / "benchmark_data").is_dir():
-        root /= "benchmark_data"
+    root = _root(data)
     splits = sorted(path.name for path in root.iterdir() if _is_split(path))
     if not splits and _is_split(root):
         if split not in (None, root.name):
@@ -132,6 +122,20 @@ def open_split(data: str, split: str | None) -> Split | HubSplit:
             f"split={split}: not in {data}{closest(split, splits)} (found: {', '.join(splits)})"
         )
     return Split(split, root / split)
+
+
+def _root(data: str) -> Path:
+    """Return the folder that holds the splits of a data set."""
+    if data == "samples":
+        return Path(str(files("alps.data") / "samples"))
+    root = Path(data).expanduser()
+    if not root.is_dir():
+        guess = closest(data, ("samples", "hub"))
+        raise UsageError(
+            f"data={data}: no such folder{guess} (data= takes samples, hub, or a folder)"
+        )
+    inner = root / "benchmark_data"
+    return inner if inner.is_dir() else root
 
 
 def _is_split(folder: Path) -> bool:
@@ -179,9 +183,7 @@ def read_track(
 
 
 def read_samples(folder: Path, read: Any) -> Iterator[Any]:
-    """Yield what `read(input_row, gold_row)` makes of every row of a track.
-
-    A sample, or a list of samples.
+    """Yield what `read(input_row, gold_row)` makes of every row: a sample, or a list of samples.
 
     Raises:
         DataError: If a row can't be read; names the file, the line and the field.
@@ -195,30 +197,19 @@ def read_samples(folder: Path, read: Any) -> Iterator[Any]:
 
 
 def _row_error(error: Exception, folder: Path, pair: RowPair, read: Any) -> DataError:
-    """Say what is wrong with a row, and in which of the two files.
-
-    One that reads without its gold has bad gold.
-    """
+    """Say what is wrong with a row; one that reads without its gold has bad gold."""
     path, line = folder / INPUT, pair.line
     if pair.gold is not None:
         try:
-            read(pair.input, None)
-            error_of_input = None
-        except GoldNeeded:
-            error_of_input = None
-        except _UNREADABLE as found:
-            error_of_input = found
-        if error_of_input is None:
+            with suppress(GoldNeeded):
+                read(pair.input, None)
             path, line = folder / GOLD, pair.gold_line or 0
-        error = error_of_input or error
+        except _UNREADABLE as error_of_input:
+            error = error_of_input
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return DataError(
-            first["msg"],
-            path=path,
-            line=line,
-            field=".".join(str(part) for part in first["loc"]) or None,
-        )
+        field = ".".join(map(str, first["loc"])) or None
+        return DataError(first["msg"], path=path, line=line, field=field)
     if isinstance(error, KeyError):
         return DataError("missing field", path=path, line=line, field=str(error.args[0]))
     return DataError(str(error), path=path, line=line)

@@ -58,15 +58,11 @@ def system_ranking(matrix: LabelMatrix) -> SystemRanking | None:
     # Of two systems a rank correlation is 1 or -1, whatever the judge says.
     if len(systems) < _SYSTEMS or not matrix.measured:
         return None
-    means = {}
+    means, judge, people = {}, [], []
     for name, items in sorted(systems.items()):
-        means[name] = {
-            "judge": float(matrix.numbers(matrix.judge_at(items)).mean()),
-            "people": float(matrix.numbers(matrix.truth_at(items)).mean()),
-            "n": len(items),
-        }
-    judge = [mean["judge"] for mean in means.values()]
-    people = [mean["people"] for mean in means.values()]
+        judge.append(float(matrix.numbers(matrix.judge_at(items)).mean()))
+        people.append(float(matrix.numbers(matrix.truth_at(items)).mean()))
+        means[name] = {"judge": judge[-1], "people": people[-1], "n": len(items)}
     spearman = kendall = None
     if len(set(judge)) > 1 and len(set(people)) > 1:
         from scipy.stats import kendalltau, spearmanr
@@ -180,9 +176,7 @@ def _test(matrix: LabelMatrix, of_items: Sequence[str | None], seed: int) -> Gro
     if set(groups) <= set(LENGTHS):
         order = [name for name in LENGTHS if name in groups]
     sizes = {group: len(groups[group]) for group in order}
-    right = {}
-    for group in order:
-        right[group] = sum(matrix.truth[n] == matrix.judge[n] for n in groups[group])
+    right = {group: sum(matrix.agrees_at(groups[group])) for group in order}
     # Without a disagreement, or without an agreement, expected counts are 0 and p is undefined.
     if len(groups) < 2 or not 0 < sum(right.values()) < sum(sizes.values()):
         return None
@@ -218,8 +212,7 @@ def _rates(matrix: LabelMatrix, items: Sequence[int]) -> dict[str, Estimate]:
     for name, place in (("sensitivity", -1), ("specificity", 0)):
         value = matrix.scale.values[place]
         of_class = [n for n in items if matrix.truth[n] == value]
-        right = [matrix.judge[n] == value for n in of_class]
-        rates[name] = rate(right, matrix.clusters_of(of_class))
+        rates[name] = rate(matrix.agrees_at(of_class), matrix.clusters_of(of_class))
     return rates
 
 
@@ -238,9 +231,9 @@ def acceptance(matrix: LabelMatrix) -> dict[str, Acceptance] | None:
     rows = {}
     for kind, items in sorted(kinds.items()):
         parsed = [n for n in items if matrix.judge[n] is not None]
-        by_judge = [matrix.judge[n] in matrix.accepted for n in parsed]
+        by_judge = matrix.accepts(matrix.judge_at(parsed))
         share = rate(by_judge, matrix.clusters_of(parsed))
-        right = sum(matrix.truth[n] in matrix.accepted for n in parsed)
+        right = sum(matrix.accepts(matrix.truth_at(parsed)))
         unparsed = len(items) - len(parsed)
         rows[kind] = Acceptance(len(parsed), right, sum(by_judge), share.low, share.high, unparsed)
     return rows
@@ -252,5 +245,4 @@ def known_wrong(matrix: LabelMatrix) -> Estimate | None:
     wrong = [n for n in made if matrix.truth[n] not in matrix.accepted]
     if not wrong or not matrix.accepted:
         return None
-    accepted = [matrix.judge[n] in matrix.accepted for n in wrong]
-    return rate(accepted, matrix.clusters_of(wrong))
+    return rate(matrix.accepts(matrix.judge_at(wrong)), matrix.clusters_of(wrong))

@@ -143,6 +143,14 @@ class LabelMatrix:
         """Return what the judge says of the items at `indices`."""
         return [self.judge[n] for n in indices]
 
+    def agrees_at(self, indices: Sequence[int]) -> list[bool]:
+        """Tell of the items at `indices` whether the judge says what people say."""
+        return [self.judge[n] == self.truth[n] for n in indices]
+
+    def accepts(self, labels: Labels) -> list[bool]:
+        """Tell of each label whether it counts as accepted."""
+        return [label in self.accepted for label in labels]
+
     def clusters_of(self, indices: Sequence[int]) -> list[str]:
         """Return the clusters of the items at `indices`."""
         return [self.clusters[n] for n in indices]

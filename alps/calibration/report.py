@@ -292,15 +292,15 @@ def _at_threshold(matrix: LabelMatrix) -> AtThreshold | None:
     """
     if matrix.binary or not matrix.accepted:
         return None
-    truth = [value in matrix.accepted for value in matrix.truth_at(matrix.parsed)]
-    judge = [value in matrix.accepted for value in matrix.judge_at(matrix.parsed)]
+    parsed = matrix.parsed
+    truth, judge = matrix.accepts(matrix.truth_at(parsed)), matrix.accepts(matrix.judge_at(parsed))
     table = confusion(truth, judge)
     accepted: list[Any] = [value for value in matrix.scale.values if value in matrix.accepted]
     rates = []
-    for is_accepted in (True, False):
-        of_class = [n for n, label in enumerate(truth) if label == is_accepted]
-        clusters = matrix.clusters_of([matrix.parsed[n] for n in of_class])
-        rates.append(rate([judge[n] == is_accepted for n in of_class], clusters))
+    for kind in (True, False):
+        of_class = [n for n, label in enumerate(truth) if label == kind]
+        clusters = matrix.clusters_of([parsed[n] for n in of_class])
+        rates.append(rate([judge[n] == kind for n in of_class], clusters))
     return AtThreshold(accepted, table.tp, table.fn, table.fp, table.tn, *rates)
 
 
@@ -401,7 +401,7 @@ def selective(matrix: LabelMatrix) -> Selective | None:
     if not matrix.binary or not sure:
         return None
     likely = _probabilities(matrix, sure)
-    wrong = np.array([matrix.judge[n] != matrix.truth[n] for n in sure], dtype=np.float64)
+    wrong = 1 - np.array(matrix.agrees_at(sure), dtype=np.float64)
     threshold = selective_threshold(
         np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE
     )
@@ -414,15 +414,13 @@ def _probabilities(matrix: LabelMatrix, items: Sequence[int]) -> Floats:
 
 def agreement_with_itself(matrix: LabelMatrix) -> Estimate | None:
     """Estimate how often two of the judge's draws on an item agree; None where no item has two."""
-    repeated = []
+    draws = {}
     for n, verdict in enumerate(matrix.verdicts):
-        if sum(value is not None for value in verdict.draws) > 1:
-            repeated.append(n)
-    if not repeated:
+        if len(verdict.draws) - verdict.draws.count(None) > 1:
+            draws[n] = matrix.scale.codes(verdict.draws)
+    if not draws:
         return None
-    width = max(len(matrix.verdicts[n].draws) for n in repeated)
-    labels = np.full((len(repeated), width), np.nan)
-    for row, n in enumerate(repeated):
-        codes = matrix.scale.codes(matrix.verdicts[n].draws)
+    labels = np.full((len(draws), max(map(len, draws.values()))), np.nan)
+    for row, codes in enumerate(draws.values()):
         labels[row, : len(codes)] = np.where(codes >= 0, codes, np.nan)
-    return self_agreement(labels, matrix.clusters_of(repeated))
+    return self_agreement(labels, matrix.clusters_of(list(draws)))
