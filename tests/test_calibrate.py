@@ -15,6 +15,7 @@ from alps.calibration.report import FAIL, LIMITS, PASS, report_rows
 from alps.calibration.settings import Gates
 from alps.calibration.table import print_account, print_calibration
 from alps.errors import UsageError
+from alps.rows import Calls
 from alps.stats.agreement import Scale, disagreement, kappa_of, pair_table
 from bench.label_sets import import_labels
 from tests.endtoend import one_line
@@ -317,13 +318,13 @@ def accounted(**found):
 
 def test_what_a_calibration_took_and_lacks_is_said_in_sentences():
     assert accounted() == []
-    assert accounted(unheard=1, left_out=("pa", "pf"), row={"calls": CALLS}) == [
+    assert accounted(unheard=1, left_out=("pa", "pf"), calls=Calls(**CALLS)) == [
         "Not rated by org/[bold]judge: pa, pf.",
         "1 item could not be asked about; it is in no figure.",
         "1 call (1,200 more from the cache), 3,000 + 40 tokens, cost –.",
     ]
     assert accounted(unheard=2) == ["2 items could not be asked about; they are in no figure."]
-    assert accounted(row={"calls": {**CALLS, "http": 0, "cached": 0}}) == []
+    assert accounted(calls=Calls(**CALLS | {"http": 0, "cached": 0})) == []
 
 
 def test_how_long_a_calibration_holds_is_said():
