@@ -15,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from alps import __version__
 from alps.errors import RunFolderError
 from alps.jsonl import dump
@@ -33,7 +35,7 @@ _WRITTEN = (
     *("predictions.jsonl", "verdicts.jsonl", "scores.jsonl", "calls.jsonl", "summary.json"),
     "program.stderr.log",
 )
-_LOCK, _LOCKED_BY = ".lock", b"process "
+_LOCK, _LOCKED_BY = ".lock", "process"
 _COMPARED = ("alps", "settings", "system", "data", "prompts", "judge", "predictions")
 
 
@@ -126,7 +128,7 @@ def _is_of_a_start(path: Path, predictions: str | None) -> bool:
     """Tell whether a file is what a run leaves that was ended before it wrote its manifest."""
     content = path.read_bytes() if path.stat().st_size else b""
     if path.name == _LOCK:
-        return _LOCKED_BY.startswith(content[: len(_LOCKED_BY)])
+        return _LOCKED_BY.encode().startswith(content[: len(_LOCKED_BY)])
     return not content or (
         path.name == _WRITTEN[0] and hashlib.sha256(content).hexdigest() == predictions
     )
@@ -220,50 +222,28 @@ def add_learned(folder: Path, learned: Mapping[str, Any]) -> None:
         write_json(folder / MANIFEST, {**manifest, **new})
 
 
-try:
-    import fcntl
-except ImportError:  # Windows has no flock; the run then goes unguarded
-    _guarded = False
-else:
-    _guarded = True
-
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
-class FolderLock:
-    """Holds `<folder>/.lock` for the life of the process.
-
-    The system lets go of it even after `kill -9`.
-
-    Raises:
-        RunFolderError: If another process holds it; the message names that process.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-        if not _guarded:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.read(self._file, 200).decode(errors="replace").strip() or "another process"
-            os.close(self._file)
-            raise RunFolderError(
-                f"{folder}: in use by {holder}; wait for it, or choose another out="
-            ) from error
-        except OSError as error:  # a file system that knows no locks
-            os.close(self._file)
-            raise RunFolderError(
-                f"{folder}: can't be locked ({error.strerror}); choose another out="
-            ) from error
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}".encode())
-
-    def release(self) -> None:
-        """Let go of the folder."""
-        with suppress(OSError):
-            os.ftruncate(self._file, 0)
-        os.close(self._file)
+def _locked(folder: Path) -> FileLock:
+    """Take `<folder>/.lock`, and write there who has it."""
+    path = folder / _LOCK
+    # A lock that is a mere file would outlive `kill -9`; of this one the system lets go.
+    lock = FileLock(path, blocking=False, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        holder = path.read_text(errors="replace").strip() or "another process"
+        raise RunFolderError(
+            f"{folder}: in use by {holder}; wait for it, or choose another out="
+        ) from error
+    except OSError as error:  # a file system that knows no locks
+        raise RunFolderError(
+            f"{folder}: can't be locked ({error.strerror}); choose another out="
+        ) from error
+    with suppress(OSError):  # Windows lets nobody write into a file that is locked
+        path.write_text(f"{_LOCKED_BY} {os.getpid()} on {socket.gethostname()}")
+    return lock
 
 
 @contextmanager
@@ -275,7 +255,7 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(folder)
+        lock = _locked(folder)
     except OSError as error:
         raise RunFolderError(f"{folder}: {error.strerror}; choose another out=") from error
     try:
@@ -285,10 +265,11 @@ def claimed_folder(folder: Path) -> Iterator[Ledger]:
         finally:
             ledger.close()
     except OSError as error:
+        # A write does not say of which file, and the cache may be on another disk.
         if error.errno in _DISK and error.filename is None:
-            error.filename = str(
-                folder
-            )  # a write does not say of which file, and the cache is on another disk maybe
+            error.filename = str(folder)
         raise
     finally:
+        with suppress(OSError):
+            (folder / _LOCK).write_text("")
         lock.release()
