@@ -218,6 +218,7 @@ class Task:
         name: The task; several tracks may belong to it.
         track: The track as it stands in files and tables; its folder is the same, unless `folder`
             says otherwise.
+        prompt: What an LLM is sent; its hash is in the manifest, as are those of `prompts`.
         read_sample: Builds a sample, or a list of samples, from an input row and a gold row; the
             latter may be None.
         messages: Renders what an LLM is asked.
