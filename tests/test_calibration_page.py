@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from alps.calibration.charts import Axis, axis_for, share
+from alps.calibration.charts import axis_for
 from alps.calibration.page import write_calibration_page
 from alps.errors import RunFolderError, UsageError
+from alps.report.charts import share_label
 from alps.report.formatting import number
+from alps.report.svg import Axis
 from tests.pages import Page
 
 HOSTILE = "</svg><script>alert('x')</script>\" onload=\"x\u202e&\x1b"
@@ -205,11 +207,11 @@ def test_the_page_needs_nothing_from_elsewhere_and_no_script(whole: tuple[Page, 
 
 
 def test_every_drawing_says_what_it_shows(whole: tuple[Page, str]) -> None:
-    opened = re.findall(r"<svg [^>]*>(<title>[^<]+</title>)?", whole[1])
+    opened = re.findall(r'<svg [^>]*?(aria-label="[^"]+")?>', whole[1])
     assert len(opened) > 60
     assert all(opened)
     assert all(drawing.get("role") == "img" for drawing in whole[0].all("svg"))
-    assert "people 1 and judge 0: 9 of 60 (15 %)" in whole[1]
+    assert "people 1, judge 0: 9 of 60 (15 %)" in whole[1]
     assert "judge 1.000, people .895 [.789, .951], n 57" in whole[1]
 
 
@@ -354,7 +356,7 @@ def test_axes_hold_what_is_drawn_on_them() -> None:
     assert axis_for([estimate(0.02)]) == Axis(-0.25, 1.0)
     assert axis_for([estimate(-0.9)]) == Axis(-1.0, 1.0)
     assert Axis().ticks == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert [share(part) for part in (0.0, 0.001, 0.25, 0.999, 1.0)] == [
+    assert [share_label(part) for part in (0.0, 0.001, 0.25, 0.999, 1.0)] == [
         "0 %",
         "<1 %",
         "25 %",

@@ -341,7 +341,7 @@ def test_the_parts_of_a_bar_fill_it() -> None:
 
 
 def test_records_at_one_place_are_one_dot_whose_area_is_their_number() -> None:
-    drawn = charts.plane([], [], [(0.5, 0.5)] * 4 + [(1.0, 1.0)], name="plane")
+    drawn = charts.plane([], [(0.5, 0.5)] * 4 + [(1.0, 1.0)], name="plane")
     assert drawn.count('class="record-dot"') == 2
     assert 'r="10"' in drawn
     assert 'r="5"' in drawn

@@ -14,12 +14,14 @@ from rich.console import Console
 from alps.data.release import write_track
 from alps.errors import RunFolderError, UsageError
 from alps.report import charts
-from alps.report.charts import Line, action_matrix, recall_curve
+from alps.report.charts import Line, recall_curve
 from alps.report.formatting import number
 from alps.report.highlights import choose
 from alps.report.listing import list_runs
 from alps.report.page import SCRIPT, write_report
+from alps.report.sections import draw_actions
 from alps.report.show import show_record
+from alps.report.svg import Axis, axis_labels
 from alps.rows import Score
 from alps.run.opened import Key, open_run, read_keys, read_wanted
 from alps.run.source import options_of
@@ -290,9 +292,9 @@ def test_the_page_has_a_section_a_track_and_every_number_of_the_summary(
 def test_the_page_draws_matrix_curve_and_abilities(page: Page, tracks_run: Path) -> None:
     charts_ = [attributes for attributes in page.all("svg") if "aria-label" in attributes]
     (matrix,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "matrix")
-    assert "modify as none: 2" in matrix
-    assert "add as add: 2" in matrix
-    assert "retain as retain: 2" in matrix
+    assert "gold modify, predicted not found: 2 of 2" in matrix
+    assert "gold add, predicted add: 2 of 2" in matrix
+    assert "gold retain, predicted retain: 2 of 2" in matrix
     (curve,) = (chart["aria-label"] for chart in charts_ if chart["class"] == "curve")
     found = summary(tracks_run)["tracks"]
     for size in SIZES:
@@ -359,42 +361,42 @@ def _of(rows: dict[Key, Any], track: str) -> dict[Key, Any]:
 
 
 def test_a_matrix_counts_every_cell_and_shades_by_the_row() -> None:
-    drawn = action_matrix(
+    drawn = draw_actions(
         {"cell_retain_retain": 3, "cell_retain_none": 1, "cell_none_add": 2, "gold": 4}
     )
     assert 'fill-opacity="0.375"' in drawn
     assert "gold retain, predicted retain: 3 of 4" in drawn
     assert "not in gold, predicted add: 2 of 2" in drawn
-    assert action_matrix({"gold": 4}) == ""
+    assert draw_actions({"gold": 4}) == ""
 
 
 def test_a_curve_begins_at_zero_and_needs_two_sizes() -> None:
     def score(value: float) -> Score:
         return Score(value=value, low=value, high=value, n=1)
 
-    line = Line("<m>", "A", 0, [(500, score(1.0)), (1000, score(0.0))])
-    drawn = recall_curve([line], [], name="recall")
+    line = Line("<m>", "A", "colour-0", [(500, score(1.0)), (1000, score(0.0))])
+    drawn = recall_curve([line], name="recall")
     assert 'd="M281 14L516 264"' in drawn  # from (500, 1) to (1000, 0), on axes from 0
     assert "&lt;m&gt;: 500: 1.000, 1000: .000" in drawn
-    assert recall_curve([Line("m", "A", 0, [(100, score(0.5))])], [], name="recall") == ""
+    assert recall_curve([Line("m", "A", "colour-0", [(100, score(0.5))])], name="recall") == ""
 
 
 def test_letters_at_one_place_are_moved_apart() -> None:
     score = Score(value=0.5, low=None, high=None, n=1)
     same = [(100, score), (300, score)]
-    drawn = recall_curve([Line("a", "A", 0, same), Line("b", "B", 1, same)], [], name="recall")
+    drawn = recall_curve([Line(name, name, "colour-0", same) for name in "AB"], name="recall")
     assert 'y="143"' in drawn
     assert 'y="128"' in drawn
 
 
 def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
     score = Score(value=4.0, low=3.0, high=5.0, n=1)
-    assert 'cx="75%"' in charts.whisker(score, name="EI", lowest=1, highest=5)
-    assert 'width="75%"' in charts.bar(score, name="EI", lowest=1, highest=5)
-    assert 'x1="50%" x2="100%"' in charts.bar(score, name="EI", lowest=1, highest=5)
+    assert 'cx="75%"' in charts.whisker(score, name="EI", axis=Axis(1, 5))
+    assert 'width="75%"' in charts.bar(score, name="EI", axis=Axis(1, 5))
+    assert 'x1="50%" x2="100%"' in charts.bar(score, name="EI", axis=Axis(1, 5))
     assert charts.bar(Score(value=None, low=None, high=None, n=0), name="EI") == ""
     assert [
-        part.partition("<")[0] for part in charts.axis(1, 5).split(">") if part[:1].isdigit()
+        part.partition("<")[0] for part in axis_labels(Axis(1, 5)).split(">") if part[:1].isdigit()
     ] == list("12345")
 
 

@@ -15,11 +15,12 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from alps.calibration import charts
-from alps.calibration.charts import JUDGE, PEOPLE, Axis
+from alps.calibration.charts import JUDGE, PEOPLE
 from alps.errors import UsageError
-from alps.report.charts import percent
+from alps.report.charts import share_label
 from alps.report.formatting import interval, number, visible
 from alps.report.html import page_environment, write_page
+from alps.report.svg import Axis, axis_labels, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -160,9 +161,9 @@ def render(calibration: Mapping[str, Any]) -> str:
         verdicts=VERDICTS,
         tally=tally,
         rates=any("sensitivity" in rubric["scores"] for rubric in rubrics),
-        overview_axis=charts.axis_labels(axis),
+        overview_axis=axis_labels(axis),
         MOST_OPEN=MOST_OPEN,
-        rate_axis=charts.axis_labels(Axis()),
+        rate_axis=axis_labels(Axis()),
         words=words,
     )
     return page.lstrip()
@@ -172,7 +173,7 @@ def render(calibration: Mapping[str, Any]) -> str:
 def _template() -> Any:
     environment = page_environment(TEMPLATES)
     environment.filters.update(
-        number=number, interval=interval, share=charts.share, p_value=charts.p_value, parted=_parted
+        number=number, interval=interval, share=share_label, p_value=charts.p_value, parted=_parted
     )
     return environment.get_template("calibration.html")
 
@@ -284,7 +285,7 @@ def _group(
     for name, score in shown.items():
         kind = PEOPLE if name in _PEOPLES else JUDGE
         rows.append(_row(names[name], score, axis, kind=kind))
-    return Group(title, charts.axis_labels(axis), rows)
+    return Group(title, axis_labels(axis), rows)
 
 
 def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
@@ -373,7 +374,7 @@ def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group |
     if ceiling is not None and ceiling["low"] is not None:
         low, level, high = (percent(axis.at(ceiling[end])) for end in ("low", "value", "high"))
         band = (low, level, high)
-    return Group("", charts.axis_labels(axis), rows, band=band), more
+    return Group("", axis_labels(axis), rows, band=band), more
 
 
 def _references(
@@ -401,7 +402,7 @@ def _references(
         cells = [_cell(name, column, figures.get(column), axes[column]) for column in columns]
         own = {"name": name, "n": figures["n"], "cells": cells, "reason": figures["reason"]}
         rows.append(own)
-    return [(name, charts.axis_labels(axes[name])) for name in columns], rows
+    return [(name, axis_labels(axes[name])) for name in columns], rows
 
 
 def _cell(name: str, column: str, score: Score | None, axis: Axis) -> tuple[Score, Markup] | None:
@@ -427,7 +428,7 @@ def _heterogeneity(tests: Json) -> list[Group]:
             rows += [FigureRow(rate, None, Markup()), *of_rate] if of_rate else []
         if rows:
             p = test["p"] if _is_number(test.get("p")) else None
-            groups.append(Group(visible(name), charts.axis_labels(axis), rows, p))
+            groups.append(Group(visible(name), axis_labels(axis), rows, p))
     return groups
 
 

@@ -16,10 +16,11 @@ from markupsafe import Markup
 from alps.errors import RunFolderError, UsageError
 from alps.judges.lexical import AGREEMENT
 from alps.report import charts
-from alps.report.charts import Line, floor_line_sign, recall_curve
+from alps.report.charts import DASHES, Line, axis_of, colour_of, line_sign, recall_curve
 from alps.report.formatting import counted, letter_of, served_lines
 from alps.report.html import page_environment, refuse_other_file, write_page
 from alps.report.sections import FloorRow, MetricRow, Section, build_section, draw_plane
+from alps.report.svg import Axis, axis_labels
 from alps.report.tables import conditions, empty_line
 from alps.rows import Summary
 from alps.run.opened import Run, open_run
@@ -108,7 +109,7 @@ def _comparison(sections: list[Section]) -> Comparison:
     ]
     plane = draw_plane(points, first.found.floors, (), lead) if len(sections) > 1 else Markup()
     floors = [floor for floor in first.floors if floor.headline is not None]
-    return Comparison(sections, floors, charts.axis(lead.lowest, lead.highest), plane)
+    return Comparison(sections, floors, axis_labels(axis_of(lead)), plane)
 
 
 def recall_curves(heads: Sequence[Head]) -> list[CurveFigure]:
@@ -126,18 +127,21 @@ def _pool_sections(head: Head) -> list[Section]:
 
 
 def _curve(heads: list[Head]) -> CurveFigure:
-    lines = [
-        Line(head.run.model, head.letter, head.colour, _points(_pool_sections(head)))
-        for head in heads
-    ]
+    lines = []
+    for head in heads:
+        points = _points(_pool_sections(head))
+        lines.append(Line(head.run.model, head.letter, colour_of(head.colour), points))
     first = _pool_sections(heads[0])
-    names = [floor.name for floor in first[0].floors if floor.headline is not None]
-    floors = [Line(name, "", 0, _points(first, name)) for name in names]
+    signs: list[tuple[str, Markup]] = []
+    for floor in first[0].floors:
+        if floor.headline is not None:
+            dashes = DASHES[len(signs) % len(DASHES)]
+            points = _points(first, floor.name)
+            lines.append(Line(floor.name, "", "floor-line", points, dashes))
+            signs.append((floor.name, line_sign(dashes)))
     metric = first[0].headline.metric.title
-    drawing = recall_curve(lines, floors, name=f"{metric} over the number of distractors")
-    return CurveFigure(
-        heads, metric, drawing, [(name, floor_line_sign(n)) for n, name in enumerate(names)]
-    )
+    drawing = recall_curve(lines, name=f"{metric} over the number of distractors")
+    return CurveFigure(heads, metric, drawing, signs)
 
 
 def _points(sections: Sequence[Section], floor: str | None = None) -> list[tuple[int, Any]]:
@@ -162,24 +166,20 @@ def _rated_sections(head: Head) -> list[Section]:
 
 
 def _abilities(heads: list[Head]) -> AbilityTable:
-    by_scale: dict[tuple[float, float], list[AbilityRow]] = {}
+    by_scale: dict[Axis, list[AbilityRow]] = {}
     for sections in zip(*(_rated_sections(head) for head in heads), strict=True):
         lead = sections[0].headline.metric
         for metric in sections[0].task.metrics:
             if metric.name != lead.name and not metric.name.startswith(f"{lead.name}_"):
                 continue
+            axis, name = axis_of(metric), metric.title.strip()
             for head, section in zip(heads, sections, strict=True):
                 score = section.found.scores.get(metric.name)
                 if score is not None and score.value is not None:
-                    ends = metric.lowest, metric.highest
-                    name = metric.title.strip()
-                    chart = charts.bar(
-                        score, name=name, colour=head.colour, lowest=ends[0], highest=ends[1]
-                    )
-                    by_scale.setdefault(ends, []).append(
-                        AbilityRow(head, MetricRow(metric, score, chart))
-                    )
-    return AbilityTable(heads, [(charts.axis(*ends), rows) for ends, rows in by_scale.items()])
+                    chart = charts.bar(score, name=name, axis=axis, style=colour_of(head.colour))
+                    row = AbilityRow(head, MetricRow(metric, score, chart))
+                    by_scale.setdefault(axis, []).append(row)
+    return AbilityTable(heads, [(axis_labels(axis), rows) for axis, rows in by_scale.items()])
 
 
 def _alike(heads: Sequence[Head], of: Callable[[Head], list[Section]]) -> list[list[Head]]:

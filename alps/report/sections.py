@@ -8,10 +8,10 @@ from markupsafe import Markup
 
 from alps.jsonl import Row
 from alps.report import charts
-from alps.report.charts import action_matrix
 from alps.report.formatting import MEANINGS, letter_of
 from alps.report.highlights import RecordCard, cards, rule
 from alps.report.record import state_of
+from alps.report.svg import axis_labels
 from alps.report.tables import correction_lines, has_floors, needs_rating_judge, undefined
 from alps.rows import Floor, Interval, Score, Summary, TrackSummary
 from alps.run.opened import Key, Run, Samples
@@ -58,12 +58,9 @@ class FloorRow:
 
 
 @dataclass(frozen=True)
-class AccountRow:
+class AccountRow(charts.Part):
     """What became of some of the records."""
 
-    name: str
-    style: str
-    count: int
     meaning: str
 
 
@@ -197,16 +194,22 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
             _floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(floors.items())
         ],
         account=account,
-        bar=charts.stacked(
-            [charts.Part(row.name, row.style, row.count) for row in account], name=hatching
-        ),
+        bar=charts.stacked(account, name=hatching),
         plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
         without_recall=sum(precision in row and recall not in row for row in pairs),
-        matrix=action_matrix(found.counts),
+        matrix=draw_actions(found.counts),
         records=chosen,
         rule=rule(task.highlights),
         samples=samples,
     )
+
+
+def draw_actions(counts: Mapping[str, float]) -> Markup:
+    """Draw gold actions against predicted ones, or nothing for a task that counts none."""
+    matrix = charts.action_matrix(counts)
+    if matrix is None:
+        return Markup()
+    return charts.heat_map(matrix, label="Gold actions against predicted ones.")
 
 
 def plane_figures(lead: Metric) -> tuple[str, str]:
@@ -228,40 +231,41 @@ def draw_plane(
         axes = [scores.get(name) for name in (precision, recall)]
         return all(score is not None and score.value is not None for score in axes)
 
-    placed = [
-        charts.Point(model, letter, colour, found.scores[precision], found.scores[recall])
-        for letter, colour, model, found in points
-        if has_place(found.scores)
-    ]
-    hollow = [
-        charts.Point(name, "", 0, floor.scores[precision], floor.scores[recall])
-        for name, floor in floors.items()
-        if has_place(floor.scores)
-    ]
+    placed = []
+    for letter, colour, model, found in points:
+        if has_place(found.scores):
+            at = found.scores[precision], found.scores[recall]
+            placed.append(charts.Point(model, letter, charts.colour_of(colour), *at))
     if not placed:
         return Markup()
-    dots = [(row[recall], row[precision]) for row in records if recall in row and precision in row]
-    return charts.plane(
-        placed,
-        hollow,
-        dots,
-        name=f"Precision and recall of {', '.join(point.name for point in placed)}",
+    names = ", ".join(point.name for point in placed)
+    for sign, (name, floor) in enumerate(floors.items()):
+        if has_place(floor.scores):
+            at = floor.scores[precision], floor.scores[recall]
+            placed.append(charts.Point(name, "", "floor", *at, sign=sign))
+    dots = []
+    for row in records:
+        if recall in row and precision in row:
+            dots.append((row[recall], row[precision]))
+    return charts.plane(placed, dots, name=f"Precision and recall of {names}")
+
+
+def _metric_row(metric: Metric, score: Score, position: int) -> MetricRow:
+    chart = charts.whisker(
+        score,
+        name=metric.title.strip(),
+        axis=charts.axis_of(metric),
+        style=charts.colour_of(position),
     )
-
-
-def _metric_row(metric: Metric, score: Score, colour: int) -> MetricRow:
-    title, lowest, highest = metric.title.strip(), metric.lowest, metric.highest
-    chart = charts.whisker(score, name=title, colour=colour, lowest=lowest, highest=highest)
     return MetricRow(metric, score, chart)
 
 
 def _scales(rows: Sequence[MetricRow]) -> list[Scale]:
     """Put the rows that share an axis together, in their order."""
-
-    def ends(row: MetricRow) -> tuple[float, float]:
-        return row.metric.lowest, row.metric.highest
-
-    return [Scale(charts.axis(*shared), list(group)) for shared, group in groupby(rows, key=ends)]
+    scales = []
+    for axis, group in groupby(rows, key=lambda row: charts.axis_of(row.metric)):
+        scales.append(Scale(axis_labels(axis), list(group)))
+    return scales
 
 
 def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric) -> FloorRow:
@@ -269,19 +273,16 @@ def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric)
     headline = floor.scores.get(lead.name)
     chart = Markup()
     if headline is not None:
-        chart = charts.whisker(
-            headline, name=name, floor=True, lowest=lead.lowest, highest=lead.highest
-        )
-    sign = charts.floor_sign(position)
+        chart = charts.whisker(headline, name=name, axis=charts.axis_of(lead), style="floor")
     return FloorRow(
-        name,
-        floor.judge,
-        own,
-        floor.scores[own.name],
-        floor.above,
-        headline,
-        chart,
-        sign,
+        name=name,
+        judge=floor.judge,
+        metric=own,
+        score=floor.scores[own.name],
+        above=floor.above,
+        headline=headline,
+        chart=chart,
+        sign=charts.floor_sign(position),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
 
-from alps.leaderboard.pages.charts import scale, whisker
+from alps.leaderboard.pages.charts import score_whisker
 from alps.leaderboard.provenance import (
     NOTHING,
     Place,
@@ -19,7 +19,9 @@ from alps.leaderboard.provenance import (
 )
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import Reported, System
+from alps.report.charts import axis_of
 from alps.report.formatting import visible
+from alps.report.svg import axis_labels
 from alps.tasks import Metric
 
 KINDS = {
@@ -132,7 +134,7 @@ def _lead_columns(board: Board) -> Iterator[Column]:
     yield Column("system", "system", "name", first="ascending")
     yield Column("score", metric_title(metric), "figure lead")
     yield Column("interval", "95 % interval", "bounds")
-    yield Column("chart", "interval, drawn", "chart", note=scale(metric.lowest, metric.highest))
+    yield Column("chart", "interval, drawn", "chart", note=axis_labels(axis_of(metric)))
     if is_corrected(board):
         yield Column("corrected", "corrected", "pair")
 
@@ -205,7 +207,7 @@ def system_name(system: System, root: str) -> Markup:
 
 
 def _score_cells(board: Board, score: Place, style: str = "") -> list[Markup]:
-    drawn = whisker(score, lowest=board.metric.lowest, highest=board.metric.highest, style=style)
+    drawn = score_whisker(score, axis_of(board.metric), style)
     return [figure(score["value"]), bounds(score), drawn]
 
 
@@ -318,8 +320,7 @@ def _reported_cells(board: Board, row: Reported, shown: Sequence[Metric]) -> lis
     value, drawn = NOTHING, Markup()
     if (lead := row.scores.get(board.metric.name)) is not None:
         value, score = figure(lead), Place(lead.file, lead.pointer, {"value": lead.value})
-        lowest, highest = board.metric.lowest, board.metric.highest
-        drawn = whisker(score, lowest=lowest, highest=highest, style="reported")
+        drawn = score_whisker(score, axis_of(board.metric), "reported")
     cells = [Markup(), foreign(row.name), value, NOTHING, drawn]
     cells += [NOTHING] if is_corrected(board) else []
     for metric in shown:

@@ -13,12 +13,14 @@ from pydantic_core import from_json
 from alps.judges.lexical import AGREEMENT
 from alps.leaderboard.gold_data import known_track
 from alps.leaderboard.pages.board_table import corrected, metric_title
-from alps.leaderboard.pages.charts import Matrix, matrix_of, scale, whisker
+from alps.leaderboard.pages.charts import Matrix, matrix_of, score_whisker
 from alps.leaderboard.pages.common import Content, Renderer, judge_id, records_folder, view
 from alps.leaderboard.provenance import NOTHING, Place, bounds, computed, figure, pair
 from alps.leaderboard.ranking import Board
 from alps.leaderboard.reviews import histories
 from alps.leaderboard.site_data import System
+from alps.report.charts import axis_of
+from alps.report.svg import Axis, axis_labels
 from alps.tasks import Metric, Task, all_tracks
 
 CALIBRATIONS = Path(str(files("alps.judges"))) / "calibrations"
@@ -158,11 +160,12 @@ def _scales(
     metrics = [metric for metric in task.metrics if metric.name in scores]
     known = {metric.name for metric in metrics}
     metrics += [Metric(name, name) for name in scores if name not in known]
-    by_ends: dict[tuple[float, float], list[ScoreRow]] = {}
+    by_axis: dict[Axis, list[ScoreRow]] = {}
     for metric in metrics:
         row = _row(metric, scores[metric.name], boards, again[metric.name], slug)
-        by_ends.setdefault((metric.lowest, metric.highest), []).append(row)
-    yield from ((scale(*ends), rows) for ends, rows in by_ends.items())
+        by_axis.setdefault(axis_of(metric), []).append(row)
+    for axis, rows in by_axis.items():
+        yield axis_labels(axis), rows
 
 
 def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: str) -> ScoreRow:
@@ -178,7 +181,7 @@ def _row(metric: Metric, score: Place, boards: list[Board], again: Place, slug: 
         lower=metric.lower_is_better,
         value=figure(score["value"]),
         bounds=bounds(score),
-        drawn=whisker(score, lowest=metric.lowest, highest=metric.highest),
+        drawn=score_whisker(score, axis_of(metric)),
         corrected=corrected(score) if metric.judged else NOTHING,
         again=pair(again),
         rank=rank,

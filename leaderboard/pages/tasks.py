@@ -16,25 +16,26 @@ from alps.leaderboard.pages.board_table import (
     with_count,
 )
 from alps.leaderboard.pages.charts import (
-    COLOURED,
-    Line,
     Matrix,
-    Point,
     letter_of,
     matrix_of,
-    plane,
-    recall_curve,
+    score_of,
+    style_of,
 )
 from alps.leaderboard.pages.common import BoardView, Renderer, page_of, view
 from alps.leaderboard.provenance import NOTHING, Place, figure, pair
 from alps.leaderboard.ranking import Board, Standing
 from alps.leaderboard.site_data import System
+from alps.report.charts import COLOURS, Line, Point, plane, recall_curve
+from alps.rows import Figure
 from alps.tasks import TASKS, Task, all_tracks
 
 # How many systems the first page shows of a board, how many matrices that of updates, and how many
 # rows a panel of utilization.
 LEADING, MATRICES, PANEL_ROWS = 10, 4, 6
 METRIC = "recall_at_1"
+_SQUARE = 1
+"""The sign of a trivial baseline, as the legend has it."""
 
 # By the size of the pool: a system's places, and the scores of anything.
 Standings = Mapping[int, Standing]
@@ -108,16 +109,19 @@ def _plane(board: Board) -> dict[str, object] | None:
     for row in board.standings:
         precision, recall = row.score("precision"), row.score("recall")
         if row.recomputed and precision["value"] and recall["value"]:
-            mark = letter_of(len(legend)) if len(legend) < COLOURED else ""
-            points.append(Point(row.system.card.name, "system", mark, precision, recall))
+            mark = letter_of(len(legend)) if len(legend) < COLOURS else ""
+            at = score_of(precision), score_of(recall)
+            points.append(Point(row.system.card.name, mark, style_of(mark), *at))
             legend += [(mark, row.system)] if mark else []
     for floor in board.floors:
         precision, recall = floor.scores["precision"], floor.scores["recall"]
         if precision["value"] and recall["value"]:
-            points.append(Point(floor.name, "floor", "", precision, recall))
-    drawing = plane(points, name="Precision against recall of the systems on the board above")
-    if not drawing:
+            at = score_of(precision), score_of(recall)
+            points.append(Point(floor.name, "", "floor", *at, sign=_SQUARE))
+    if not points:
         return None
+    name = "Precision against recall of the systems on the board above"
+    drawing = plane(points, (), name=name)
     return {"drawing": drawing, "legend": legend, "rest": len(points) > len(legend)}
 
 
@@ -152,14 +156,15 @@ def _write_pools(renderer: Renderer, task: str) -> None:
             if row.recomputed:
                 scores.setdefault(slug, {})[size] = row.score(METRIC)
     curves = [slug for slug, by_size in scores.items() if len(by_size) > 1]
-    marks = {slug: letter_of(n) for n, slug in enumerate(curves[:COLOURED])}
+    marks = {slug: letter_of(n) for n, slug in enumerate(curves[:COLOURS])}
     lines = []
     for slug, by_size in scores.items():
-        lines.append(Line(names[slug], "system", marks.get(slug, ""), sorted(by_size.items())))
+        mark = marks.get(slug, "")
+        lines.append(Line(names[slug], mark, style_of(mark), _points(by_size)))
     others = _others(boards)
     rows: dict[str, list[TableRow]] = {"floor": [], "reported": []}
     for (style, name), by_size in others.items():
-        lines.append(Line(name, style, "", sorted(by_size.items())))
+        lines.append(Line(name, "", style, _points(by_size)))
         rows[style].append(_other_row(name, style, by_size, sizes))
     everyone = [row for standings in systems.values() for row in standings.values()]
     renderer.write(
@@ -175,6 +180,10 @@ def _write_pools(renderer: Renderer, task: str) -> None:
         unproven=any(not row.recomputed for row in everyone),
         others=rows,
     )
+
+
+def _points(scores: BySize) -> list[tuple[int, Figure]]:
+    return [(size, score_of(score)) for size, score in sorted(scores.items())]
 
 
 def _size(board: Board) -> int:
