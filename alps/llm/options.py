@@ -119,7 +119,8 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
     if not isinstance(value, Mapping):
         raise ValueError('it takes single options, as request.seed=7, or a table: {"seed": 7}')
     table = _plain(value, _DEEPEST)
-    for name in _names(table):
+    body = table.get(BODY, {})
+    for name in (*table, *(body if isinstance(body, dict) else ())):
         if instead := name if name in settings else _SETTINGS.get(name):
             own = instead if instead == "timeout" else f"{prefix}{instead}"
             raise ValueError(f"{name} has a setting of its own; write {own}=")
@@ -127,18 +128,12 @@ def checked(value: Any, *, settings: Collection[str], prefix: str = "") -> Any:
             raise ValueError(f"write {HEADERS}.NAME=VALUE for a header")
         if name in _OURS or name.startswith(("mock_", "litellm_")):
             raise ValueError(f"{name} is decided by alps; leave it out")
-    if not isinstance(table.get(BODY, {}), dict):
+    if not isinstance(body, dict):
         raise ValueError(f"{BODY} takes single options, as {BODY}.NAME=VALUE")
     _check_values(table)
     if "api_version" in table:
         table["api_version"] = str(table["api_version"])
     return table
-
-
-def _names(table: dict[str, Any]) -> list[str]:
-    """Return the names of options, those in the body with them."""
-    body = table.get(BODY)
-    return [*table, *(body if isinstance(body, dict) else ())]
 
 
 def _check_values(table: dict[str, Any]) -> None:
@@ -218,13 +213,11 @@ def sent(extra: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: value for name, value in extra.items() if name != HEADERS}
     if headers := extra.get(HEADERS):
         keep_secret(variables(extra))
-        options["extra_headers"] = {name: _resolved(value) for name, value in headers.items()}
+        options["extra_headers"] = dict(headers)
+        for name, value in headers.items():
+            if match := _FROM_ENVIRONMENT.fullmatch(value):
+                options["extra_headers"][name] = os.environ.get(match[1], "")
     return options
-
-
-def _resolved(value: str) -> str:
-    match = _FROM_ENVIRONMENT.fullmatch(value)
-    return os.environ.get(match[1], "") if match is not None else value
 
 
 def kept_by_litellm(extra: Mapping[str, Any], owned: Iterable[str]) -> list[str]:

@@ -309,21 +309,14 @@ def _thresholds(entry: Mapping[str, Any]) -> set[tuple[int, str]]:
 
 def _of_ranges(entry: Mapping[str, Any]) -> Rated | None:
     """Return the rates of an entry that lists its ranges of prompt lengths, None for others."""
-    ranges = entry.get("tiered_pricing")
-    if not isinstance(ranges, list):
-        return None
-    tiers = list(_ranges(ranges))
-    return (tiers[0].rates, tuple(tiers[1:])) if tiers else None
-
-
-def _ranges(ranges: list[Any]) -> Iterator[Tier]:
-    for row in ranges:
+    ranges, tiers = entry.get("tiered_pricing"), []
+    for row in ranges if isinstance(ranges, list) else ():
         bounds = row.get("range") if isinstance(row, dict) else None
-        if not isinstance(bounds, list) or not bounds or (above := _number(bounds[0])) is None:
-            continue
-        rates = _rates({name: _number(row.get(key)) for name, key in _KEYS.items()})
-        if rates is not None:
-            yield Tier(int(above), rates)
+        above = _number(bounds[0]) if isinstance(bounds, list) and bounds else None
+        if above is not None:
+            rates = _rates({name: _number(row.get(key)) for name, key in _KEYS.items()})
+            tiers += [Tier(int(above), rates)] if rates is not None else []
+    return (tiers[0].rates, tuple(tiers[1:])) if tiers else None
 
 
 def _rates(values: Mapping[str, float | None]) -> Rates | None:

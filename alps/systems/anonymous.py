@@ -44,7 +44,8 @@ class Anonymous:
     def _disguised(self, sample: Any, track: str) -> tuple[Any, dict[str, str]]:
         """Return the sample as the system is shown it, and the ids of the data by their aliases."""
         record = alias(self._key, track, sample.benchmark_id)
-        sessions = {sample.session_id, *(_sessions_of(sample))}
+        evidence = [item.evidence for item in _memory_of(sample) if item.evidence is not None]
+        sessions = {sample.session_id, *(part.session_id for part in evidence if part.session_id)}
         aliases = {name: alias(self._key, "session", name) for name in sessions}
         changes: dict[str, Any] = {"benchmark_id": record, "session_id": aliases[sample.session_id]}
         if memory := _memory_of(sample):
@@ -53,12 +54,6 @@ class Anonymous:
         shown = replace(sample, **changes) if is_own else sample.model_copy(update=changes)
         names = {other: name for name, other in aliases.items()}
         return shown, {record: sample.benchmark_id, **names}
-
-
-def _sessions_of(sample: Any) -> set[str]:
-    """Return the sessions that the evidence of given memories names."""
-    sources = (item.evidence.session_id for item in _memory_of(sample) if item.evidence is not None)
-    return {name for name in sources if name}
 
 
 def _memory_of(sample: Any) -> tuple[Memory, ...]:
