@@ -165,5 +165,7 @@ def _has_another(provider: str, missing: Iterable[str]) -> bool:
     """Tell whether a variable that litellm does not list holds a key of the provider."""
     begins = tuple(name.partition("_")[0].removesuffix("AI") for name in missing)
     begins += (_BY_ANOTHER_NAME.get(provider, begins[0]),)
-    others = ((other, value) for other, value in os.environ.items() if other.startswith(begins))
-    return any(_LIKE_A_KEY.search(other) and value.strip() for other, value in others)
+    others = (
+        (variable, value) for variable, value in os.environ.items() if variable.startswith(begins)
+    )
+    return any(_LIKE_A_KEY.search(variable) and value.strip() for variable, value in others)

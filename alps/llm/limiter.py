@@ -217,8 +217,8 @@ class Limiter:
             return 1.0 + breaker.under_way_before()
         since = now - max(breaker.resumes_at, self._released)
         room = min(self.allowed, 1 + self.allowed * since / self._release)
-        told = self._scarce if now < self._scarce_until else math.inf
-        return min(room, max(1.0, min(breaker.window.left(now), told)))
+        announced = self._scarce if now < self._scarce_until else math.inf
+        return min(room, max(1.0, min(breaker.window.left(now), announced)))
 
     def _may_start(self) -> bool:
         return self._running < int(self._room(_now()))

@@ -59,11 +59,11 @@ def check_sampling(
     Raises:
         UsageError: Names the setting, and why litellm would refuse it.
     """
-    given = {name: value for name, value in sampling.items() if value is not None}
-    problem = _refusal(model, {**given, **sent(extra)})
+    settings = {name: value for name, value in sampling.items() if value is not None}
+    problem = _refusal(model, {**settings, **sent(extra)})
     if problem is None:
         return
-    named = {f"{prefix}{name}": {name: value} for name, value in given.items()}
+    named = {f"{prefix}{name}": {name: value} for name, value in settings.items()}
     named |= {f"{prefix}request.{name}": sent({name: value}) for name, value in extra.items()}
     guilty = [name for name, option in named.items() if _refusal(model, option) is not None]
     shown = []
@@ -182,8 +182,8 @@ def check_model(
         what = f"set {names} in the environment (the key of {provider})"
         raise CredentialError(f"model '{model}': {what}")
     if names and warn is not None:
-        told = f"the first call will tell whether {provider} lets us in"
-        warn(f"{model}: {names} not in the environment; {told}")
+        hint = f"the first call will tell whether {provider} lets us in"
+        warn(f"{model}: {names} not in the environment; {hint}")
 
 
 def check_options(

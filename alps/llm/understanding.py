@@ -320,7 +320,7 @@ def _final(answers: _Answers[T], answer: AnswerType[T], *, cut: bool) -> _Fittin
     """Return the last answer that is whole; of a text that was cut off, only what may be used."""
     if not answers.fitting or answers.begun:
         return None
-    chosen = [one for one in answers.fitting if one.whole] or answers.fitting
+    chosen = [candidate for candidate in answers.fitting if candidate.whole] or answers.fitting
     last, value = chosen[-1], chosen[-1].read.value
     if cut and not (answer.partial and value) and (last.reading.repaired or not value):
         return None
@@ -342,5 +342,5 @@ def _is_contradicted(
     before = fitting[: fitting.index(chosen)]
     if not before or chosen.reading.gap or not chosen.reading.literal:
         return False
-    decisions = [answer.decision(one.read.value) for one in (before[-1], chosen)]
+    decisions = [answer.decision(candidate.read.value) for candidate in (before[-1], chosen)]
     return decisions[0] != decisions[1]

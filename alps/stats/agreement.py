@@ -76,7 +76,7 @@ class Scale:
         Raises:
             ValueError: If a label is not on the scale; names it and its place.
         """
-        places = {value: place for place, value in enumerate(self.values)}
+        places = {value: position for position, value in enumerate(self.values)}
         codes = np.empty(len(labels), dtype=np.int64)
         for index, label in enumerate(labels):
             if label is None or (isinstance(label, float) and isnan(label)):
@@ -108,11 +108,11 @@ def pair_features(
     """
     if len(first) != len(second):
         raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
-    one, other = scale.codes(first), scale.codes(second)
+    first_codes, second_codes = scale.codes(first), scale.codes(second)
     size = len(scale.values)
-    features = np.zeros((len(one), size * size))
-    both = np.flatnonzero((one != MISSING) & (other != MISSING))
-    features[both, one[both] * size + other[both]] = 1
+    features = np.zeros((len(first_codes), size * size))
+    both = np.flatnonzero((first_codes != MISSING) & (second_codes != MISSING))
+    features[both, first_codes[both] * size + second_codes[both]] = 1
     return features
 
 
@@ -270,8 +270,8 @@ def _gwet(sums: Floats, near: Floats, start: int = 0) -> Floats:
 
 
 def _gwet_of_pair(tables: Floats, near: Floats) -> Floats:
-    given = tables.sum(axis=-1) + tables.sum(axis=-2)
-    shares = ratio(given, 2 * tables.sum(axis=(-2, -1))[..., None])
+    labels = tables.sum(axis=-1) + tables.sum(axis=-2)
+    shares = ratio(labels, 2 * tables.sum(axis=(-2, -1))[..., None])
     return _corrected(_mean_of(tables, near), shares, near)
 
 
@@ -317,9 +317,9 @@ def _spearman(tables: Floats) -> Floats:
     """Correlate middle ranks of many resamples at once, of which scipy takes one at a time."""
     rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
     half = rows.sum(axis=-1)[..., None] / 2
-    one, other = _middle_ranks(rows) - half, _middle_ranks(columns) - half
-    together = (tables * one[..., :, None] * other[..., None, :]).sum(axis=(-2, -1))
-    spread = (rows * one**2).sum(axis=-1) * (columns * other**2).sum(axis=-1)
+    row_ranks, column_ranks = _middle_ranks(rows) - half, _middle_ranks(columns) - half
+    together = (tables * row_ranks[..., :, None] * column_ranks[..., None, :]).sum(axis=(-2, -1))
+    spread = (rows * row_ranks**2).sum(axis=-1) * (columns * column_ranks**2).sum(axis=-1)
     return ratio(together, np.sqrt(spread))
 
 

@@ -111,19 +111,19 @@ def alternative_annotator(
     groups = list(range(len(people)) if clusters is None else clusters)
     if len(groups) != len(people):
         raise ValueError(f"lengths differ: {len(people)}, {len(groups)}")
-    wins = [_wins(people, judge, one, score) for one in range(people.shape[1])]
+    wins = [_wins(people, judge, annotator, score) for annotator in range(people.shape[1])]
     counts = [int((~np.isnan(own)).sum()) for own, _ in wins]
-    tested = [one for one, count in enumerate(counts) if count >= max(minimum, 1)]
-    tests = [_test(*wins[one], groups, epsilon) for one in tested]
+    tested = [annotator for annotator, count in enumerate(counts) if count >= max(minimum, 1)]
+    tests = [_test(*wins[annotator], groups, epsilon) for annotator in tested]
     adjusted = _benjamini_yekutieli([test.p for test in tests])
     compared = [AgainstOne(count) for count in counts]
-    for one, test, corrected in zip(tested, tests, adjusted, strict=True):
-        own, their = (float(np.nanmean(side)) for side in wins[one])
+    for annotator, test, corrected in zip(tested, tests, adjusted, strict=True):
+        own, their = (float(np.nanmean(side)) for side in wins[annotator])
         # Benjamini and Yekutieli's threshold where the judge beats everyone: the easiest there is.
         power = test.power(epsilon, significance / _harmonic(len(tests)))
-        compared[one] = AgainstOne(counts[one], own, their, test.p, corrected, power)
+        compared[annotator] = AgainstOne(counts[annotator], own, their, test.p, corrected, power)
     omega = float(np.mean([p <= significance for p in adjusted])) if tests else None
-    rho = _rho([wins[one][0] for one in tested], groups, seed=seed, draws=draws)
+    rho = _rho([wins[annotator][0] for annotator in tested], groups, seed=seed, draws=draws)
     worse = [p <= significance for p in _benjamini_yekutieli([test.worse for test in tests])]
     powers = [against.power for against in compared if against.power is not None]
     status = _status(omega, powers, worse)
@@ -158,21 +158,21 @@ def leave_one_out(
     """
     _check(people, judge)
     values = _values(people) if judge is None else _values(people, judge)
-    given = _given(people, values)
-    rest = _modes(given.sum(axis=1)[:, None, :] - given)
+    votes = _given(people, values)
+    rest = _modes(votes.sum(axis=1)[:, None, :] - votes)
     compared = (rest.sum(axis=-1) > 0) & ~np.isnan(people)
     estimate = partial(_share, clusters=clusters)
-    credit, counted = (given * rest).sum(axis=-1), compared.astype(np.float64)
+    credit, counted = (votes * rest).sum(axis=-1), compared.astype(np.float64)
     alone = tuple(
-        estimate(credit[:, one] * counted[:, one], counted[:, one])
-        for one in range(people.shape[1])
+        estimate(credit[:, annotator] * counted[:, annotator], counted[:, annotator])
+        for annotator in range(people.shape[1])
     )
     everyone = estimate((credit * counted).sum(axis=1), counted.sum(axis=1))
     if judge is None:
         return LeaveOneOut(alone, everyone, None)
-    heard = counted * ~np.isnan(judge)[:, None]
-    credit = (_given(judge[:, None], values) * rest).sum(axis=-1) * heard
-    return LeaveOneOut(alone, everyone, estimate(credit.sum(axis=1), heard.sum(axis=1)))
+    judged = counted * ~np.isnan(judge)[:, None]
+    credit = (_given(judge[:, None], values) * rest).sum(axis=-1) * judged
+    return LeaveOneOut(alone, everyone, estimate(credit.sum(axis=1), judged.sum(axis=1)))
 
 
 def self_agreement(labels: Floats, clusters: Sequence[Hashable] | None = None) -> Estimate:
@@ -216,20 +216,20 @@ def _check(people: Floats, judge: Floats | None) -> None:
         raise ValueError(f"lengths differ: {len(people)} items, verdicts of shape {judge.shape}")
 
 
-def _wins(people: Floats, judge: Floats, one: int, score: Score) -> tuple[Floats, Floats]:
+def _wins(people: Floats, judge: Floats, annotator: int, score: Score) -> tuple[Floats, Floats]:
     """Return where judge and annotator are at least as close to the others; NaN: not compared."""
-    others = np.delete(people, one, axis=1)
-    given = ~np.isnan(others)
-    counts = given.sum(axis=1)
-    compared = (counts > 0) & ~np.isnan(people[:, one]) & ~np.isnan(judge)
+    others = np.delete(people, annotator, axis=1)
+    labelled = ~np.isnan(others)
+    counts = labelled.sum(axis=1)
+    compared = (counts > 0) & ~np.isnan(people[:, annotator]) & ~np.isnan(judge)
 
     def closeness(labels: Floats) -> Floats:
-        apart = np.where(given, others - labels[:, None], 0.0)
+        apart = np.where(labelled, others - labels[:, None], 0.0)
         if score == "accuracy":
-            return np.asarray(ratio(((apart == 0) & given).sum(axis=1), counts))
+            return np.asarray(ratio(((apart == 0) & labelled).sum(axis=1), counts))
         return np.asarray(-np.sqrt(ratio((apart**2).sum(axis=1), counts)))
 
-    ahead = closeness(judge) - closeness(people[:, one])
+    ahead = closeness(judge) - closeness(people[:, annotator])
     own, their = (np.where(compared, side >= -_TIE, np.nan) for side in (ahead, -ahead))
     return own, their
 
@@ -272,7 +272,7 @@ def _test(own: Floats, their: Floats, groups: Sequence[Hashable], epsilon: float
 
 
 def _harmonic(count: int) -> float:
-    return sum(1 / place for place in range(1, count + 1))
+    return sum(1 / rank for rank in range(1, count + 1))
 
 
 def _benjamini_yekutieli(ps: Sequence[float]) -> list[float]:
@@ -288,8 +288,8 @@ def _status(omega: float | None, powers: Sequence[float], worse: Sequence[bool])
         return "underpowered"
     if omega >= 0.5:
         return "passed"
-    told = median(powers) >= POWER or sum(worse) >= len(worse) / 2
-    return "failed" if told else "underpowered"
+    conclusive = median(powers) >= POWER or sum(worse) >= len(worse) / 2
+    return "failed" if conclusive else "underpowered"
 
 
 def _rho(wins: Sequence[Floats], groups: Sequence[Hashable], *, seed: int, draws: int) -> Estimate:
@@ -308,8 +308,8 @@ def _rho(wins: Sequence[Floats], groups: Sequence[Hashable], *, seed: int, draws
 
 
 def _values(*labels: Floats) -> Floats:
-    found = np.unique(np.concatenate([part.ravel() for part in labels]))
-    return np.asarray(found[~np.isnan(found)], dtype=np.float64)
+    distinct = np.unique(np.concatenate([part.ravel() for part in labels]))
+    return np.asarray(distinct[~np.isnan(distinct)], dtype=np.float64)
 
 
 def _given(labels: Floats, values: Floats) -> Floats:

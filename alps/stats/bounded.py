@@ -119,27 +119,31 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
     from scipy.special import ndtri, stdtrit
 
     span = highest - lowest
-    place = np.clip((np.asarray(moments.value) - lowest) / span, 0.0, 1.0)
+    position = np.clip((np.asarray(moments.value) - lowest) / span, 0.0, 1.0)
     groups, records = np.asarray(moments.groups), np.asarray(moments.records)
     alone, together = (np.asarray(part) / span**2 for part in (moments.alone, moments.together))
     agree = alone * records <= _ROUNDING**2
-    away, more = place, UNSEEN
+    away, more = position, UNSEEN
     if moments.magnitude is not None:
         away, more = np.minimum(np.asarray(moments.magnitude) / highest, 0.5), UNSEEN_DIFFERENCE
-    told = groups * 4 * away * (1 - away)
+    informative = groups * 4 * away * (1 - away)
     effect = _design_effect(
-        np.where(agree, 1.0, alone), together, np.asarray(moments.clusters), told, records / groups
+        np.where(agree, 1.0, alone),
+        together,
+        np.asarray(moments.clusters),
+        informative,
+        records / groups,
     )
-    greatest = place * (1 - place)
+    greatest = position * (1 - position)
     variance = (alone * records + more * greatest / records) / (records + more)
     wide = stdtrit(np.maximum(groups - 1, 1.0), (1 + LEVEL) / 2)
     z = float(ndtri((1 + LEVEL) / 2))
     trials = greatest / np.where(agree, 1.0, variance * effect) * (z / wide) ** 2
-    low, high = _agresti_coull(place, trials, z)
+    low, high = _agresti_coull(position, trials, z)
     assumed = 1 + (records / groups - 1) * WITHIN
-    unseen = _agresti_coull(np.zeros_like(place), records / assumed, z)[1]
-    low = np.where(agree, place * (1 - unseen), low)
-    high = np.where(agree, place + unseen * (1 - place), high)
+    unseen = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
+    low = np.where(agree, position * (1 - unseen), low)
+    high = np.where(agree, position + unseen * (1 - position), high)
     return lowest + span * low, lowest + span * high
 
 
@@ -157,18 +161,20 @@ def student_interval(moments: Moments) -> tuple[float, float] | None:
 
 
 def _design_effect(
-    alone: Floats, together: Floats, clusters: Floats, told: Floats, size: Floats
+    alone: Floats, together: Floats, clusters: Floats, informative: Floats, size: Floats
 ) -> Floats:
     """Return how many times as large a variance is for the clusters, which `told` of them show."""
     # Cluster by cluster and record by record the same degrees of freedom are lost, so that without
     # clusters it is 1.
     seen = together / alone * np.where(size > 1, clusters / (clusters - 1), 1.0)
-    effect: Floats = (told * seen + ASSUMED * (1 + (size - 1) * WITHIN)) / (told + ASSUMED)
+    effect: Floats = (informative * seen + ASSUMED * (1 + (size - 1) * WITHIN)) / (
+        informative + ASSUMED
+    )
     return np.maximum(1.0, effect)
 
 
-def _agresti_coull(place: Floats, trials: Floats, z: float) -> tuple[Floats, Floats]:
+def _agresti_coull(position: Floats, trials: Floats, z: float) -> tuple[Floats, Floats]:
     added = trials + z * z
-    centre = (place * trials + z * z / 2) / added
+    centre = (position * trials + z * z / 2) / added
     half = z * np.sqrt(centre * (1 - centre) / added)
     return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)

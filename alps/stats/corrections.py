@@ -92,10 +92,12 @@ def youden(counts: Confusion | Cells, *, design_effect: float = 1.0) -> Estimate
     bounds = [(side.value, side.low, side.high) for side in (hit, spared)]
     if None in (hit.value, spared.value):
         return Estimate(None, None, None, n)
-    (one, one_low, one_high), (other, other_low, other_high) = np.array(bounds, dtype=np.float64)
-    value = one + other - 1
-    low = value - sqrt((one - one_low) ** 2 + (other - other_low) ** 2)
-    high = value + sqrt((one_high - one) ** 2 + (other_high - other) ** 2)
+    (hit_rate, hit_low, hit_high), (spared_rate, spared_low, spared_high) = np.array(
+        bounds, dtype=np.float64
+    )
+    value = hit_rate + spared_rate - 1
+    low = value - sqrt((hit_rate - hit_low) ** 2 + (spared_rate - spared_low) ** 2)
+    high = value + sqrt((hit_high - hit_rate) ** 2 + (spared_high - spared_rate) ** 2)
     return Estimate(float(value), float(low), float(high), n)
 
 
@@ -209,29 +211,32 @@ def clustered_rogan_gladen(
     if len(verdicts) != len(clusters) or not len(people) == len(judge) == len(label_clusters):
         lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
         raise ValueError(f"lengths differ: {', '.join(map(str, lengths))}")
-    said, truth, heard = (np.asarray(part, dtype=np.float64) for part in (verdicts, people, judge))
-    cells = (truth * heard, truth * (1 - heard), (1 - truth) * heard, (1 - truth) * (1 - heard))
+    scored, truth, judged = (
+        np.asarray(part, dtype=np.float64) for part in (verdicts, people, judge)
+    )
+    cells = (truth * judged, truth * (1 - judged), (1 - truth) * judged, (1 - truth) * (1 - judged))
     counts = Cells(*(float(cell.sum()) for cell in cells))
     effect = 1.0
-    if len(said) and truth.any() and not (truth == 1).all():
-        effect = _design_effect(said, truth, heard, [*clusters, *label_clusters])
-    return rogan_gladen(int(said.sum()), len(said), counts, design_effect=effect)
+    if len(scored) and truth.any() and not (truth == 1).all():
+        effect = _design_effect(scored, truth, judged, [*clusters, *label_clusters])
+    return rogan_gladen(int(scored.sum()), len(scored), counts, design_effect=effect)
 
 
 def _design_effect(
-    said: Floats, truth: Floats, heard: Floats, clusters: Sequence[Hashable]
+    scored: Floats, truth: Floats, judged: Floats, clusters: Sequence[Hashable]
 ) -> float:
     """Return the clustered variance of Rogan and Gladen's estimate over that of lone items, ≥ 1."""
     no = 1 - truth
-    rate = float(said.mean())
-    hit, false = (float((side * heard).sum() / side.sum()) for side in (truth, no))
+    rate = float(scored.mean())
+    hit, false = (float((side * judged).sum() / side.sum()) for side in (truth, no))
     if hit == false:
         return 1.0  # not correctable whatever the clusters
     value = (rate - false) / (hit - false)
     noise = (
-        -value * truth * (heard - hit) / truth.sum() - (1 - value) * no * (heard - false) / no.sum()
+        -value * truth * (judged - hit) / truth.sum()
+        - (1 - value) * no * (judged - false) / no.sum()
     )
-    influence = np.concatenate([(said - rate) / len(said), noise]).astype(np.float64)
+    influence = np.concatenate([(scored - rate) / len(scored), noise]).astype(np.float64)
     together = clustered_variance(influence, clusters)
     alone = clustered_variance(influence, range(len(influence)))
     if not together or not alone:  # clusters that can't be seen are taken at their worst
@@ -279,10 +284,10 @@ def ppi(
     _check(people, judge, others, clusters, interval)
     n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
     raw = _raw(np.concatenate([judge, others]), groups, interval)
-    held = n if clusters is None else len(set(clusters[0]))
-    if held < 2:
+    units = n if clusters is None else len(set(clusters[0]))
+    if units < 2:
         unit = "item" if clusters is None else "cluster"
-        reason = f"labels on {held} {unit}{'' if held == 1 else 's'}: at least 2 are needed"
+        reason = f"labels on {units} {unit}{'' if units == 1 else 's'}: at least 2 are needed"
         return Correction("ppi", raw, None, None, None, n, reason=reason, bounds=bounds)
     best = _best_weight(people, judge, others) if weight is None else weight
     if not len(others):
@@ -295,7 +300,7 @@ def ppi(
     influence = np.concatenate(parts)
     alone = _squares(influence, None)
     together = _squares(influence, groups)
-    low, high = _ppi_bounds(value, together, held, groups is not None, interval)
+    low, high = _ppi_bounds(value, together, units, groups is not None, interval)
     effect = together / alone if alone else 1.0
     return Correction("ppi", raw, value, low, high, n, best, None, effect, bounds=bounds)
 
@@ -305,16 +310,16 @@ def _squares(influence: Floats, groups: Sequence[Hashable] | None) -> float:
     return float(np.square(sums).sum())
 
 
-def _raw(said: Floats, groups: Sequence[Hashable] | None, interval: Interval) -> Estimate:
+def _raw(verdicts: Floats, groups: Sequence[Hashable] | None, interval: Interval) -> Estimate:
     """Estimate the judge's own mean, with the kind of interval that the corrected one has."""
-    if not len(said):
+    if not len(verdicts):
         return Estimate(None, None, None, 0)
-    mean, held = float(said.mean()), len(said) if groups is None else len(set(groups))
-    if held < 2:
-        return Estimate(mean, None, None, len(said))
-    variance = _squares((said - mean) / len(said), groups)
-    low, high = _ppi_bounds(mean, variance, held, groups is not None, interval)
-    return Estimate(mean, low, high, len(said))
+    mean, units = float(verdicts.mean()), len(verdicts) if groups is None else len(set(groups))
+    if units < 2:
+        return Estimate(mean, None, None, len(verdicts))
+    variance = _squares((verdicts - mean) / len(verdicts), groups)
+    low, high = _ppi_bounds(mean, variance, units, groups is not None, interval)
+    return Estimate(mean, low, high, len(verdicts))
 
 
 def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
@@ -327,18 +332,18 @@ def _best_weight(people: Floats, judge: Floats, others: Floats) -> float:
 
 
 def _ppi_bounds(
-    value: float, variance: float, held: int, clustered: bool, interval: Interval
+    value: float, variance: float, units: int, clustered: bool, interval: Interval
 ) -> tuple[float, float]:
     z = Z
     if not clustered and interval == "normal":
         return value - z * sqrt(variance), value + z * sqrt(variance)
     from scipy.stats import t
 
-    variance *= held / (held - 1)
-    wide = float(t.ppf((1 + LEVEL) / 2, held - 1))
+    variance *= units / (units - 1)
+    wide = float(t.ppf((1 + LEVEL) / 2, units - 1))
     if interval == "score" and (0 < value < 1 or (variance == 0 and value in (0, 1))):
         # Labels that all agree have no variance to be seen: they are then worth their number.
-        worth = value * (1 - value) / variance * (z / wide) ** 2 if variance > 0 else float(held)
+        worth = value * (1 - value) / variance * (z / wide) ** 2 if variance > 0 else float(units)
         score = wilson(value * worth, worth)
         if score.low is not None and score.high is not None:
             return score.low, score.high

@@ -207,8 +207,8 @@ def clustered_indices(
     """
     features = _cell_features(people, judge)
     statistics = [_mean_of(np.array(weights, dtype=np.float64)) for weights in _INDICES.values()]
-    found = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws)
-    return dict(zip(_INDICES, found, strict=True))
+    estimates = clustered_statistics(features, clusters, statistics, seed=seed, draws=draws)
+    return dict(zip(_INDICES, estimates, strict=True))
 
 
 @dataclass(frozen=True)
@@ -258,25 +258,25 @@ def selective_threshold(
         raise ValueError(f"lengths differ: {len(confidences)}, {len(disagreements)}")
     if not (0 < risk < 1 and 0 < failure < 1):
         raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
-    found = None
+    lowest = None
     # Fewer items could not pass even without a disagreement: starting there would end the walk
     # before it began.
     minimum = max(FEWEST, ceil(log(failure) / log(1 - risk) - 1e-9))
     steps = round(1 / step)
-    for place in range(steps, -1, -1):
-        candidate = place / steps
+    for number in range(steps, -1, -1):
+        candidate = number / steps
         kept = confidences >= candidate
         count, wrong = int(kept.sum()), int(disagreements[kept].sum())
         if count < minimum:
             continue
-        if found and count == found.kept:  # nobody new is kept: the same test
-            found = Threshold(candidate, count, wrong, found.bound, len(confidences))
+        if lowest and count == lowest.kept:  # nobody new is kept: the same test
+            lowest = Threshold(candidate, count, wrong, lowest.bound, len(confidences))
             continue
         bound = upper_bound(wrong, count, confidence=1 - failure)
         if bound is None or bound > risk:
             break
-        found = Threshold(candidate, count, wrong, bound, len(confidences))
-    return found
+        lowest = Threshold(candidate, count, wrong, bound, len(confidences))
+    return lowest
 
 
 def _cell_features(people: Sequence[bool | None], judge: Sequence[bool | None]) -> Floats:

@@ -63,7 +63,7 @@ def paired_mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
     """
     if len(first) != len(second):
         raise ValueError(f"lengths differ: {len(first)}, {len(second)}")
-    pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
+    pairs = [(bool(left), bool(right)) for left, right in zip(first, second, strict=True)]
     return mcnemar(pairs.count((True, False)), pairs.count((False, True)))
 
 
@@ -207,8 +207,8 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
         different: Pairs of places that are told apart.
     """
     classes = [frozenset(range(count))] if count else []
-    for one, other in different:
-        split = {part for group in classes for part in _without(group, one, other)}
+    for left, right in different:
+        split = {part for group in classes for part in _without(group, left, right)}
         classes = [group for group in split if not any(group < wider for wider in split)]
     ordered = sorted(classes, key=sorted)
     names = _names(len(ordered))
@@ -219,19 +219,19 @@ def shared_letters(count: int, different: Iterable[tuple[int, int]]) -> tuple[tu
     return tuple(map(tuple, letters))
 
 
-def _without(group: frozenset[int], one: int, other: int) -> list[frozenset[int]]:
-    if one == other:
-        raise ValueError(f"system {one} can't be told apart from itself")
-    return [group - {one}, group - {other}] if {one, other} <= group else [group]
+def _without(group: frozenset[int], left: int, right: int) -> list[frozenset[int]]:
+    if left == right:
+        raise ValueError(f"system {left} can't be told apart from itself")
+    return [group - {left}, group - {right}] if {left, right} <= group else [group]
 
 
 def _names(count: int) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     width = 1
-    while len(found) < count:
-        found += ["".join(letters) for letters in product(ascii_lowercase, repeat=width)]
+    while len(names) < count:
+        names += ["".join(letters) for letters in product(ascii_lowercase, repeat=width)]
         width += 1
-    return found[:count]
+    return names[:count]
 
 
 @dataclass(frozen=True)

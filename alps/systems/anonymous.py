@@ -52,15 +52,15 @@ class Anonymous:
             changes["memory"] = tuple(_elsewhere(item, aliases) for item in memory)
         is_own = is_dataclass(sample) and not isinstance(sample, type)
         shown = replace(sample, **changes) if is_own else sample.model_copy(update=changes)
-        names = {other: name for name, other in aliases.items()}
+        names = {substitute: name for name, substitute in aliases.items()}
         return shown, {record: sample.benchmark_id, **names}
 
 
 def _memory_of(sample: Any) -> tuple[Memory, ...]:
     """Return the memories that a sample of update gives; tasks of the user's may call others so."""
     memory = getattr(sample, "memory", ())
-    given = isinstance(memory, tuple) and all(isinstance(item, Memory) for item in memory)
-    return memory if given else ()
+    is_memory = isinstance(memory, tuple) and all(isinstance(item, Memory) for item in memory)
+    return memory if is_memory else ()
 
 
 def _elsewhere(memory: Memory, aliases: Mapping[str, str]) -> Memory:
@@ -74,8 +74,8 @@ def _elsewhere(memory: Memory, aliases: Mapping[str, str]) -> Memory:
 def _named(node: Any, names: Mapping[str, str]) -> Any:
     """Put the ids of the data back in every text; an alias is long enough to be nothing else."""
     if isinstance(node, str):
-        for other, name in names.items():
-            node = node.replace(other, name)
+        for substitute, name in names.items():
+            node = node.replace(substitute, name)
         return node
     if isinstance(node, dict):
         return {key: _named(value, names) for key, value in node.items()}

@@ -192,7 +192,7 @@ class ProgramSystem:
             # two rows of one id are never under way together: their answers look the same
             if row.answer.done() or row.name in self._asked:
                 continue
-            lonely = row.alone or any(other.alone for other in self._asked.values())
+            lonely = row.alone or any(row_under_way.alone for row_under_way in self._asked.values())
             if len(self._asked) >= self._in_flight or (self._asked and lonely):
                 return
             self._waiting.remove(row)

@@ -234,7 +234,7 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
     Returns:
         Statements, the surest first, in dialogue order among equals, without near-duplicates.
     """
-    found: list[Statement] = []
+    statements: list[Statement] = []
     requests: list[tuple[int, str]] = []
     for index, (role, text) in enumerate(turns):
         if role != "user":
@@ -246,12 +246,12 @@ def find_statements(turns: Sequence[tuple[str, str]], *, limit: int = 8) -> list
         requests += [(index, text[i:j]) for i, j in sentences if REQUEST.match(masked, i, j)]
         if not _FICTION.search(masked):
             for i, j in sentences:
-                found += _sentence_statements(index, text, masked, i, j)
-            found += _own(index, text, masked)
-            found += _fixed(index, text, masked)
-    found += _curiosity(requests)
-    found.sort(key=lambda statement: -statement.confidence)
-    return _distinct(found)[:limit]
+                statements += _sentence_statements(index, text, masked, i, j)
+            statements += _own(index, text, masked)
+            statements += _fixed(index, text, masked)
+    statements += _curiosity(requests)
+    statements.sort(key=lambda statement: -statement.confidence)
+    return _distinct(statements)[:limit]
 
 
 def _masked(text: str) -> str:
@@ -289,8 +289,8 @@ def _sentence_statements(
             parts = list(_pieces(masked, _SAME_SUBJECT, begin, right))
         for first, last in parts:
             subject = "I " if first > parts[0][0] else ""
-            if found := _statement(index, text[first:last], subject + masked[first:last]):
-                yield found
+            if statement := _statement(index, text[first:last], subject + masked[first:last]):
+                yield statement
 
 
 def _own(index: int, text: str, masked: str) -> Iterator[Statement]:
@@ -371,7 +371,10 @@ def _distinct(statements: Sequence[Statement]) -> list[Statement]:
     kept: list[tuple[Statement, set[str]]] = []
     for statement in statements:
         words = set(_content(statement.value))
-        if all(len(words & other) < 0.7 * min(len(words), len(other)) for _, other in kept):
+        if all(
+            len(words & words_before) < 0.7 * min(len(words), len(words_before))
+            for _, words_before in kept
+        ):
             kept.append((statement, words))
     return [statement for statement, _ in kept]
 
