@@ -186,6 +186,11 @@ def all_texts(answer: Row) -> Sequence[str]:
     return texts
 
 
+def gold_as_text(sample: Any) -> Sequence[tuple[str, str, str]]:
+    """Return the gold of a sample as one line."""
+    return (("gold", str(sample.gold), ""),)
+
+
 @dataclass(frozen=True)
 class PublicAnswers:
     """How the answers of a submission are looked at before a person believes them.
@@ -200,6 +205,7 @@ class PublicAnswers:
         choice: The id that an answer chooses, and its ranking, best first, of a task whose samples
             have as `gold` the right id; None where answers are texts.
         overlap: What of an answer is compared with its gold; None where nothing can be.
+        gold: What was expected, of a sample with gold: a mark, the words and a remark, a line each.
         unit: How the compared values are counted, as in `9 of 10 predicted values are the gold's`.
     """
 
@@ -207,6 +213,7 @@ class PublicAnswers:
     texts: Callable[[Row], Sequence[str]] = all_texts
     choice: Callable[[Row], tuple[str, Sequence[str]]] | None = None
     overlap: Callable[[Any, Row], Overlap] | None = None
+    gold: Callable[[Any], Sequence[tuple[str, str, str]]] = gold_as_text
     unit: str = "answers are the gold"
 
 

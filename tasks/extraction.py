@@ -334,6 +334,12 @@ def values_of(answer: Row) -> list[str]:
     return [item["value"] for item in answer["memory_items"]]
 
 
+def gold_lines(sample: Any) -> list[tuple[str, str, str]]:
+    """Return the gold memories as a page lists them: number, value and label."""
+    numbered = enumerate(sample.gold, start=1)
+    return [(f"g{n}", shown_value(memory.value), memory.label) for n, memory in numbered]
+
+
 def _overlap(sample: ExtractionSample, answer: Row) -> Overlap:
     golds = [shown_value(memory.value) for memory in sample.gold or ()]
     return Overlap(golds, values_of(answer), [turn.text for turn in sample.dialogue])
@@ -396,7 +402,12 @@ TASK = Task(
     options=("prompt", "extras"),
     form=MemoryList,
     paired=_paired,
-    public=PublicAnswers(texts=values_of, overlap=_overlap, unit="predicted values are the gold's"),
+    public=PublicAnswers(
+        texts=values_of,
+        overlap=_overlap,
+        gold=gold_lines,
+        unit="predicted values are the gold's",
+    ),
     systems={
         "rules": "rules:extract",
         "oracle": "baselines:oracle",

@@ -352,7 +352,9 @@ def tracks(options: TaskOptions) -> tuple[Task, ...]:
             selects={"distractors": str(size)},
             form=Choice,
             public=PublicAnswers(
-                texts=lambda answer: (answer["answer"], answer["reason"]), choice=_choice_of
+                texts=lambda answer: (answer["answer"], answer["reason"]),
+                choice=_choice_of,
+                gold=lambda sample: (("gold", _value(sample, sample.gold), ""),),
             ),
             title=f"Retrieval, {size:,} distractors",
             variant=str(size),

@@ -52,7 +52,7 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
-from alps.tasks.extraction import precision_recall_f1, values_of
+from alps.tasks.extraction import gold_lines, precision_recall_f1, values_of
 from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
 from alps.tasks.update_parts import HIGHLIGHTS, record_parts
 from alps.text import fold
@@ -499,7 +499,12 @@ TASK = Task(
     fits=fits,
     rubrics=RUBRICS,
     paired=_paired,
-    public=PublicAnswers(texts=values_of, overlap=_overlap, unit="changed values are the gold's"),
+    public=PublicAnswers(
+        texts=values_of,
+        overlap=_overlap,
+        gold=gold_lines,
+        unit="changed values are the gold's",
+    ),
     systems={
         "rules": "baselines:update",
         "oracle": "baselines:oracle_update",

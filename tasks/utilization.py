@@ -384,6 +384,7 @@ PUBLIC = PublicAnswers(
     longest=10_000,
     texts=lambda answer: (answer["answer"],),
     overlap=_overlap,
+    gold=lambda sample: (("memory", sample.gold.memory, f"rubric {sample.gold.rubric}"),),
     unit="answers are the gold memory",
 )
 

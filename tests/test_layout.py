@@ -4,9 +4,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from alps.settings import Ability
+from alps.tasks import TASKS, all_tracks
+from alps.tasks.utilization import ABILITIES
 from tests.conftest import ROOT
 from tests.endtoend import environment
 
@@ -244,3 +248,50 @@ def test_requirements_are_pinned_by_name_and_version_alone():
     assert [
         line for line in lines if not re.fullmatch(r"[A-Za-z0-9][\w.-]*==[0-9][\w.+!]*", line)
     ] == []
+
+
+WORDS_OF_TASKS = {
+    "alps/settings.py": (
+        {ability.name for ability in ABILITIES},
+        "the values that ability= takes, which help and Tab list without importing tasks",
+    ),
+    "judges/rubric.py": (
+        {"pa", "vra", "cf", "ei"},
+        "rubrics that people label and judges are calibrated by, whatever task asks them",
+    ),
+}
+"""The modules outside `tasks/` that hold a word of a task, and what it means there."""
+
+
+def words_of_tasks():
+    names = {*TASKS, *all_tracks()}
+    names |= {task.place for task in all_tracks().values()}
+    names |= {track.partition("_")[0] for track in all_tracks()}
+    for ability in ABILITIES:
+        names |= {ability.name, ability.title, ability.title.lower().replace(" ", "_")}
+    return names
+
+
+def test_no_module_outside_tasks_knows_a_task_a_track_or_an_ability_by_its_name():
+    # The reading of the release layout in `data/` names its folders, and so do the tests.
+    wrong, words = [], words_of_tasks()
+    for path in MODULES:
+        name = str(path.relative_to(ROOT))
+        if not name.startswith(("alps/", "judges/", "leaderboard/")):
+            continue
+        allowed, _ = WORDS_OF_TASKS.get(name, (set(), ""))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in words - allowed:
+                wrong.append(f"{name}, line {node.lineno}: {node.value}")
+    assert wrong == []
+
+
+def test_settings_list_the_abilities_that_there_are():
+    assert get_args(Ability) == (*(ability.name for ability in ABILITIES), "all")
+
+
+def test_no_template_asks_which_task_it_shows():
+    quoted = "|".join(sorted(words_of_tasks(), key=len, reverse=True))
+    templates = [path for path in FILES if path.suffix == ".html" and "templates" in path.parts]
+    assert templates
+    assert matching(rf"""(==|!=|\bin\b)\s*\(?["']({quoted})["']""", templates) == []

@@ -5,6 +5,7 @@ memory, as pieces of HTML that are made once and joined.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,9 +16,10 @@ from alps.leaderboard.pages.board_table import foreign, metric_title
 from alps.leaderboard.pages.common import Content, Renderer, records_folder
 from alps.leaderboard.provenance import Place, figure
 from alps.leaderboard.site_data import System
-from alps.rejection import shown_value
 from alps.report.formatting import visible
 from alps.tasks import Metric, Task, all_tracks
+from alps.tasks.base import Row
+from alps.tasks.record_parts import AnsweredRecord, Passage
 
 # Up to so many answers stand unfolded; characters of an excerpt, and of a text that a page shows:
 # the files of the submission hold the rest.
@@ -84,7 +86,8 @@ def _write_group(
             folder=folder,
             name=name,
             sample=sample,
-            gold=_gold(group[0], sample),
+            gold=group[0].public.gold(sample) if sample.gold is not None else (),
+            passages=_passages(group[0], sample),
             answers=Markup("\n").join(Markup(piece) for piece in pieces),
             before=_file_of(names[n - 1]) if n else "",
             after=_file_of(names[n + 1]) if n + 1 < len(names) else "",
@@ -128,17 +131,10 @@ def _systems(content: Content, task: Task) -> Sequence[System]:
     return known
 
 
-def _gold(task: Task, sample: Any) -> list[tuple[str, str, str]]:
-    """Return the expected answer: a mark, the words, and a remark."""
-    if sample.gold is None:
-        return []
-    if task.name == "retrieval":
-        chosen = (candidate for candidate in sample.candidates if candidate.id == sample.gold)
-        return [("gold", candidate.value, "") for candidate in chosen]
-    if task.name == "utilization":
-        return [("memory", sample.gold.memory, f"rubric {sample.gold.rubric}")]
-    numbered = enumerate(sample.gold, start=1)
-    return [(f"g{n}", shown_value(memory.value), memory.label) for n, memory in numbered]
+def _passages(task: Task, sample: Any) -> list[Passage]:
+    """Return the texts that a record asks about, of a sample with neither dialogue nor query."""
+    parts = task.record_parts(AnsweredRecord(sample, None, None, None))
+    return [part for part in parts if isinstance(part, Passage) and part.text]
 
 
 def _excerpt(sample: Any) -> str:
@@ -163,7 +159,7 @@ def _answers_of(system: System, task: Task, records: Mapping[str, Record]) -> di
     """Return, by record, what a system answered to it, as HTML."""
     verdicts = _rows_of(system, task.track, "verdicts")
     scores = _rows_of(system, task.track, "scores")
-    body = _BODIES[task.name]
+    body = _body_of(task)
     shown = [metric for metric in task.metrics if metric.numerator is None]
     name_of = Markup("<strong>{}</strong>").format(foreign(system.card.name))
     page = Markup('<p class="note"><a href="../../systems/{}.html">its page</a></p>')
@@ -256,11 +252,15 @@ def _choice(
     prediction = row.get("prediction")
     if not isinstance(prediction, dict):
         return '<p class="empty">no choice</p>'
-    chosen = str(prediction.get("selected_memory_id"))
+    assert task.public.choice is not None
+    chosen = ""
+    with suppress(LookupError, TypeError):  # a row of anybody
+        chosen = str(task.public.choice(prediction)[0])
+    text = record.values.get(chosen, "not in the pool") if record.values else chosen
     right = '<small class="muted">not the gold</small>'
     if chosen == record.sample.gold:
         right = '<small class="good">the right one</small>'
-    body = f"<p>{_text(record.values.get(chosen, 'not in the pool'))} {right}</p>"
+    body = f"<p>{_text(text)} {right}</p>"
     if prediction.get("answer"):
         body += f'<p class="prose">{_text(prediction["answer"])}</p>'
     return body
@@ -271,7 +271,9 @@ def _response(
 ) -> str:
     """Show the response, and the marks that the judge gave it."""
     prediction = row.get("prediction")
-    answer = prediction.get("answer") if isinstance(prediction, dict) else None
+    answer = ""
+    with suppress(LookupError, TypeError):  # a row of anybody
+        answer = "\n".join(task.public.texts(prediction)) if prediction else ""
     body = f'<p class="prose">{_text(answer)}</p>' if answer else '<p class="empty">no response</p>'
     if verdict is None:
         return body
@@ -296,9 +298,8 @@ def _text(value: object) -> str:
     return str(foreign(words if len(words) <= LONGEST else f"{words[:LONGEST]} …"))
 
 
-_BODIES: dict[str, Callable[[System, Task, Record, Mapping[str, Any], FileRow | None], str]] = {
-    "extraction": _memories,
-    "update": _memories,
-    "retrieval": _choice,
-    "utilization": _response,
-}
+def _body_of(task: Task) -> Callable[[System, Task, Record, Row, FileRow | None], str]:
+    """Return how an answer is written: as memories next to gold, as a choice, or as a text."""
+    if task.paired is not None:
+        return _memories
+    return _choice if task.public.choice is not None else _response

@@ -1,0 +1,315 @@
+"""A new task is a module of its own, its data, and its name in the list of tasks: nothing else.
+
+A throw-away task, the year that a memory is from, is added to a copy of `tasks/` and `data/`; all
+other folders are the project's own. The real commands then run, score, show, compare, audit, pack
+and publish it.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from alps.tasks import TASKS
+from tests.conftest import ROOT
+from tests.endtoend import environment
+
+MODULE = '''"""Year: one memory in, the year that it is from out."""
+
+import re
+from typing import Any
+
+from alps.llm.types import AnswerType, Read
+from alps.prompts import read_prompt
+from alps.schema import Record
+from alps.tasks.base import Metric, PublicAnswers, Row, Scored, Task, TaskOptions
+from alps.tasks.highlights import FAILED, Highlight, ScoredAnswer
+from alps.tasks.record_parts import AnsweredRecord, Facts, Part, Passage
+
+PROMPT = read_prompt("<!-- id: year/1 -->\\nName the year that the memory is from.", "year")
+METRICS = (
+    Metric("accuracy", "right years", headline=True, judged=False),
+    Metric("decade_accuracy", "right decades", judged=False),
+)
+_YEAR = re.compile(r"\\b(?:19|20)\\d\\d\\b")
+
+
+class YearSample(Record):
+    """One memory, and the year that it is from."""
+
+    benchmark_id: str
+    session_id: str
+    memory: str
+    gold: str | None
+
+
+class YearAnswer(Record):
+    """What a system answers."""
+
+    year: str
+
+
+def read_sample(row: Row, gold: Row | None) -> YearSample:
+    """Build a sample from rows in the release layout."""
+    return YearSample(
+        benchmark_id=row["benchmark_id"],
+        session_id=row["session_id"],
+        memory=row["input"]["memory"],
+        gold=gold["gold"]["year"] if gold is not None else None,
+    )
+
+
+def messages(sample: YearSample) -> tuple[Row, ...]:
+    """Render what an LLM is asked."""
+    system = {"role": "system", "content": PROMPT.text}
+    return system, {"role": "user", "content": sample.memory}
+
+
+def input_row(sample: YearSample) -> dict[str, Any]:
+    """Return what an external program is given."""
+    return {
+        "benchmark_id": sample.benchmark_id,
+        "task": "task5",
+        "input": {"memory": sample.memory},
+    }
+
+
+def read_answer(node: object) -> Read[str]:
+    """Read an answer.
+
+    Raises:
+        ValueError: If it names no year.
+    """
+    year = node.get("year") if isinstance(node, dict) else None
+    if not isinstance(year, str) or not _YEAR.fullmatch(year):
+        raise ValueError("`year` must be a year, as 2021")
+    return Read(year)
+
+
+def score(sample: YearSample, prediction: Any, verdict: Row | None, judge: Any) -> Scored:
+    """Score one answer; a failed one is wrong."""
+    year = (prediction.prediction or {}).get("year", "")
+    scores = {
+        "accuracy": float(year == sample.gold),
+        "decade_accuracy": float(year[:3] == (sample.gold or "")[:3]),
+    }
+    return Scored(scores, {"years": 1}, {"year": year})
+
+
+def first_year(sample: YearSample) -> dict[str, Any]:
+    """Answer with the first year that the memory names."""
+    named = _YEAR.search(sample.memory)
+    return {"year": named[0] if named else "2000"}
+
+
+def newest(sample: YearSample) -> dict[str, Any]:
+    """Answer with a year of late, whatever the memory."""
+    return {"year": "2024"}
+
+
+def record_parts(record: AnsweredRecord) -> list[Part]:
+    """Show the memory, its year and the answer."""
+    gold, year = record.of_sample("gold") or "unknown", record.answer.get("year", "none")
+    years = (("right year", gold), ("answer", year))
+    return [Passage("Memory", record.of_sample("memory") or ""), Facts("Years", years)]
+
+
+def wrong_year(answer: ScoredAnswer) -> tuple[float, ...] | None:
+    """Rank wrong years, those of a wrong decade first."""
+    if answer.value("accuracy") != 0:
+        return None
+    return (1 - (answer.value("decade_accuracy") or 0),)
+
+
+def tracks(options: TaskOptions) -> tuple[Task, ...]:
+    """Return the one track."""
+    return (
+        Task(
+            name="year",
+            track="task5",
+            prompt=PROMPT,
+            answer=AnswerType(schema=YearAnswer, read=read_answer, partial=False),
+            read_sample=read_sample,
+            messages=messages,
+            input_row=input_row,
+            to_prediction=lambda year: {"year": year},
+            has_gold=lambda sample: sample.gold is not None,
+            score=score,
+            metrics=METRICS,
+            systems={"rules": first_year, "floor/newest": newest},
+            record_parts=record_parts,
+            highlights=(FAILED, Highlight("wrong years", 5, wrong_year)),
+            public=PublicAnswers(choice=lambda answer: (answer["year"], ())),
+        ),
+    )
+'''
+MEMORIES = {
+    "y1": ("Moved to Porto in 2019", "2019"),
+    "y2": ("Finished school in 2008 and took a year off", "2008"),
+    "y3": ("Has kept bees since 2024", "2024"),
+    "y4": ("Sold the boat in 1998, five years after buying it in 1993", "1998"),
+    "y5": ("In 2015 told of the summer of 2011, when the cat came", "2011"),
+    "y6": ("Started to learn the cello in 2021", "2021"),
+}
+LINKED = ("judges", "leaderboard")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a folder whose package `alps` has a task more; only `tasks` and `data` are copies."""
+    root = tmp_path_factory.mktemp("tree")
+    ignored = shutil.ignore_patterns("__pycache__")
+    package = root / "alps"
+    package.mkdir()
+    for path in (ROOT / "alps").iterdir():
+        if path.name not in ("__pycache__", "tasks", "data"):
+            (package / path.name).symlink_to(path.resolve())
+    for name in ("tasks", "data"):
+        shutil.copytree(ROOT / name, package / name, ignore=ignored)
+    (package / "tasks" / "year.py").write_text(MODULE)
+    registry = package / "tasks" / "registry.py"
+    listed = repr(TASKS).replace("'", '"')
+    text = registry.read_text()
+    assert text.count(f"TASKS = {listed}") == 1
+    registry.write_text(text.replace(f"TASKS = {listed}", f'TASKS = (*{listed}, "year")'))
+    folder = package / "data" / "samples" / "dev" / "task5"
+    folder.mkdir()
+    inputs, golds = "", ""
+    for name, (memory, year) in MEMORIES.items():
+        about = {"benchmark_id": name, "session_id": f"s_{name}", "task": "task5"}
+        inputs += json.dumps({**about, "input": {"memory": memory}}) + "\n"
+        golds += json.dumps({**about, "gold": {"year": year}}) + "\n"
+    (folder / "model_input.jsonl").write_text(inputs)
+    (folder / "reference_output.jsonl").write_text(golds)
+    return root
+
+
+@pytest.fixture(scope="module")
+def command(tree, tmp_path_factory):
+    """Return `alps` of that tree, run in a folder of its own."""
+    here = tmp_path_factory.mktemp("here")
+
+    def run(*words, code=0, **variables):
+        done = subprocess.run(
+            [sys.executable, "-m", "alps", *words],
+            cwd=here,
+            env=environment(here, PYTHONPATH=str(tree), **variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    run.folder = here
+    return run
+
+
+@pytest.fixture(scope="module")
+def ran(command):
+    """Return what two runs of the task print."""
+    rules = command("run", "task=year", "model=rules", "data=samples", "out=rules")
+    command("run", "task=year", "model=floor/newest", "data=samples", "out=newest")
+    return rules
+
+
+def test_the_score_stands_beside_the_trivial_baseline_and_no_judge_is_named(ran):
+    assert re.search(r"right years +\.833 ", ran)
+    assert re.search(r"right decades +1\.000 ", ran)
+    assert re.search(r"floor/newest +\.167 .* \.667 ", ran)
+    assert "judged by" not in ran
+    assert "not comparable" not in ran
+
+
+def test_it_is_among_all_tasks(command):
+    shown = command("run", "task=all", "model=rules", "limit=1", "data=samples", "out=all")
+    assert "task1" in shown
+    assert "task5" in shown
+
+
+def test_a_system_of_another_task_is_named_with_those_of_this_one(command):
+    done = command("run", "task=year", "model=bm25", code=2)
+    assert done == ""
+
+
+def test_its_records_are_shown(command, ran):
+    record = command("show", "rules", "y5")
+    for words in ("In 2015 told of the summer", "right year", "2011", "right years .000"):
+        assert words in record
+
+
+def test_a_report_page_has_its_section(command, ran):
+    command("report", "rules", "newest", "out=report.html")
+    page = (command.folder / "report.html").read_text()
+    for words in (
+        "task5",
+        "right years",
+        "right decades",
+        "floor/newest",
+        "wrong years",
+        "In 2015 told",
+    ):
+        assert words in page
+
+
+def test_two_runs_are_compared(command, ran):
+    table = command("compare", "rules", "newest")
+    assert "right years" in table
+    assert re.search(r"\.667", table)
+
+
+def test_the_data_are_audited(command):
+    table = command("data", "audit", "data=samples")
+    assert "9 tracks" in table
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("alps run task=y", ["year"]),
+        ("alps run task=year model=", ["rules", "floor/newest"]),
+        ("alps run task=year,update model=ru", ["rules"]),
+    ],
+)
+def test_tab_knows_its_name_and_its_systems(command, line, words):
+    answered = command(COMP_WORDS=line, _ALPS_COMPLETE="bash_complete").split()
+    assert answered[: len(words)] == words
+
+
+@pytest.fixture(scope="module")
+def site(command, ran):
+    """Return the site of two submissions of the task."""
+    for run, name in (("rules", "Year rules"), ("newest", "floor/newest")):
+        command(
+            "submit", run, f"name={name}", f"out=submissions/{run}-2026-01-02", "date=2026-01-02"
+        )
+    command("leaderboard", "build", "submissions=submissions", "out=site")
+    return command.folder / "site"
+
+
+def test_a_submission_of_it_is_verified(command, site):
+    told = command("verify", "submissions/rules-2026-01-02")
+    assert "1 of 1 tracks recomputed" in told
+    assert "consistent" in told
+
+
+def test_a_forged_score_is_refused(command, site, tmp_path):
+    forged = tmp_path / "rules-2026-01-02"
+    shutil.copytree(command.folder / "submissions" / "rules-2026-01-02", forged)
+    card = forged / "submission.json"
+    card.write_text(card.read_text().replace('"value": 0.8333333333333334', '"value": 0.9', 1))
+    told = command("verify", str(forged), code=1)
+    assert "recomputed 0.8333333333" in " ".join(told.split())
+
+
+def test_the_site_has_its_board_its_tab_and_its_records(site):
+    board = (site / "year.html").read_text()
+    assert "Year rules" in board
+    assert "right years" in board
+    assert "year.html" in (site / "index.html").read_text()
+    record = (site / "records" / "task5" / "y5.html").read_text()
+    assert "Year rules" in record
+    assert "2015" in record
