@@ -239,6 +239,7 @@ def relation_counts(
     return counts
 
 
-def counted_extras(predicted: int, relations: Relations, matched: Sequence[int]) -> list[int]:
+def counted_extras(predicted: int, relations: Relations, matches: Sequence[Match]) -> list[int]:
     """Return the positions of the predictions that count and match nothing."""
+    matched = (match.predicted for match in matches)
     return left_over(predicted, [*matched, *relations.screening.copies])

@@ -4,11 +4,14 @@ Scored by one-to-one matching with the gold memories.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
+
+from pydantic import BaseModel
 
 from alps.judges.base import Judge
 from alps.judges.matching import POLICIES, Match, assign, left_over
@@ -132,14 +135,24 @@ def read_sample(row: Row, gold: Row | None) -> ExtractionSample:
 
 def messages(sample: ExtractionSample, prompt: Prompt = PROMPT) -> tuple[Mapping[str, str], ...]:
     """Render what an LLM is asked: the static instructions first, then the dialogue as JSON."""
-    labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
-    turns = [
-        {"turn": n, "role": turn.role, "text": turn.text} for n, turn in enumerate(sample.dialogue)
-    ]
+    turns = []
+    for n, turn in enumerate(sample.dialogue):
+        turns.append({"turn": n, "role": turn.role, "text": turn.text})
     return (
-        {"role": "system", "content": prompt.text.replace("{labels}", labels)},
+        {"role": "system", "content": with_labels(prompt)},
         {"role": "user", "content": json.dumps({"conversation": turns}, ensure_ascii=False)},
     )
+
+
+def with_labels(prompt: Prompt) -> str:
+    """Return the text of a prompt with the list of labels in its place."""
+    labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
+    return prompt.text.replace("{labels}", labels)
+
+
+def dumped(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
+    """Return memories or turns as rows of the release."""
+    return [item.model_dump() for item in items]
 
 
 def input_row(sample: ExtractionSample) -> dict[str, Any]:
@@ -147,8 +160,8 @@ def input_row(sample: ExtractionSample) -> dict[str, Any]:
 
     The dialogue in the release layout, nothing that gives gold away.
     """
-    dialogue = [turn.model_dump() for turn in sample.dialogue]
-    return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": {"dialogue": dialogue}}
+    given = {"dialogue": dumped(sample.dialogue)}
+    return {"benchmark_id": sample.benchmark_id, "task": "task1", "input": given}
 
 
 def read_answer(node: object) -> Read[tuple[Memory, ...]]:
@@ -163,7 +176,7 @@ def read_answer(node: object) -> Read[tuple[Memory, ...]]:
 
 def to_prediction(memories: Sequence[Memory]) -> dict[str, Any]:
     """Return the release's form of a prediction."""
-    return {"memory_items": [memory.model_dump() for memory in memories]}
+    return {"memory_items": dumped(memories)}
 
 
 def fits(sample: ExtractionSample, prediction: Mapping[str, Any]) -> None:
@@ -226,47 +239,54 @@ def score(
             len(matches["strict"]), gold=len(gold), predicted=counted, failed=failed
         )
         scores["f1_strict"] = strict["f1"]
-    found = {match.gold for match in lenient}
-    for kind in ("direct", "indirect"):
-        of_kind = [n for n, memory in enumerate(gold) if memory.type == kind]
-        if of_kind:
-            scores[f"recall_{kind}"] = sum(n in found for n in of_kind) / len(of_kind)
+    scores |= _recall_by_type(gold, {match.gold for match in lenient})
     scores |= _field_scores(gold, predicted, lenient)
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
-    extras = counted_extras(len(predicted), relations, [match.predicted for match in lenient])
+    extras = counted_extras(len(predicted), relations, lenient)
     counts = {
         "matched": len(lenient),
         "gold": len(gold),
         "predicted": counted,
         "empty_vs_empty": int(not gold and not predicted and not failed),
-        "rejected_gold": sum(is_rejected(memory.value) for memory in gold),
+        "rejected_gold": rejected(gold),
         **relation_counts(relations, lenient, judge),
         **relations.support_counts(extras),
     }
+    # A share of predictions that were not looked at would count them as not hallucinated.
     if relations.extras_checked and not relations.unchecked:
         counts["checked"] = counted
     return Scored(scores, counts, _details(gold, predicted, lenient, relations, extras))
 
 
+def rejected(memories: Iterable[Memory]) -> int:
+    """Return how many of the gold memories their annotators marked as rejected."""
+    return sum(is_rejected(memory.value) for memory in memories)
+
+
 def precision_recall_f1(
     matched: int, *, gold: int, predicted: int, failed: bool = False
 ) -> dict[str, float]:
-    """Return precision, recall and F1 of one record.
-
-    Nothing predicted where there is nothing to find is 1. Nothing predicted otherwise has precision
-    0. Without gold, recall is not defined and left out; F1 is then 0. A failed prediction has 0
-    everywhere.
-    """
+    """Return precision, recall and F1 of one record; a failed prediction has 0 everywhere."""
     if failed:
         return {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+    # To find nothing where there is nothing is right, and must not lower a mean over records.
     if not gold and not predicted:
         return {"f1": 1.0, "precision": 1.0, "recall": 1.0}
-    scores = {
-        "f1": 2 * matched / (gold + predicted),
-        "precision": matched / predicted if predicted else 0.0,
-    }
+    precision = matched / predicted if predicted else 0.0
+    scores = {"f1": 2 * matched / (gold + predicted), "precision": precision}
+    # Without gold, recall is not defined: left out, it has no weight in the mean over records.
     return {**scores, "recall": matched / gold} if gold else scores
+
+
+def _recall_by_type(gold: Sequence[Memory], found: set[int]) -> dict[str, float]:
+    totals: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    for n, memory in enumerate(gold):
+        if memory.type in ("direct", "indirect"):
+            totals[memory.type] += 1
+            hits[memory.type] += n in found
+    return {f"recall_{kind}": hits[kind] / total for kind, total in sorted(totals.items())}
 
 
 def label_similarity(one: Memory, other: Memory) -> float:
@@ -294,20 +314,17 @@ def _field_scores(
     gold: Sequence[Memory], predicted: Sequence[Memory], matches: Sequence[Match]
 ) -> dict[str, float]:
     """Score label, type and confidence over the matched pairs; a field nobody gave is left out."""
-    matched = [(gold[match.gold], predicted[match.predicted]) for match in matches]
-    errors = [
-        abs(g.confidence - p.confidence)
-        for g, p in matched
-        if g.confidence is not None and p.confidence is not None
-    ]
-    scores = {}
-    if matched:
-        scores["label_similarity"] = fmean(label_similarity(g, p) for g, p in matched)
-    if typed := [(g, p) for g, p in matched if g.type is not None]:
-        scores["type_accuracy"] = fmean(g.type == p.type for g, p in typed)
-    if errors:
-        scores["confidence_error"] = fmean(errors)
-    return scores
+    values: dict[str, list[float]] = {}
+    for match in matches:
+        right, answer = gold[match.gold], predicted[match.predicted]
+        values.setdefault("label_similarity", []).append(label_similarity(right, answer))
+        if right.type is not None:
+            values.setdefault("type_accuracy", []).append(right.type == answer.type)
+        if right.confidence is not None and answer.confidence is not None:
+            error = abs(right.confidence - answer.confidence)
+            values.setdefault("confidence_error", []).append(error)
+    order = ("label_similarity", "type_accuracy", "confidence_error")
+    return {name: fmean(values[name]) for name in order if name in values}
 
 
 def _details(
@@ -318,15 +335,28 @@ def _details(
     extras: Sequence[int],
 ) -> dict[str, Any]:
     missed = left_over(len(gold), (match.gold for match in matches))
-    support = {n: {"support": said} for n, said in relations.support.items()}
+    extra = memory_rows("p", extras, predicted)
+    for n, row in zip(extras, extra, strict=True):
+        if n in relations.support:
+            row["support"] = relations.support[n]
     return {
-        "matched": [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches],
-        "missed": [{"id": f"g{n + 1}", "value": gold[n].value} for n in missed],
-        "extra": [
-            {"id": f"p{n + 1}", "value": predicted[n].value, **support.get(n, {})} for n in extras
-        ],
+        "matched": pairs_matched(matches),
+        "missed": memory_rows("g", missed, gold),
+        "extra": extra,
         **set_aside(predicted, relations),
     }
+
+
+def pairs_matched(matches: Iterable[Match]) -> list[list[str]]:
+    """Return matches for the row of a score: the ids that the judge was shown, and the relation."""
+    return [[f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches]
+
+
+def memory_rows(
+    letter: str, positions: Iterable[int], memories: Sequence[Memory]
+) -> list[dict[str, Any]]:
+    """Return memories for the row of a score, with the ids that the judge was shown."""
+    return [{"id": f"{letter}{n + 1}", "value": memories[n].value} for n in positions]
 
 
 def values_of(answer: Row) -> list[str]:

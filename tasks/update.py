@@ -28,10 +28,8 @@ from alps.judges.relate import (
 )
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
-from alps.rejection import is_rejected, shown_value
+from alps.rejection import shown_value
 from alps.schema import (
-    CANONICAL_LABELS,
-    UNMAPPED,
     Action,
     Memory,
     Prediction,
@@ -52,7 +50,16 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
-from alps.tasks.extraction import gold_lines, precision_recall_f1, values_of
+from alps.tasks.extraction import (
+    dumped,
+    gold_lines,
+    memory_rows,
+    pairs_matched,
+    precision_recall_f1,
+    rejected,
+    values_of,
+    with_labels,
+)
 from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
 from alps.tasks.update_parts import HIGHLIGHTS, record_parts
 from alps.text import fold
@@ -138,18 +145,17 @@ def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
 
     The static instructions first, then memories and both conversations as JSON.
     """
-    labels = "\n".join(f"- {label}" for label in (*CANONICAL_LABELS, UNMAPPED))
-    turns = [
-        {"turn": n, **turn.model_dump()}
-        for n, turn in enumerate((*sample.old_dialogue, *sample.new_dialogue))
-    ]
+    turns = []
+    # One count over both: evidence names turns by it.
+    for n, turn in enumerate(_dialogue(sample)):
+        turns.append({"turn": n, **turn.model_dump()})
     shown = {
-        "memories": [memory.model_dump() for memory in sample.memory],
+        "memories": dumped(sample.memory),
         "old_conversation": turns[: len(sample.old_dialogue)],
         "new_conversation": turns[len(sample.old_dialogue) :],
     }
     return (
-        {"role": "system", "content": PROMPT.text.replace("{labels}", labels)},
+        {"role": "system", "content": with_labels(PROMPT)},
         {"role": "user", "content": json.dumps(shown, ensure_ascii=False)},
     )
 
@@ -157,9 +163,9 @@ def messages(sample: UpdateSample) -> tuple[Mapping[str, str], ...]:
 def input_row(sample: UpdateSample) -> dict[str, Any]:
     """Return what an external program is given: memories and dialogues in the release layout."""
     given = {
-        "old_dialogue": [turn.model_dump() for turn in sample.old_dialogue],
-        "new_dialogue": [turn.model_dump() for turn in sample.new_dialogue],
-        "memory": [memory.model_dump() for memory in sample.memory],
+        "old_dialogue": dumped(sample.old_dialogue),
+        "new_dialogue": dumped(sample.new_dialogue),
+        "memory": dumped(sample.memory),
     }
     return {"benchmark_id": sample.benchmark_id, "task": "task2", "input": given}
 
@@ -174,21 +180,20 @@ def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
     """
     node, joined = _joined(node)
     read = read_memories(node, also=_ACTION_FIELDS)
-    notes: Counter[str] = Counter(joined)
-    items = [
-        _with_action(memory, given, notes)
-        for memory, given in zip(read.memories, read.given, strict=True)
-    ]
-    return Read(
-        tuple(items),
-        (*read.notes, *(f"{n} × {note}" if n > 1 else note for note, n in notes.items())),
-    )
+    counted: Counter[str] = Counter(joined)
+    items = []
+    for memory, given in zip(read.memories, read.given, strict=True):
+        items.append(_with_action(memory, given, counted))
+    notes = list(read.notes)
+    for note, n in counted.items():
+        notes.append(f"{n} × {note}" if n > 1 else note)
+    return Read(tuple(items), tuple(notes))
 
 
 def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
     """Return the release's form of a prediction; what was deleted stands at the end."""
     ordered = sorted(memories, key=lambda memory: memory.action == "delete")
-    return {"memory_items": [memory.model_dump() for memory in ordered]}
+    return {"memory_items": dumped(ordered)}
 
 
 def fits(sample: UpdateSample, prediction: Row) -> None:
@@ -204,10 +209,11 @@ def predicted_lists(
     prediction: Prediction,
 ) -> tuple[tuple[UpdatedMemory, ...], tuple[UpdatedMemory, ...]]:
     """Return the memories that a prediction has in its list, and those it deleted."""
-    found = _memories_of(prediction.prediction or {"memory_items": ()})
-    return tuple(m for m in found if m.action != "delete"), tuple(
-        m for m in found if m.action == "delete"
-    )
+    kept: list[UpdatedMemory] = []
+    deleted: list[UpdatedMemory] = []
+    for memory in _memories_of(prediction.prediction or {"memory_items": ()}):
+        (deleted if memory.action == "delete" else kept).append(memory)
+    return tuple(kept), tuple(deleted)
 
 
 def _memories_of(prediction: Row) -> list[UpdatedMemory]:
@@ -281,7 +287,7 @@ def score(
         "gold": gold,
         "predicted": counted,
         "matched": len(in_gold),
-        "rejected_gold": sum(is_rejected(memory.value) for memory in lists.rows[:gold]),
+        "rejected_gold": rejected(lists.rows[:gold]),
         **relation_counts(relations, in_gold, judge),
     }
     return Scored(scores, counts, _details(lists, listed, matches, actions, relations))
@@ -290,25 +296,21 @@ def score(
 def _reworded(
     lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int
 ) -> int:
-    """Return how many of the retained memories that are lost were reworded.
-
-    The list then has them as something else.
+    """Return how many of the retained memories that are lost stand in the list reworded.
 
     A judge that tells relations says which: those that it relates to a prediction which matches
-    nothing. One that only tells what is the same can't, and each such prediction then stands for
-    one of them. Without this bound a list that drops every old memory could add as many wrong ones
-    for nothing.
+    nothing.
     """
-    found = {match.gold for match in matches}
-    lost = {row for row in lists.retained if row not in found}
-    extra = set(counted_extras(listed, relations, [match.predicted for match in matches]))
+    lost = set(lists.retained) - {match.gold for match in matches}
+    extra = set(counted_extras(listed, relations, matches))
     if "related" not in judge.relations:
+        # Each such prediction stands for one. Without this bound a list that drops every old
+        # memory could add as many wrong ones for nothing.
         return min(len(lost), len(extra))
-    related = [
-        replace(pair, relation="same")
-        for pair in (*relations.pairs, *relations.unsupported)
-        if pair.gold in lost and pair.predicted in extra and pair.relation != "bundle"
-    ]
+    related = []
+    for pair in (*relations.pairs, *relations.unsupported):
+        if pair.gold in lost and pair.predicted in extra and pair.relation != "bundle":
+            related.append(replace(pair, relation="same"))
     return len(assign(related, "strict"))
 
 
@@ -318,25 +320,27 @@ def _changes(
     """Count right changes, those of the gold, and those of the prediction.
 
     The actions that the prediction declares do not count.
-
-    A withdrawn memory is a change, too, made by not having it any more. So is, wrongly, a retained
-    memory that is not there; with the prediction that rewords it, it makes one change. And so is,
-    wrongly, an old memory that stands on beside its replacement: a list that contradicts itself was
-    not brought up to date.
     """
     found = {match.gold for match in matches}
-    gone = list(enumerate(lists.gone, start=len(lists.changes)))
-    withdrawn = [row for row, old in gone if old not in lists.replaced]
-    replacement = {
-        change.old: row for row, change in enumerate(lists.changes) if change.action == "modify"
-    }
-    contradicting = [row for row, old in gone if row in found and replacement.get(old) in found]
-    changed = [row for row, change in enumerate(lists.changes) if change.action != "retain"]
-    right = sum(row in found for row in changed) + sum(row not in found for row in withdrawn)
-    unmatched = predicted - len(matches)
-    lost = sum(row not in found for row in lists.retained)
-    wrong = unmatched + lost - reworded + len(contradicting)
-    return {"matched": right, "gold": len(changed) + len(withdrawn), "predicted": right + wrong}
+    replacement: dict[int | None, int] = {}
+    right = total = contradicting = 0
+    for row, change in enumerate(lists.changes):
+        if change.action == "modify":
+            replacement[change.old] = row
+        if change.action != "retain":
+            total += 1
+            right += row in found
+    for row, old in enumerate(lists.gone, start=len(lists.changes)):
+        if old not in lists.replaced:
+            # A withdrawn memory is a change, too, made by not having it any more.
+            total += 1
+            right += row not in found
+        # A list that has an old memory next to its replacement contradicts itself.
+        contradicting += row in found and replacement.get(old) in found
+    lost = len(set(lists.retained) - found)
+    # A retained memory that is lost is a wrong change; with the prediction that rewords it, one.
+    wrong = predicted - len(matches) + lost - reworded + contradicting
+    return {"matched": right, "gold": total, "predicted": right + wrong}
 
 
 def _cells(
@@ -362,12 +366,13 @@ def _cells(
     for row, old in enumerate(lists.gone, start=len(lists.changes)):
         if old not in lists.replaced:
             cells["delete", actions[taken[row]] if row in taken else "delete"] += 1
-    in_gold = [match.predicted for match in matches if match.gold < len(lists.changes)]
-    for position in left_over(len(actions), [*in_gold, *copies]):
-        if not any(
-            m.predicted == position for m in matches if lists.old_of(m.gold) not in lists.replaced
-        ):
-            cells["none", actions[position]] += 1
+    # A prediction that keeps a replaced memory stands against no gold; all others that match do.
+    matched = set(copies)
+    for match in matches:
+        if match.gold < len(lists.changes) or lists.old_of(match.gold) not in lists.replaced:
+            matched.add(match.predicted)
+    for position in left_over(len(actions), sorted(matched)):
+        cells["none", actions[position]] += 1
     return cells
 
 
@@ -389,14 +394,15 @@ def _fates(
 ) -> dict[str, float]:
     """Count what became of the memories that should stay, and of those that should be gone."""
     found = {match.gold for match in matches}
-    missing = [lists.changes[row].old for row in lists.retained if row not in found]
-    rewritten_here = sum(old in rewritten for old in missing)
-    kept = sum(row in found for row in range(len(lists.changes), len(lists.rows)))
+    missing = set(lists.retained) - found
+    here = len(missing & _rows_of(lists, rewritten))
+    kept = len(found.intersection(range(len(lists.changes), len(lists.rows))))
     return {
         "retained": len(lists.retained),
-        "rewritten": rewritten_here,
-        "lost": len(missing) - rewritten_here,
+        "rewritten": here,
+        "lost": len(missing) - here,
         "gone": len(lists.gone),
+        # An answer that failed left the old list as it was.
         "kept_gone": len(lists.gone) if failed else kept,
     }
 
@@ -407,25 +413,29 @@ def _rows_of(lists: Lists, places: set[int]) -> set[int]:
 
 def _details(
     lists: Lists,
-    listed: Sequence[UpdatedMemory],
+    predicted: Sequence[UpdatedMemory],
     matches: Sequence[Match],
     actions: Sequence[Action],
     relations: Relations,
 ) -> dict[str, Any]:
     gold = len(lists.changes)
-    kept = [match for match in matches if match.gold >= gold]
+    matched, kept = [], []
+    for match in matches:
+        if match.gold < gold:
+            matched.append(match)
+        else:
+            value = lists.rows[match.gold].value
+            kept.append({"id": f"p{match.predicted + 1}", "value": value})
     missed = left_over(gold, (match.gold for match in matches))
-    extra = counted_extras(len(listed), relations, [match.predicted for match in matches])
+    extra = counted_extras(len(predicted), relations, matches)
     return {
-        "matched": [
-            [f"g{m.gold + 1}", f"p{m.predicted + 1}", m.relation] for m in matches if m.gold < gold
-        ],
-        "missed": [{"id": f"g{row + 1}", "value": lists.rows[row].value} for row in missed],
-        "extra": [{"id": f"p{n + 1}", "value": listed[n].value} for n in extra],
-        "kept": [{"id": f"p{m.predicted + 1}", "value": lists.rows[m.gold].value} for m in kept],
+        "matched": pairs_matched(matched),
+        "missed": memory_rows("g", missed, lists.rows),
+        "extra": memory_rows("p", extra, predicted),
+        "kept": kept,
         "gold_actions": [change.action for change in lists.changes],
         "actions": list(actions),
-        **set_aside(listed, relations),
+        **set_aside(predicted, relations),
     }
 
 
