@@ -57,7 +57,8 @@ BYTES_A_TOKEN = 4
 
 _NUMBERED = re.compile(r"ability2_(\d+)\Z")
 _INTERACTION = re.compile(
-    r"\b(?:answers?|repl(?:y|ies)|respon[sd]\w*|tone|wording|concise|brief|short|long|lengthy|detailed"
+    r"\b(?:answers?|repl(?:y|ies)|respon[sd]\w*|tone|wording"
+    r"|concise|brief|short|long|lengthy|detailed"
     r"|format\w*|bullet|tables?|lists?|step[- ]by[- ]step|emojis?|formal|informal|polite|style"
     r"|language|structured?|addressed|called)\b",
     re.IGNORECASE,
