@@ -27,15 +27,14 @@ from click.shell_completion import (
 COMPLETE_VAR = "_ALPS_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
 
+# Values of settings that take others, too; those of settings that take no others are read from the
+# settings.
 VALUES: Mapping[str, tuple[str, ...]] = {
     "judge": ("lexical", "recorded:", "openai/", "anthropic/"),
     "data": ("samples", "hub"),
     "labels": ("stress",),
     "calibration": ("off",),
 }
-"""Values of settings that take others, too; those of settings that take no others are read from the
-settings.
-"""
 
 _OWN_TASK = "python:MODULE: import the code of a task of your own that the run names"
 

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# How to cancel what a thread runs, by the number of the thread.
 _cancels: dict[int, Callable[[], object]] = {}
-"""How to cancel what a thread runs, by the number of the thread."""
+# Threads of `run_apart` and `run_beside` whose work has not ended.
 _working: set[int] = set()
-"""Threads of `run_apart` and `run_beside` whose work has not ended."""
+# Those of them that were stopped, maybe before their loop began.
 _stopped: set[int] = set()
-"""Those of them that were stopped, maybe before their loop began."""
 _changing = threading.Lock()
 
 

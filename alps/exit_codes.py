@@ -18,11 +18,11 @@ from alps.errors import AlpsError
 from alps.event_loop import cancel_loop
 
 INTERRUPTED = 130
+# Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a command as Ctrl-C does: `kill`, a container that stops, a closed terminal."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Substitutes where a terminal's encoding lacks our signs, one for one: tables keep shape.
 _PLAIN = str.maketrans(dict(zip("–—−‘’“”«»·×→←↓↑…", '---\'\'""""*x><v^.', strict=True)))
-"""Substitutes where a terminal's encoding lacks our signs, one for one: tables keep shape."""
 
 
 class _Unread(io.FileIO):

@@ -14,8 +14,8 @@ Row = dict[str, Any]
 _DEEPEST = 100
 _TOO_DEEP = f"lists and objects stand inside one another more than {_DEEPEST} deep"
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+# Keeps Windows from writing line ends of its own.
 _AS_BYTES: int = getattr(os, "O_BINARY", 0)
-"""Keeps Windows from writing line ends of its own."""
 _FLUSHING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
 
 

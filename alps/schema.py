@@ -54,10 +54,10 @@ CANONICAL_LABELS = (
 )
 UNMAPPED = "UNMAPPED"
 
+# Outcomes of a system or judge that was not heard: unscored.
 UNHEARD = ("transport", "budget")
-"""Outcomes of a system or judge that was not heard: unscored."""
+# Outcomes of a system that was heard and failed: the scale's minimum.
 FAILURES = ("refused", "too_long", "truncated", "unparsable", "invalid", "empty")
-"""Outcomes of a system that was heard and failed: the scale's minimum."""
 Outcome = Literal[
     "ok",
     "transport",

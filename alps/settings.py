@@ -33,10 +33,10 @@ from alps.llm.types import Structured
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
+# Keys of how a run is carried out, not of what it measures: a resumed run may change them.
 _OPERATIONAL = """
 out concurrency max_failures timeout patience max_cost max_total_tokens dry_run config calibration
 """
-"""Keys of how a run is carried out, not of what it measures: a resumed run may change them."""
 
 
 def _share(value: object) -> object:
@@ -87,22 +87,22 @@ _SPLIT = "dev, validation, …; needed where there are several"
 _SENT = "sent to the model, if given"
 Address = Annotated[str | None, AfterValidator(_readable)]
 Format = Literal["table", "json"]
+# A path that may begin with `~`.
 HomePath = Annotated[str, AfterValidator(_at_home)]
-"""A path that may begin with `~`."""
 Distractors = Annotated[Literal["100", "300", "500", "700", "1000", "all"], BeforeValidator(_word)]
 Ability = Literal["pa", "pf", "vra", "cf", "ei", "all"]
 Temperature = Annotated[float, Field(ge=0)]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)]
 
+# Settings that may be given as nothing.
 _UNSETTABLE = ("temperature", "judge_temperature")
-"""Settings that may be given as nothing."""
+# From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor
+# `judge_api_key`.
 _A_SLIP = 0.9
-"""From this likeness on a word is a known key mistyped: `max_token`, but neither `token` nor
-`judge_api_key`.
-"""
 _is_key = re.compile(r"(?i)(?:.*_)?api_?key|(?:.*_)?token|(?:.*_)?secret|key").fullmatch
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _WHOLE = "it takes a whole number"
+# What a value must be, by the validator's name of the fault.
 _IN_WORDS = {
     "int_parsing": _WHOLE,
     "int_parsing_size": _WHOLE,
@@ -120,7 +120,6 @@ _IN_WORDS = {
     "less_than_equal": "it must be {le:g} or less",
     "literal_error": "it takes {expected}",
 }
-"""What a value must be, by the validator's name of the fault."""
 
 
 class AskSettings(BaseModel):

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from alps.text import fold_loosely, fold_value, loosen
 
+# Raised with every change of a figure: it stands in the fingerprint of the lexical judge.
 VERSION = 1
-"""Raised with every change of a figure: it stands in the fingerprint of the lexical judge."""
 
+# Similarity from which two values count as the same memory, chosen by grouped cross-validation.
 THRESHOLD = 0.63
-"""Similarity from which two values count as the same memory, chosen by grouped cross-validation."""
 
 BOILERPLATE_WEIGHT = 0.1
 CONFLICT_FACTOR = 0.5
@@ -102,8 +102,8 @@ _DIGIT = "\0"
 _LETTERS = {code: " " for code in range(1, 128) if not chr(code).isalpha()}
 _LETTERS |= dict.fromkeys(map(ord, "0123456789"), _DIGIT)
 _MAY_NEGATE = frozenset((*fold_loosely(_NEGATING_WORDS).split(), "non"))
+# What a text has in which a negating word may stand and not negate, as in `non-technical`.
 _GLUED = re.compile(r"[\d_]|\bnon-")
-"""What a text has in which a negating word may stand and not negate, as in `non-technical`."""
 _ROUNDING = 1e-9
 
 

@@ -49,8 +49,8 @@ def fold(text: str) -> str:
     return " ".join(folded.split())
 
 
+# `fold` for the values of memories, which are short and looked at more than once.
 fold_value = lru_cache(maxsize=4096)(fold)
-"""`fold` for the values of memories, which are short and looked at more than once."""
 
 
 def fold_loosely(text: str) -> str:
@@ -88,8 +88,8 @@ class _Letters(dict[int, str | None]):
         return self[code]
 
 
+# How many letters a Chinese, Japanese or Korean character says as much as.
 WIDE = 2
-"""How many letters a Chinese, Japanese or Korean character says as much as."""
 _BY_CASE, _BY_LOOK = _Letters(case_first=True), _Letters(case_first=False)
 # Of ASCII, "I", "l", "1" and "|" are one to the eye, and so are "O" and "0".
 _ASCII_PROTOTYPES = {"0": "o", "O": "o", "1": "l", "I": "l", "i": "l", "|": "l"}

@@ -7,6 +7,7 @@ import click
 
 LINES = 80
 
+# What people come for: a title, a command that works without network and key, and what it does.
 CAME_FOR = (
     (
         "Run a system",
@@ -26,7 +27,6 @@ CAME_FOR = (
         "Open site/index.html. A run of yours joins by: alps submit RUN name=… org=…",
     ),
 )
-"""What people come for: a title, a command that works without network and key, and what it does."""
 
 _FURTHER = (
     ("alps --help", "every command, and COMMAND --help its settings"),

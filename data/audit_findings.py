@@ -153,12 +153,12 @@ def shorten(text: str, longest: int = LONGEST_EXAMPLE) -> str:
 
 
 ALPHA = 0.001
+# A rule must find the gold in this share of the pools beyond chance.
 LEAST_GAIN = 0.05
-"""A rule must find the gold in this share of the pools beyond chance."""
+# The Kolmogorov-Smirnov distance from uniform that counts.
 LEAST_DISTANCE = 0.2
-"""The Kolmogorov-Smirnov distance from uniform that counts."""
+# The shift of the mean rank of the gold, from the middle (.5), that counts.
 LEAST_SHIFT = 0.15
-"""The shift of the mean rank of the gold, from the middle (.5), that counts."""
 
 Key = tuple[tuple[int, int, str], ...]
 
@@ -191,6 +191,7 @@ def _own_session(ids: Sequence[str], once: Sequence[str], session: str) -> str |
 
 
 # Where every id occurs once, the first and the last of these are places, no matter of ids.
+# Rules that pick a candidate by ids alone; of two that do equally well the first is reported.
 ID_RULES: dict[str, Callable[[Sequence[str], Sequence[str], str], str | None]] = {
     "the lowest id that occurs once": lambda _, once, __: min(once, key=natural, default=None),
     "the highest id that occurs once": lambda _, once, __: max(once, key=natural, default=None),
@@ -206,7 +207,6 @@ ID_RULES: dict[str, Callable[[Sequence[str], Sequence[str], str], str | None]] =
     "the only id of its form": _own_form,
     "the only id with the session in it": _own_session,
 }
-"""Rules that pick a candidate by ids alone; of two that do equally well the first is reported."""
 SAME_ID = "always the same id"
 
 

@@ -28,14 +28,14 @@ from alps.rejection import is_rejected
 from alps.schema import UNMAPPED
 from alps.text import fold, fold_loosely
 
+# Similarity from 0 to 100 (`rapidfuzz.fuzz.partial_ratio`) from which a quote counts as said.
 FUZZY = 80.0
-"""Similarity from 0 to 100 (`rapidfuzz.fuzz.partial_ratio`) from which a quote counts as said."""
 
+# Characters from which a part of a quote is looked for fuzzily, not exactly.
 SHORTEST_FUZZY = 8
-"""Characters from which a part of a quote is looked for fuzzily, not exactly."""
 
+# Characters from which a gold value that stands within a longer text gives itself away.
 SHORTEST_INSIDE = 12
-"""Characters from which a gold value that stands within a longer text gives itself away."""
 
 _OMISSION = re.compile(r"\.{3,}|…|\[…\]|\n")
 _LISTS = (("input", "memory"), ("input", "candidate_memories"), *DIALOGUES)
@@ -176,16 +176,16 @@ def known_values(row: Row, gold: Row | None) -> Iterator[tuple[str, str]]:
                 yield owner, value
 
 
+# So many records are needed before a share of them says anything.
 FEWEST = 20
-"""So many records are needed before a share of them says anything."""
+# From this share on, a count is the same in nearly every record.
 USUAL = 0.9
-"""From this share on, a count is the same in nearly every record."""
+# A rule may point at so many turns.
 NEAR = 2
-"""A rule may point at so many turns."""
+# Those turns must hold the evidence of this share of the changes.
 LEAST_SHARE = 0.8
-"""Those turns must hold the evidence of this share of the changes."""
+# And that share must be so far above what the same number of turns holds by chance.
 LEAST_GAIN = 0.2
-"""And that share must be so far above what the same number of turns holds by chance."""
 
 
 class UpdateAudit:

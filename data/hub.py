@@ -20,11 +20,11 @@ from alps.errors import UsageError
 HUB = "hub"
 RELEASE = "Cosineyx/Alpsbench"
 SPLITS = ("examples", "dev", "validation", "test")
+# The split of the public release whose gold is withheld.
 HIDDEN_SPLIT = "test"
-"""The split of the public release whose gold is withheld."""
 
+# Where the splits of a data set may lie.
 _FOLDERS = ("dataset", "")
-"""Where the splits of a data set may lie."""
 _INPUT, _GOLD = "model_input.jsonl", "reference_output.jsonl"
 _NEWEST = "main"
 _SHOWN_OF_COMMIT = 12

@@ -22,8 +22,8 @@ from alps.rejection import is_rejected, shown_value
 from alps.similarity import THRESHOLD, features, similarity
 from alps.text import fold
 
+# The folder of queries without pools, beside which a bank of memories may lie.
 QUERIES = "task3"
-"""The folder of queries without pools, beside which a bank of memories may lie."""
 BANK = "bank.jsonl"
 GENERATED = 2_000
 SIZES = (100, 300, 500, 700, 1000)

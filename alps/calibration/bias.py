@@ -11,9 +11,8 @@ from alps.calibration.parts import Acceptance, GroupTest, LengthPreference, Syst
 from alps.stats.bootstrap import Estimate, Floats, clustered_statistics, ratio
 
 LENGTHS = ("short", "medium", "long")
+# Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval.
 NOTABLE = 30
-"""Characters by which two outputs must differ for one to count as the longer one, as in AlpacaEval.
-"""
 
 _SYSTEMS = 3
 _EXPECTED = 5

@@ -55,12 +55,11 @@ from alps.schema import UNHEARD, Outcome
 from alps.stats.agreement import Scale
 
 SAMPLE, CALIBRATION = "sample.json", "calibration.json"
+# Pairs of other items that a judge which is asked several times is shown with each pair of the
+# stress set.
 COMPANIONS = 4
-"""Pairs of other items that a judge which is asked several times is shown with each pair of the
-stress set.
-"""
+# Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use.
 _FURTHEST_AHEAD = timedelta(days=2)
-"""Time zones reach from UTC-12 to UTC+14: for two hours of a day, three dates are in use."""
 _OTHERWISE = "sensitivity and base rates are not those of a run"
 _NOT_RANDOM = f"items were not drawn at random: {_OTHERWISE}"
 _CHOSEN = f"pairs were chosen by a judge's verdicts and by likeness: {_OTHERWISE}"

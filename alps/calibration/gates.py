@@ -13,12 +13,11 @@ from alps.calibration.report import FAIL, LIMITS, PASS, RubricReport
 from alps.calibration.settings import Gates
 from alps.stats.bootstrap import Estimate
 
+# The largest share of items that people leave open without a limit: the figures are of the others.
 UNSETTLED = 0.05
-"""The largest share of items that people leave open without a limit: the figures are of the others.
-"""
 
+# Whether it is a failure, not a limit, and what is wrong.
 Reason = tuple[bool, str]
-"""Whether it is a failure, not a limit, and what is wrong."""
 
 
 def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricReport:

@@ -42,8 +42,8 @@ ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "peo
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
 STRESS, KNOWN = "stress", "known"
 UNRELATED = "unrelated"
+# The largest number on a scale: squares of distances, and their sums, have to stay numbers.
 LARGEST = 1_000_000_000
-"""The largest number on a scale: squares of distances, and their sums, have to stay numbers."""
 
 
 @dataclass(frozen=True)

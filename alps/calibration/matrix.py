@@ -33,8 +33,8 @@ from alps.stats.bootstrap import (
 from alps.stats.intervals import proportion
 
 Labels = Sequence[Value | None]
+# Fields of a payload that a judge is shown; a payload without any of them is shown whole.
 SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
-"""Fields of a payload that a judge is shown; a payload without any of them is shown whole."""
 
 _BLOCK = 16
 

@@ -53,14 +53,13 @@ from alps.stats.intervals import (
 PASS, LIMITS, FAIL = "pass", "limits", "fail"
 PAIRS = 15
 BINS = 10
+# Of selective use: the highest acceptable share of disagreements, and the probability that the
+# bound does not hold.
 RISK, FAILURE = 0.15, 0.1
-"""Of selective use: the highest acceptable share of disagreements, and the probability that the
-bound does not hold.
-"""
 
 _Labels = Sequence[Value | None]
+# Two raters by name; None is the judge.
 _Pair = tuple[str | None, str]
-"""Two raters by name; None is the judge."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from alps.settings import RunSettings
 from alps.similarity import similarity_matrix
 
 SAMPLE, README = "sample.json", "README.md"
+# Pairs of memories: track, record, repeat, and the ids of gold and predicted.
 _Related = set[tuple[str, str, int, str, str]]
-"""Pairs of memories: track, record, repeat, and the ids of gold and predicted."""
 
 
 @dataclass(frozen=True)

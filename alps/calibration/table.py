@@ -30,8 +30,8 @@ from alps.report.formatting import (
 from alps.stats.bootstrap import Estimate
 
 WIDTH = 80
+# The verdicts of `calibration.json` as people read them.
 SAID = {"pass": "pass", "limits": "passes with caveats", "fail": "fail"}
-"""The verdicts of `calibration.json` as people read them."""
 _BRIEF = {"limits": "caveats"}
 _COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
 _FIGURES = {
@@ -66,11 +66,11 @@ _COLUMNS = {
     "agreement": "agreement",
     "mae": "mean error",
 }
+# Values whose base rates fit into a line, and groups whose agreement does.
 _VALUES, _GROUPS = 7, 4
-"""Values whose base rates fit into a line, and groups whose agreement does."""
 
+# What a line is about, and the line.
 Line = tuple[str, str]
-"""What a line is about, and the line."""
 
 
 def print_calibration(reports: Sequence[RubricReport], *, judge: str, console: Console) -> None:
