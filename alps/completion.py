@@ -240,7 +240,8 @@ def _settings(
     open_keys = {key: keys[key] for key in keys if key.startswith(name) and key not in given}
     if len(open_keys) == 1 and name:
         (key,) = open_keys
-        if words := _values(key, keys[key], "", given):
+        words = _values(key, keys[key], "", given)
+        if words:
             return [CompletionItem(f"{key}={word}") for word in words]
     # Fish takes a comma for the end of a word.
     return [

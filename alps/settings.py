@@ -357,8 +357,19 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
         UsageError: If a word is not key=value, a key is unknown or stands twice, or a value does
             not fit.
     """
-    pairs: dict[str, Any] = {}
     tables, words = option_tables(words, model.model_fields)
+    pairs = _pairs(words, model)
+    if "config" not in pairs:
+        return parse_settings({**pairs, **tables}, model)
+    config = Path(pairs["config"])
+    values = read_config(config, model)
+    pairs |= over_file(tables, values)
+    values = {key: value for key, value in values.items() if key not in pairs}
+    return _parse({**values, **pairs}, model, config=config, of_config=values)
+
+
+def _pairs(words: Sequence[str], model: type[BaseModel]) -> dict[str, Any]:
+    pairs: dict[str, Any] = {}
     for word in words:
         key, separator, value = word.partition("=")
         if not separator:
@@ -371,16 +382,9 @@ def parse_words(words: Sequence[str], model: type[SettingsT]) -> SettingsT:
     for key, value in pairs.items():
         _check_known(key, model)
         if not value.strip() and key not in _UNSETTABLE:
-            raise UsageError(
-                _missing(key, model) if _needed(key, model) else f"{key}=: empty; leave it out"
-            )
-    if "config" not in pairs:
-        return parse_settings({**pairs, **tables}, model)
-    config = Path(pairs["config"])
-    values = read_config(config, model)
-    pairs |= over_file(tables, values)
-    values = {key: value for key, value in values.items() if key not in pairs}
-    return _parse({**values, **pairs}, model, config=config, of_config=values)
+            empty = f"{key}=: empty; leave it out"
+            raise UsageError(_missing(key, model) if _needed(key, model) else empty)
+    return pairs
 
 
 def read_config(path: Path, model: type[BaseModel]) -> dict[str, Any]:

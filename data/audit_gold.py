@@ -213,6 +213,9 @@ class UpdateAudit:
         kept = {fold(text_at(item, "value")) for item in items}
         new = [item for item in items if fold(text_at(item, "value")) not in old]
         self._changes[len(new), len(old - kept)] += 1
+        self._look_at_evidence(name, row, new)
+
+    def _look_at_evidence(self, name: str, row: Row, new: list[Row]) -> None:
         turns = turns_at(row, "input", "new_dialogue")
         texts = [fold(text) for role, text in turns if role == "user"]
         for item in new:

@@ -114,7 +114,7 @@ def _longest(matrix: LabelMatrix) -> _Verdicts | str:
         return "the values of the scale have no order"
     # Length and similarity have no unit in common with the scale: only their order is used.
     values = [None if text.response is None else float(len(text.response)) for text in texts]
-    if all(value is None for value in values):
+    if values.count(None) == len(values):
         return "no item has a response in its payload"
     return by_rank(values, matrix.truth_at(matrix.parsed), matrix.scale)
 
@@ -131,13 +131,12 @@ def _lexical(matrix: LabelMatrix) -> _Verdicts | str:
     if not matrix.measured and not relations:
         return "the values of the scale have no order"
     values = [_closest(texts_of(matrix.items[n].payload)) for n in matrix.parsed]
-    if all(value is None for value in values):
+    if values.count(None) == len(values):
         return "no item has a response and a reference in its payload"
     if not matrix.binary and matrix.measured:
         return by_rank(values, matrix.truth_at(matrix.parsed), matrix.scale)
-    yes: Any = _SAME if relations else matrix.scale.values[-1]
-    no: Any = _UNRELATED if relations else matrix.scale.values[0]
-    return [None if value is None else yes if value >= THRESHOLD else no for value in values]
+    no_yes: Any = (_UNRELATED, _SAME) if relations else matrix.scale.values
+    return [None if value is None else no_yes[value >= THRESHOLD] for value in values]
 
 
 def _people(matrix: LabelMatrix, *, seed: int, draws: int) -> Reference:

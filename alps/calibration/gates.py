@@ -26,6 +26,7 @@ def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricRepo
         reason = "no item has both a label and a verdict"
         return replace(report, verdict=FAIL, reasons=(reason,))
     reasons = [
+        *_one_value(matrix),
         *_classes(matrix, report, gates),
         *_people(matrix, report, gates),
         *_itself(report, gates),
@@ -40,7 +41,7 @@ def gated(report: RubricReport, matrix: LabelMatrix, gates: Gates) -> RubricRepo
     return replace(report, verdict=verdict, reasons=(*failures, *limits))
 
 
-def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
+def _one_value(matrix: LabelMatrix) -> Iterator[Reason]:
     values = set(matrix.truth_at(matrix.parsed))
     # With labels of one value a judge that always says the same is never wrong.
     if len(values) == 1:
@@ -50,6 +51,9 @@ def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterato
             rate = "specificity" if only == matrix.scale.values[-1] else "sensitivity"
             untold = f"{rate} and kappa"
         yield False, f"every labelled item is {only}: {untold} can't be told"
+
+
+def _classes(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator[Reason]:
     n, threshold = report.counts["n"], report.details.at_threshold
     if not matrix.binary and not threshold and n < 2 * gates.items:
         yield False, f"{n} items, fewer than {2 * gates.items}"
@@ -76,19 +80,23 @@ def _people(matrix: LabelMatrix, report: RubricReport, gates: Gates) -> Iterator
     if people is None or people.value is None:
         yield False, f"people's agreement with each other is not known: {_why_unknown(matrix)}"
         return
-    in_brackets = f"(kappa {people.value:.2f})".replace("0.", ".", 1)
-    if people.value <= 0:
-        yield False, f"people agree with each other no better than by chance {in_brackets}"
-    elif people.low is None:
-        yield False, "too few items to tell how far people agree"
-    elif people.low <= 0:
-        yield False, f"people may agree no better than by chance {in_brackets}"
+    yield from _by_chance(people.value, people.low)
     # A judge that can replace enough people need not reach their kappa.
     test = report.details.alternative_annotator
     replaces = test is not None and test.omega is not None and test.omega >= gates.omega
     below = kappa is None or kappa < people.value - gates.below_people
     if below and not replaces and len(set(matrix.truth_at(matrix.parsed))) > 1:
         yield True, f"kappa more than {gates.below_people:g} below people's with each other"
+
+
+def _by_chance(kappa: float, low: float | None) -> Iterator[Reason]:
+    in_brackets = f"(kappa {kappa:.2f})".replace("0.", ".", 1)
+    if kappa <= 0:
+        yield False, f"people agree with each other no better than by chance {in_brackets}"
+    elif low is None:
+        yield False, "too few items to tell how far people agree"
+    elif low <= 0:
+        yield False, f"people may agree no better than by chance {in_brackets}"
 
 
 def _why_unknown(matrix: LabelMatrix) -> str:
