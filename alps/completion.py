@@ -201,10 +201,7 @@ def _as_setting(error: click.NoSuchOption, words: Sequence[str], keys: Mapping[s
 
 
 def _value_of(option: str, words: Sequence[str]) -> str:
-    """Return the value that was given to an option: `--task x`, `--task=x`, `-t x` or `-tx`.
-
-    `…` where none was.
-    """
+    """Return what was given to an option, else `…`: `--task x`, `--task=x`, `-t x` or `-tx`."""
     from alps.llm.secrets import redact
 
     for word, following in zip(words, [*words[1:], ""], strict=True):

@@ -134,11 +134,9 @@ def guarded(command: Callable[[], object]) -> int:
 
 @contextmanager
 def _ended_alike(received: list[int]) -> Iterator[None]:
-    """Let the signals that end a command do what Ctrl-C does; add the first one to `received`.
-
-    Those that come after it are let pass, as many senders send two: only Ctrl-C again breaks off
-    the ending. Where they are ignored, as SIGHUP under nohup, they stay so.
-    """
+    """Let the signals that end a command do what Ctrl-C does; add the first one to `received`."""
+    # Those that come after it are let pass, as many senders send two: only Ctrl-C again breaks off
+    # the ending. Where they are ignored, as SIGHUP under nohup, they stay so.
 
     def end(number: int, frame: FrameType | None) -> None:
         if received:

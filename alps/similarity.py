@@ -272,10 +272,8 @@ def _text(prediction: str) -> str:
 
 
 def _wanted(gold: str) -> tuple[list[str], float, float, float]:
-    """Return the stems of `gold`, the most that one weighs, and the weights of phrasing and all.
-
-    Two values share no more than those words whose stems both have, and the phrasing.
-    """
+    """Return the stems of `gold`, the most that one weighs, and the weights of phrasing and all."""
+    # Two values share no more than those words whose stems both have, and the phrasing.
     words = _words(gold)
     if words is None:
         known = features(gold)

@@ -138,10 +138,8 @@ def _note_labels(name: str, row: Row, gold: Row, tally: Tally) -> None:
 
 
 def _secrets(row: Row, gold: Row) -> tuple[set[str], set[str]]:
-    """Return the folded values and the ids that would tell the gold.
-
-    Of an update only what changes.
-    """
+    """Return the folded values and the ids that would tell the gold."""
+    # Of an update only what changes.
     values = {fold(text_at(item, "value")) for item in gold_memories(gold)}
     if not dicts_at(gold, "gold", "answer"):
         ids = {text_at(gold, "gold", "selected_memory_id"), text_at(gold, "gold", "memory_key")}
@@ -233,12 +231,10 @@ class UpdateAudit:
         return [*self._position_cue(), *self._count_cue()]
 
     def _position_cue(self) -> Iterator[Finding]:
-        """Compare the commonest distances from the end with as many turns drawn by chance.
-
-        One-sided exact binomial test against the mean share that `NEAR` turns have of a dialogue's
-        user turns, times the number of pairs of distances that could have been the commonest; p <
-        `ALPHA`.
-        """
+        """Compare the commonest distances from the end with as many turns drawn by chance."""
+        # One-sided exact binomial test against the mean share that `NEAR` turns have of a
+        # dialogue's user turns, times the number of pairs of distances that could have been the
+        # commonest; p < `ALPHA`.
         n = sum(self._distances.values())
         if n < FEWEST:
             return

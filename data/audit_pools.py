@@ -118,10 +118,8 @@ class PoolAudit:
     def _duplicates(
         self, name: str, candidates: Sequence[Row], folded: Sequence[str], gold: str | None
     ) -> None:
-        """Count pools in which values are equal after folding.
-
-        Serious where the gold has a twin, else a warning.
-        """
+        """Count pools in which values are equal after folding."""
+        # Serious where the gold has a twin, else a warning.
         again = {value: count - 1 for value, count in Counter(folded).items() if count > 1}
         if not again:
             return
@@ -160,11 +158,9 @@ class PoolAudit:
             self._hit(_LENGTHS[0] if shorter else _LENGTHS[1], name, f"{gold} characters")
 
     def _neighbours(self, pool: Pool) -> None:
-        """Count pools in which a distractor says nearly what the gold says: a warning.
-
-        Nearly is a lexical similarity of `THRESHOLD` or more; values equal after folding are
-        `duplicate-candidate`.
-        """
+        """Count pools in which a distractor says nearly what the gold says: a warning."""
+        # Nearly is a lexical similarity of `THRESHOLD` or more; values equal after folding are
+        # `duplicate-candidate`.
         others = [
             text_at(candidate, "value")
             for candidate, folded in zip(pool.candidates, pool.folded, strict=True)
@@ -176,11 +172,9 @@ class PoolAudit:
             self._tally.find(code, "warning", detail, pool.name, close, unit="pools")
 
     def _same_user(self, pool: Pool) -> None:
-        """Count pools with a distractor of the gold's own user.
-
-        Serious where session or user ids on candidates say so; a warning where another track's gold
-        says that the user has a memory of that very value, which two users may share.
-        """
+        """Count pools with a distractor of the gold's own user."""
+        # Serious where session or user ids on candidates say so; a warning where another track's
+        # gold says that the user has a memory of that very value, which two users may share.
         owners = _owners(pool.gold) | ({pool.session} - {""})
         known = self._known.get(pool.session, frozenset())
         for place, candidate in enumerate(pool.candidates):
@@ -199,10 +193,8 @@ class PoolAudit:
             return
 
     def _look_at_bank(self, name: str, row: Row, gold: Row) -> None:
-        """Look at what the bank offers a query.
-
-        The memories of other users, without those equal to the gold.
-        """
+        """Look at what the bank offers a query."""
+        # The memories of other users, without those equal to the gold.
         selected = at(gold, "gold", "selected_memory") or {}
         value = text_at(selected, "value")
         length = len(fold(value))
@@ -231,12 +223,10 @@ class PoolAudit:
         return [finding for finding in cues if finding is not None]
 
     def _id_leak(self) -> Finding | None:
-        """Test every rule over ids alone; the one that finds most is reported, as serious.
-
-        Test: `above_chance` over all pools with at least two candidates, corrected for the number
-        of rules; for «always the same id» also for the ids that could have been it (the size of
-        the largest pool).
-        """
+        """Test every rule over ids alone; the one that finds most is reported, as serious."""
+        # Test: `above_chance` over all pools with at least two candidates, corrected for the number
+        # of rules; for «always the same id» also for the ids that could have been it (the size of
+        # the largest pool).
         tried = len(ID_RULES) + 1
         rules = {rule: (self._hits[rule], tried) for rule in ID_RULES}
         if self._gold_ids:
@@ -244,11 +234,9 @@ class PoolAudit:
         return self._by_rule("id-leak", rules, self._sizes)
 
     def _position_cue(self) -> Finding | None:
-        """Test where the gold stands: serious.
-
-        Tests: `above_chance` for the first, the last and the most frequent place (corrected for all
-        of these), and `far_from_uniform` over the relative places.
-        """
+        """Test where the gold stands: serious."""
+        # Tests: `above_chance` for the first, the last and the most frequent place (corrected for
+        # all of these), and `far_from_uniform` over the relative places.
         if not self._sizes:
             return None
         largest = max(self._sizes)
@@ -265,11 +253,9 @@ class PoolAudit:
         return None
 
     def _length_cue(self) -> Finding | None:
-        """Test the length of the gold's value among those of its pool.
-
-        Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean rank
-        is off (`shifted`).
-        """
+        """Test the length of the gold's value among those of its pool."""
+        # Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean
+        # rank is off (`shifted`).
         rules = {rule: (self._hits[rule], len(_LENGTHS)) for rule in _LENGTHS}
         if finding := self._by_rule("length-cue", rules, self._value_sizes):
             return finding
@@ -309,10 +295,8 @@ class PoolAudit:
 
 
 def _read_bank(folder: Path) -> list[tuple[Row, str]] | None:
-    """Return the rows of the bank in or beside a folder with their folded values, if there is one.
-
-    Lines that can't be read are left out.
-    """
+    """Return the rows of the bank in or beside a folder, if any, with their folded values."""
+    # Lines that can't be read are left out.
     for path in (folder / BANK, folder.parent / BANK):
         if path.is_file():
             rows = read_rows(path, on_fault=lambda fault: None)

@@ -159,11 +159,9 @@ class HubSplit:
         return folder
 
     def _fetch(self, inside: str, file: str = "") -> Path | None:
-        """Fetch a folder of the data set; return it, or None where it, or `file` in it, is absent.
-
-        `snapshot_download` returns when everything in the commit's listing that fits is there: a
-        file that is absent then is absent from the data set.
-        """
+        """Fetch a folder of the data set; return it, if it and `file` in it are there."""
+        # `snapshot_download` returns when everything in the commit's listing that fits is there: a
+        # file that is absent then is absent from the data set.
         places = ["/".join(filter(None, (above, inside))) for above in _FOLDERS]
         with _in_one_line(f"{self.data}, {inside}", self.repository):
             snapshot = _library().snapshot_download(

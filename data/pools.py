@@ -90,10 +90,8 @@ class PoolSource:
         return [*written, *_distinct(generated_memories(GENERATED, self.seed), beside=written)]
 
     def _golds(self) -> Iterator[BankMemory]:
-        """Yield what other queries call for.
-
-        A memory that stood in one pool alone would be seen to be its gold.
-        """
+        """Yield what other queries call for."""
+        # A memory that stood in one pool alone would be seen to be its gold.
         for query in self.queries:
             if query.memory is not None and not is_rejected(query.memory["value"]):
                 label = str(query.memory.get("label") or "")

@@ -303,10 +303,7 @@ def _twice(name: str, path: Path, line: int) -> JoinError:
 
 
 def _gold_places(path: Path, on_fault: Callable[[JoinError], None]) -> dict[str, int]:
-    """Return the place of every gold row by its id.
-
-    Its offset above `_LINE_BITS` bits, and below them its line.
-    """
+    """Return by id the place of every gold row: its offset above `_LINE_BITS` bits, its line."""
     places: dict[str, int] = {}
     if path.is_file():
         for line, offset, name, _ in _named_rows(path, on_fault):

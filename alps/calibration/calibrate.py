@@ -374,10 +374,7 @@ def _is_opinion(row: Row, scale: Scale) -> bool:
 
 
 def _day(row: Row) -> date | None:
-    """Return the day of a verdict in the journal.
-
-    None where there is none, or one to come in every time zone.
-    """
+    """Return the day of a verdict in the journal; None without one, or with one to come."""
     try:
         day = date.fromisoformat(str(row.get("day")))
     except ValueError:

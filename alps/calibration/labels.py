@@ -359,10 +359,8 @@ def _item_of(row: Row, items: Mapping[str, Item]) -> Item:
 
 
 def _read_people(path: Path, names: Sequence[str]) -> dict[str, Annotator]:
-    """Return the annotators that the file describes.
-
-    What else it says is for people, and only has to be readable.
-    """
+    """Return the annotators that the file describes."""
+    # What else it says is for people, and only has to be readable.
     if not path.exists():
         return {}
     row = read_object(path)

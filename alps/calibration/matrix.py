@@ -216,10 +216,8 @@ def most_frequent(labels: Sequence[Value], scale: Scale) -> list[Value]:
 
 
 def _clusters(items: Sequence[Item]) -> list[str]:
-    """Return what each item belongs to.
-
-    The judge is asked the same question once, so it errs on all copies alike.
-    """
+    """Return what each item belongs to."""
+    # The judge is asked the same question once, so it errs on all copies alike.
     first: dict[str, str] = {}
     return [item.cluster or first.setdefault(_question(item), item.item_id) for item in items]
 

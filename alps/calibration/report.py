@@ -183,10 +183,8 @@ def report_on(
 
 
 def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
-    """Return the labelled items; none where any was made right or wrong on purpose.
-
-    No score may be corrected by items that somebody made.
-    """
+    """Return the labelled items; none where any was made right or wrong on purpose."""
+    # No score may be corrected by items that somebody made.
     if any(item.kind is not None for item in matrix.items):
         return []
     ids = [item.item_id for item in matrix.items]
@@ -204,8 +202,7 @@ def _confusion(matrix: LabelMatrix) -> Confusion:
 def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
     """Return the kappas of the judge with people, and of people with each other.
 
-    Those of the pairs that share most items; then of pairs with labels that are no single person's,
-    whose `single` is false.
+    First those of the pairs that share most items, then of labels that are no single person's.
     """
     columns: dict[str, _Labels] = {}
     for n, name in enumerate(matrix.names):
@@ -285,10 +282,7 @@ def _binary(
 
 
 def _at_threshold(matrix: LabelMatrix) -> AtThreshold | None:
-    """Return the cells and rates of accepting or not, on a scale of more than two values.
-
-    None where the scale does not say what is accepted.
-    """
+    """Return cells and rates of accepting on more than two values, if a scale says what is."""
     if matrix.binary or not matrix.accepted:
         return None
     parsed = matrix.parsed
