@@ -350,6 +350,12 @@ def _find_list(node: object) -> tuple[list[object], list[str]]:
             return lists[key], notes
     if "value" in node:
         return [node], ["a single memory without a list"]
+    return _find_inside(node, lists)
+
+
+def _find_inside(
+    node: Mapping[str, object], lists: Mapping[str, list[object]]
+) -> tuple[list[object], list[str]]:
     if len(lists) == 1:
         ((key, items),) = lists.items()
         if all(isinstance(item, dict) and "value" in item for item in items):

@@ -163,12 +163,8 @@ def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None
     Serious: no dialogue, no query, a gold memory without text. Warning: a turn without text. Note:
     an empty gold list, which is legitimate.
     """
-    task, memories = task_of(tally.track), gold_memories(gold)
-    missing = [("no dialogue", f"{'.'.join(path)} is empty") for path in _unfilled(task, row)]
-    if task == "task4" and not conversation(row):
-        missing.append(("no dialogue", "neither dialogue_history nor conversation"))
-    if task in ("task3", "task4") and not all(query.strip() for query in queries(row)):
-        missing.append(("no query", "the query is empty"))
+    memories = gold_memories(gold)
+    missing = _missing(task_of(tally.track), row)
     if any(not text_at(item, "value").strip() for item in memories):
         missing.append(("a gold memory without text", "value is empty"))
     for detail, what in missing:
@@ -180,5 +176,13 @@ def check_emptiness(name: str, row: Row, gold: Row | None, tally: Tally) -> None
         tally.find(EMPTY, "note", "an empty gold list", name, "no memory is right here")
 
 
-def _unfilled(task: str, row: Row) -> list[tuple[str, ...]]:
-    return [path for path in _NEEDED.get(task, ()) if not turns_at(row, *path)]
+def _missing(task: str, row: Row) -> list[tuple[str, str]]:
+    missing = []
+    for path in _NEEDED.get(task, ()):
+        if not turns_at(row, *path):
+            missing.append(("no dialogue", f"{'.'.join(path)} is empty"))
+    if task == "task4" and not conversation(row):
+        missing.append(("no dialogue", "neither dialogue_history nor conversation"))
+    if task in ("task3", "task4") and not all(query.strip() for query in queries(row)):
+        missing.append(("no query", "the query is empty"))
+    return missing

@@ -166,10 +166,6 @@ def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatr
     not_single: dict[str, Labels] = {}
     for name in derived:
         not_single[name] = [row.get(name) for row in rows]
-    for name, means in labels.crowd.items():
-        nearest = [_nearest(means.get(item.item_id), scale) for item in items]
-        if nearest.count(None) < len(nearest):
-            not_single[name] = nearest
     return LabelMatrix(
         judge_name=verdicts.judge,
         scale=scale,
@@ -181,8 +177,18 @@ def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatr
         clusters=_clusters(items),
         accepted=labels.positive.get(rubric, frozenset()),
         adjudicated=frozenset(adjudicated),
-        not_single=not_single,
+        not_single=not_single | _of_crowds(labels, items, scale),
     )
+
+
+def _of_crowds(labels: LabelSet, items: Sequence[Item], scale: Scale) -> dict[str, Labels]:
+    """Return the means of the crowds that labelled any of the items, on the nearest values."""
+    columns: dict[str, Labels] = {}
+    for name, means in labels.crowd.items():
+        nearest = [_nearest(means.get(item.item_id), scale) for item in items]
+        if nearest.count(None) < len(nearest):
+            columns[name] = nearest
+    return columns
 
 
 def truth_of(
@@ -313,10 +319,10 @@ def mean_kappa(
     for items, features in _shared(people, scale):
         if not np.isnan(kappa(features.sum(axis=0).reshape(size, size))):
             pairs.append((items, features))
+    most = max((len(items) for items, _ in pairs), default=0)
+    pairs = [pair for pair in pairs if 2 * len(pair[0]) >= most]
     if not pairs:
         return None
-    most = max(len(items) for items, _ in pairs)
-    pairs = [pair for pair in pairs if 2 * len(pair[0]) >= most]
     by_cluster = [_by_cluster(index[items], features) for items, features in pairs]
 
     def mean(tables: Sequence[Floats]) -> Floats:

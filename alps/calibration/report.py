@@ -358,21 +358,26 @@ def reliability(matrix: LabelMatrix) -> Reliability:
     items. Labels without a mean (three names or more) leave no bins.
     """
     likely = [n for n in matrix.settled if matrix.verdicts[n].probability is not None]
-    bins = []
     # Probabilities of a minority would leave most items out of the diagram.
     if matrix.binary and len(likely) > len(matrix.settled) / 2:
-        probabilities = _probabilities(matrix, likely)
-        of_bin = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-        for b in np.unique(of_bin):
-            items = np.array(likely)[of_bin == b]
-            bins.append(_bin(matrix, items, probabilities[of_bin == b]))
-        error = sum(one.n * abs(one.judge - (one.people or 0.0)) for one in bins) / len(likely)
-        return Reliability("probability", bins, error)
+        return _by_probability(matrix, likely)
+    bins = []
     for value in matrix.scale.values if matrix.measured else ():
         items = [n for n in matrix.parsed if matrix.judge[n] == value]
         if items:
             bins.append(_bin(matrix, items, matrix.numbers(matrix.judge_at(items))))
     return Reliability("verdict", bins)
+
+
+def _by_probability(matrix: LabelMatrix, likely: Sequence[int]) -> Reliability:
+    bins = []
+    probabilities = _probabilities(matrix, likely)
+    of_bin = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    for b in np.unique(of_bin):
+        items = np.array(likely)[of_bin == b]
+        bins.append(_bin(matrix, items, probabilities[of_bin == b]))
+    error = sum(one.n * abs(one.judge - (one.people or 0.0)) for one in bins) / len(likely)
+    return Reliability("probability", bins, error)
 
 
 def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> Bin:

@@ -164,12 +164,7 @@ def _repeats(figures: Mapping[str, Estimate], name: str) -> bool:
 def _references(report: RubricReport, references: Mapping[str, Reference]) -> RenderableType:
     rows = {"this judge": Reference(report.counts["n"], report.figures)}
     rows |= {name: row for name, row in references.items() if row.reason is None}
-    shown = []
-    for name in _COLUMNS:
-        if any(_value(row, name) is not None for row in rows.values()):
-            shown.append(name)
-    if "mae" in shown:  # says more than agreement, and both do not fit
-        shown = [name for name in shown if name != "agreement"]
+    shown = _columns(list(rows.values()))
     table = _table(*(_COLUMNS[name] for name in shown), "95 % of kappa", "n")
     for name, row in rows.items():
         cells = [number(_value(row, figure)) for figure in shown]
@@ -177,6 +172,16 @@ def _references(report: RubricReport, references: Mapping[str, Reference]) -> Re
         cells += [_between(kappa) if kappa else "–", f"{row.n:,}"]
         table.add_row(Text(visible(name)), *cells, style="bold" if name == "this judge" else "")
     return table
+
+
+def _columns(rows: Sequence[Reference]) -> list[str]:
+    """Return the figures that any of the rows has, as many as fit."""
+    shown = []
+    for name in _COLUMNS:
+        if any(_value(row, name) is not None for row in rows):
+            shown.append(name)
+    # The mean error says more than agreement, and both do not fit.
+    return [name for name in shown if name != "agreement"] if "mae" in shown else shown
 
 
 def _value(row: Reference, name: str) -> float | None:
