@@ -26,8 +26,8 @@ from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
 from alps.judges.matching import Item
 from alps.judges.rubric import EMOTIONAL, RubricQuestion
 from alps.run.folder import write_json
-from alps.run.judge_questions import Asked, Lists, asked_in, by_record, population_hash
-from alps.run.opened import open_run
+from alps.run.judge_questions import Asked, Lists, asked_in, population_hash
+from alps.run.opened import open_run, read_rows
 from alps.run.source import Data, open_again
 from alps.settings import RunSettings
 from alps.similarity import similarity_matrix
@@ -131,10 +131,9 @@ def _open(run: Path) -> tuple[RunSettings, Data]:
 def _related(run: Path) -> _Related:
     """Return the pairs that the run's judge named, whatever the relation."""
     related = set()
-    for (track, record), answers in by_record(run / "verdicts.jsonl").items():
-        for repeat, row in answers.items():
-            for pair in row.get("pairs") or ():
-                related.add((track, record, repeat, pair["gold"], pair["predicted"]))
+    for key, row in read_rows(run / "verdicts.jsonl").items():
+        for pair in row.get("pairs") or ():
+            related.add((*key, pair["gold"], pair["predicted"]))
     return related
 
 

@@ -1,1 +1,1 @@
-"""Generate, judge, score: the run folder, its journals, and the engine that fills it."""
+"""Runs: the run folder, its journals, and the engine that fills it."""

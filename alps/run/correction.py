@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from alps.errors import AlpsError, UsageError
-from alps.jsonl import scan
 from alps.judges.base import Judge
 from alps.judges.calibration_file import (
     DIMENSION_OF,
@@ -34,6 +33,7 @@ from alps.judges.calibration_file import (
 from alps.judges.rubric import EMOTIONAL
 from alps.rows import Corrected, Summary
 from alps.run.judge_questions import Asked, asked_in, population_hash
+from alps.run.opened import read_rows
 from alps.run.source import Data, TrackData
 from alps.stats.bootstrap import Estimate
 from alps.stats.corrections import Correction, Method, clustered_rogan_gladen, ppi
@@ -41,21 +41,18 @@ from alps.stats.intervals import Z, clustered_variance
 from alps.tasks import Metric
 
 OFF = "off"
+# The one note that does not follow from what a submission publishes: addresses are left out of it.
 OTHER_ENDPOINT = "calibrated at another judge_api_base"
-"""The one note that does not follow from what a submission publishes: addresses are left out of it.
-"""
+# Labels under which a sample is not corrected by: intervals of fewer cover less often than they
+# say.
 LEAST = 10
-"""Labels under which a sample is not corrected by: intervals of fewer cover less often than they
-say.
-"""
+# How much of a sample must be labelled: what people leave out is not what they would leave out at
+# random.
 WHOLE = 0.95
-"""How much of a sample must be labelled: what people leave out is not what they would leave out at
-random.
-"""
 
 Rows = Mapping[str, RubricRow]
+# The scores of the answers of a track, by record and repeat.
 Scores = Mapping[tuple[str, int], Mapping[str, float]]
-"""The scores of the answers of a track, by record and repeat."""
 
 
 @dataclass(frozen=True)
@@ -227,26 +224,21 @@ def corrected_scores(run: Path, data: Data, chosen: Chosen) -> dict[str, dict[st
     asked: dict[str, list[Asked]] = {}
     for question in asked_in(run, data):
         asked.setdefault(question.track, []).append(question)
-    scores = _scores(run / "scores.jsonl")
+    scores: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
+    for key, row in read_rows(run / "scores.jsonl").items():
+        scores.setdefault(key.track, {})[key.id, key.repeat] = row["scores"]
     corrected: dict[str, dict[str, Corrected]] = {}
     for track in data.tracks:
         name = track.task.track
         for metric in track.task.metrics:
             if not metric.rubrics or not chosen.by_rubric.keys() >= set(metric.rubrics):
                 continue
-            row = _corrected(metric, track, asked.get(name, ()), scores.get(name, {}), chosen)
-            if row is not None:
-                corrected.setdefault(name, {})[metric.name] = row
+            corrected_metric = _corrected(
+                metric, track, asked.get(name, ()), scores.get(name, {}), chosen
+            )
+            if corrected_metric is not None:
+                corrected.setdefault(name, {})[metric.name] = corrected_metric
     return corrected
-
-
-def _scores(path: Path) -> dict[str, dict[tuple[str, int], Mapping[str, float]]]:
-    tracks: dict[str, dict[tuple[str, int], Mapping[str, float]]] = {}
-    for _, _, row in scan(path):
-        if row is not None:
-            answer = row["benchmark_id"], row.get("repeat", 0)
-            tracks.setdefault(row["track"], {})[answer] = row["scores"]
-    return tracks
 
 
 def _corrected(

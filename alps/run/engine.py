@@ -1,4 +1,4 @@
-"""Generate, judge, score: every sample passes the three stages, one evaluation at a time.
+"""Evaluation of a sample in three stages: generate, judge, score.
 
 An evaluation reads and writes no file: what it gives is rows, which `alps.run.collector` keeps. So
 it can be done wherever the systems and judges are.

@@ -1,4 +1,4 @@
-"""What a run would ask and cost, counted without one request."""
+"""Estimate of what a run would ask and cost, counted without one request."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a run folder says of the run in it, and the settings that repeat it.
+"""Writing of a run folder: its manifest, the settings that repeat it, its lock.
 
 A folder belongs to one experiment.
 """

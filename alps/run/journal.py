@@ -1,4 +1,4 @@
-"""A journal: one row a record, on disk before the next stage begins, found again on resume."""
+"""Journal: one row a record, on disk before the next stage begins, found again on resume."""
 
 import os
 from array import array
@@ -8,12 +8,11 @@ from pathlib import Path
 
 from alps.jsonl import Appender, Row, dump, scan
 
+# The outcome of a row that takes back those before it; only the file of a run that is not finished
+# has such rows.
 WITHDRAWN = "withdrawn"
-"""The outcome of a row that takes back those before it; only the file of a run that is not finished
-has such rows.
-"""
+# The offset of a record without a row.
 _NOWHERE = -1
-"""The offset of a record without a row."""
 
 
 def journal_key(track: str, benchmark_id: str, repeat: int = 0) -> str:

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 from alps.errors import RunFolderError
 from alps.event_loop import run_loop
-from alps.jsonl import Row, scan
+from alps.jsonl import Row
 from alps.judges.base import Embedded
 from alps.judges.calibration_file import MATCHING
 from alps.judges.matching import RELATIONS, Item, Judgement
 from alps.judges.rubric import Rating, RubricQuestion
+from alps.run.opened import read_rows
 from alps.run.source import Data
 from alps.schema import Prediction
 from alps.tasks import Task
@@ -89,7 +90,9 @@ def asked_in(run: Path, data: Data) -> list[Asked]:
         RunFolderError: If a prediction can't be read.
     """
     path = run / "predictions.jsonl"
-    predictions = by_record(path)
+    predictions: dict[tuple[str, str], dict[int, Row]] = {}
+    for key, row in read_rows(path).items():
+        predictions.setdefault((key.track, key.id), {})[key.repeat] = row
 
     async def ask() -> list[Asked]:
         questions = []
@@ -124,18 +127,6 @@ def population_hash(rows: Iterable[Answer]) -> str:
     """
     lines = (json.dumps(list(row), separators=(",", ":")) + "\n" for row in sorted(rows))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def by_record(path: Path) -> dict[tuple[str, str], dict[int, Row]]:
-    """Return the last readable row of every answer, by track and record, then by repeat."""
-    records: dict[tuple[str, str], dict[int, Row]] = {}
-    for _, _, row in scan(path):
-        if row is None:
-            continue
-        name, repeat = row.get("benchmark_id"), row.get("repeat", 0)
-        if isinstance(name, str) and isinstance(repeat, int):
-            records.setdefault((str(row.get("track", "")), name), {})[repeat] = row
-    return records
 
 
 class _Listener(Embedded):

@@ -174,13 +174,20 @@ class Run:
 
     def rows(self, stage: str) -> dict[Key, Row]:
         """Return the last readable row of each answer in the journal `stage`."""
-        only = next(iter(self.tracks), "")
-        rows: dict[Key, Row] = {}
-        for _, _, row in scan(self.folder / f"{stage}.jsonl"):
-            if row is not None and "benchmark_id" in row:
-                key = Key(row.get("track", only), row["benchmark_id"], row.get("repeat", 0))
-                rows[key] = row
-        return rows
+        # Early runs had one track, and did not name it in every row.
+        return read_rows(self.folder / f"{stage}.jsonl", track=next(iter(self.tracks), ""))
+
+
+def read_rows(path: Path, *, track: str = "") -> dict[Key, Row]:
+    """Return the last readable row of each answer in a journal; `track` is that of rows without."""
+    rows: dict[Key, Row] = {}
+    for _, _, row in scan(path):
+        if row is None:
+            continue
+        name, repeat = row.get("benchmark_id"), row.get("repeat", 0)
+        if isinstance(name, str) and isinstance(repeat, int):
+            rows[Key(str(row.get("track", track)), name, repeat)] = row
+    return rows
 
 
 def lead_of(track: TrackSummary, metrics: Sequence[Metric]) -> Metric:

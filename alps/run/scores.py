@@ -1,4 +1,4 @@
-"""Collects the scores of one row of a table, and turns them into figures with intervals."""
+"""Scores of one row of a table in columns, and the figures with intervals made of them."""
 
 import math
 from array import array
@@ -175,10 +175,10 @@ def count_failure(board: Board, outcome: str) -> None:
 
 
 _BYTES, _FLOATS = "B", "d"
+# The byte of a record without a number.
 _NOTHING = 255
-"""The byte of a record without a number."""
+# The byte of each number that fits into one, whether it comes as 3 or as 3.0.
 _SMALL: dict[float, int] = {number: number for number in range(_NOTHING)}
-"""The byte of each number that fits into one, whether it comes as 3 or as 3.0."""
 
 
 class Column:

@@ -1,4 +1,4 @@
-"""The same predictions judged under several wordings of a judge's rubrics.
+"""Judging of the same predictions under several wordings of a judge's rubrics.
 
 Each wording has a run folder of its own.
 """
@@ -21,8 +21,8 @@ from alps.run.start import Finished, score_again
 from alps.settings import RunSettings, SensitivitySettings, parse_settings
 from alps.tasks import load_tracks
 
+# The name of our own wording.
 OURS = "ours"
-"""The name of our own wording."""
 
 _NOT_RUBRICS = ("payload", "support")
 _OUR_OWN = frozenset({"prompts", "format", "out", "max_cost", "max_total_tokens"})

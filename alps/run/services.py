@@ -1,4 +1,4 @@
-"""The system, the judge, and what they share: opened for a run, closed when it ends."""
+"""System, judge, and what they share: opened for a run, closed when it ends."""
 
 import os
 import sys

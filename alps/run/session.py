@@ -32,8 +32,8 @@ from alps.systems import PROGRAM, is_local
 from alps.tasks import TASKS, Task, load_task, load_tracks
 from alps.tasks.registry import ALL, PYTHON, allow_modules
 
+# Where the manifest keeps what `data=` said: the branch that it names may have moved on since.
 DATA_ASKED = "data_asked"
-"""Where the manifest keeps what `data=` said: the branch that it names may have moved on since."""
 
 
 OF_THE_MODEL = ("api_base", "prompt", *SAMPLING, "request")

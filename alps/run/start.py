@@ -1,4 +1,4 @@
-"""From settings to a finished run folder."""
+"""Course of a run, from its settings to a finished folder."""
 
 import hashlib
 import os
