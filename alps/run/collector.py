@@ -155,6 +155,7 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
     """
     outcomes = {track.task.track: Outcome.of(track) for track in plan.tracks}
     orders = {name: array("q") for name in outcomes}
+    # One stream for all workers: a slow answer holds up no record but its own.
     waiting = units(plan.tracks)
 
     async def work() -> None:
@@ -169,6 +170,7 @@ async def run_tracks(plan: Plan, *, progress: Callable[[bool], None]) -> dict[st
 
     async with stopping_together(work() for _ in range(plan.workers)) as workers:
         await asyncio.gather(*workers)
+    # Numbers in an array and not keys in a list: 8 bytes a record at 100,000 records.
     order = array("q")
     for asked in orders.values():
         order.extend(asked)
@@ -190,6 +192,7 @@ async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asy
     finally:
         for task in tasks:
             task.cancel()
+        # Waited for: what is under way may still write, and the journals are closed next.
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -201,6 +204,7 @@ async def _evaluate(plan: Plan, unit: Unit) -> Result:
     async for result in evaluate(unit, plan.judge, plan.options, known):
         if result.score is not None:
             row = unit.row(result.score.fields)
+            # A resumed run scores everything anew; only what differs is written.
             if journals.scores.get(unit.key) != row:
                 await journals.scores.append_together(row)
         elif result.verdict is not None:

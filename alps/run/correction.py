@@ -130,8 +130,10 @@ def choose(
         UsageError: If the given one fits none of the rubrics: names the part that differs.
         DataError: If the given one can't be read.
     """
-    metrics = [metric for task in data.tasks for metric in task.metrics]
-    rubrics = sorted({name for metric in metrics for name in metric.rubrics})
+    used: set[str] = set()
+    for task in data.tasks:
+        used.update(*(metric.rubrics for metric in task.metrics))
+    rubrics = sorted(used)
     if given == OFF or (given is None and not rubrics):
         return Chosen({})
     refused: dict[str, None] = {}
@@ -285,23 +287,26 @@ def _sampled(
 
 def _answers(metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores) -> Answers:
     """Lay out the answers whose marks make up the metric."""
-    name = metric.name
-    places = [(question.about.benchmark_id, question.about.repeat) for question in asked]
-    marks = [scores.get(place, {}).get(name) for place in places]
-    kept = list(range(len(marks)))
-    if name.startswith(f"{EMOTIONAL}_"):
-        # One of its two languages: the answers in the other one are no part of it.
-        kept = [n for n in kept if marks[n] is not None]
-    judged = set(places)
-    failed = [place[0] for place, row in scores.items() if name in row and place not in judged]
+    # Of one of the two languages of emotional intelligence: answers in the other are no part of it.
+    of_language = metric.name.startswith(f"{EMOTIONAL}_")
     sessions = {sample.benchmark_id: sample.session_id for sample in track.samples()}
-    return Answers(
-        track=track.task.track,
-        names=[asked[n].name for n in kept],
-        marks=[marks[n] for n in kept],
-        clusters=[asked[n].cluster for n in kept],
-        failed=[sessions.get(record, record) for record in failed],
-    )
+    names: list[str] = []
+    marks: list[float | None] = []
+    clusters: list[str] = []
+    judged: set[tuple[str, int]] = set()
+    for question in asked:
+        place = question.about.benchmark_id, question.about.repeat
+        judged.add(place)
+        mark = scores.get(place, {}).get(metric.name)
+        if mark is not None or not of_language:
+            names.append(question.name)
+            marks.append(mark)
+            clusters.append(question.cluster)
+    failed: list[str] = []
+    for place, row in scores.items():
+        if metric.name in row and place not in judged:
+            failed.append(sessions.get(place[0], place[0]))
+    return Answers(track.task.track, names, marks, clusters, failed)
 
 
 def _row(

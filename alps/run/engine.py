@@ -96,6 +96,7 @@ def _mixed(tracks: Sequence[TrackPlan]) -> Iterator[tuple[TrackPlan, int, Any]]:
     if len(tracks) == 1:
         yield from ((tracks[0], place, sample) for place, sample in enumerate(tracks[0].samples()))
         return
+    # Drawn by what is left, so that tracks of unequal sizes end together.
     left = [track.n or sum(1 for _ in track.samples()) for track in tracks]
     draw = Random(f"{[track.task.track for track in tracks]} {left}")
     streams = [enumerate(track.samples()) for track in tracks]
@@ -173,6 +174,7 @@ async def evaluate(
 
 async def _answer(unit: Unit) -> Prediction:
     prediction = await unit.track.systems[unit.repeat].answer(unit.track.task, unit.sample)
+    # Before anything is kept or judged: a program may repeat a key that stands in its environment.
     safe = _without_secrets(unit, _fitting(unit, prediction))
     return safe.model_copy(update={"repeat": unit.repeat})
 
@@ -200,6 +202,7 @@ def heard_prediction(journal: Journal, unit: Unit) -> Prediction | None:
         if prediction is not None and prediction.prediction is not None:
             unit.track.task.fits(unit.sample, prediction.prediction)
     except (ValueError, LookupError, TypeError):
+        # Another version wrote it, or somebody's hand: asking again costs less than a wrong score.
         return None
     return None if prediction is None or prediction.outcome in UNHEARD else prediction
 

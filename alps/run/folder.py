@@ -91,6 +91,7 @@ def claim(folder: Path, manifest: Mapping[str, Any]) -> bool:
     if not path.exists():
         write_json(path, manifest)
         return False
+    # Versions of libraries may differ: a run that took days is not lost to an update of one.
     there = manifest_row(folder)
     for name in _COMPARED:
         if difference := _difference(there.get(name), _as_json(manifest.get(name)), name):
@@ -134,15 +135,25 @@ def _is_of_a_start(path: Path, predictions: str | None) -> bool:
     )
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value` to `path` in one atomic step, indented for people."""
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in one atomic step: a reader finds the old content, or all of the new."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
-        dump(dict(value))  # refuses what is not finite
-        file.write(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
+        file.write(content)
         file.flush()
+        # Without it a crash of the machine may leave the name with nothing behind it.
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write `value` to `path` in one atomic step, indented for people.
+
+    Raises:
+        ValueError: If a number in it is not finite.
+    """
+    dump(dict(value))
+    write_whole(path, json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
 def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] = ()) -> None:
@@ -156,27 +167,17 @@ def write_config(folder: Path, given: Mapping[str, Any], *, told: Sequence[str] 
     path = folder / CONFIG
     if path.exists():
         return
-    kept = {
-        name: value
-        for name, value in given.items()
-        if name not in _NOT_REPEATED and value is not None
-    }
-    safe = {name: _redacted(value) for name, value in kept.items()}
-    told = (
-        told if safe == kept else (*told, "A secret was left out below; give that setting again.")
-    )
-    lines = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
-    lines += [f"{name} = {_as_toml(value)}" for name, value in safe.items()]
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write("".join(f"{line}\n" for line in lines).encode(errors="replace"))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _redacted(value: Any) -> Any:
-    return redact(value) if isinstance(value, str) else value
+    lines, masked = [], False
+    for name, value in given.items():
+        if name in _NOT_REPEATED or value is None:
+            continue
+        safe = redact(value) if isinstance(value, str) else value
+        masked = masked or safe != value
+        lines.append(f"{name} = {_as_toml(safe)}")
+    if masked:
+        told = (*told, "A secret was left out below; give that setting again.")
+    head = [f"# {redact(''.join(filter(str.isprintable, line)))}" for line in told]
+    write_whole(path, "".join(f"{line}\n" for line in (*head, *lines)).encode(errors="replace"))
 
 
 def _as_toml(value: Any) -> str:
@@ -217,6 +218,7 @@ def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str
 def add_learned(folder: Path, learned: Mapping[str, Any]) -> None:
     """Write what a session learned into its manifest, such as the models that answered."""
     manifest = manifest_row(folder)
+    # The row and not the typed manifest: what a later version put there stays.
     new = {name: value for name, value in learned.items() if value and manifest.get(name) != value}
     if new:
         write_json(folder / MANIFEST, {**manifest, **new})

@@ -318,6 +318,7 @@ class Samples:
 
 def read_keys(run: Run) -> list[Key]:
     """Return the first answer to every known record of a run, in the order of the data."""
+    # Of a run that is not finished, records that nobody asked for yet can be shown, too.
     if run.summary_row is None:
         try:
             return [Key(track, name) for track in run.tracks for name in _ids(run, track)]
@@ -342,6 +343,7 @@ def read_wanted(run: Run, track: str, wanted: Collection[str]) -> Samples:
         samples = data.find(wanted, run.tracks[track].sha256)
     except CodeNotImportedError as error:
         return Samples({}, f"dialogues and gold are not shown: {error}")
+    # Data may have become anything since the run: its records are still shown, without dialogues.
     except (AlpsError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         return Samples(
             {}, f"dialogues and gold are not shown, the data was not found again: {error}"

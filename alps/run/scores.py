@@ -112,9 +112,8 @@ class Board:
 
     def bounds(self, metric: Metric, estimate: Estimate) -> tuple[float, float] | None:
         """Return the metric's value if every unscored record had scored worst, and best."""
-        if (
-            estimate.value is None or metric.numerator is not None
-        ):  # what a record adds to a ratio is not limited
+        # What a record adds to a ratio is not limited.
+        if estimate.value is None or metric.numerator is not None:
             return None
         heard, whole = estimate.value * estimate.n, estimate.n + self.unscored
         limits = (
@@ -156,9 +155,8 @@ class Board:
         order = np.argsort(places, kind="stable")
         found, first = np.unique(places[order], return_index=True)
         means = column[rows][order]
-        if len(found) < len(
-            rows
-        ):  # several repeats; one by one, as any other mean is taken, to the last digit
+        if len(found) < len(rows):
+            # Several repeats; one by one, as any other mean is taken, to the last digit.
             means = np.array([part.mean() for part in np.split(means, first[1:])])
         return found, means, np.array(self._cluster, dtype=np.int64)[rows[order[first]]]
 

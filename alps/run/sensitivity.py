@@ -3,7 +3,7 @@
 Each wording has a run folder of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -76,12 +76,16 @@ class Reworded:
     @property
     def budget_spent(self) -> bool:
         """Whether the budget stopped any of it."""
-        return any(one.budget_spent for row in self.finished for one in row.values())
+        return any(run.budget_spent for run in self._runs())
 
     @property
     def too_many_unscored(self) -> bool:
         """Whether under any wording more records are unscored than may be."""
-        return any(one.too_many_unscored for row in self.finished for one in row.values())
+        return any(run.too_many_unscored for run in self._runs())
+
+    def _runs(self) -> Iterator[Finished]:
+        for row in self.finished:
+            yield from row.values()
 
 
 def plan_wordings(sources: Sequence[Path], settings: SensitivitySettings) -> WordingPlan:

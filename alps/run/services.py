@@ -107,9 +107,8 @@ def open_services(
 
     cache, budget, ladder = _open_cache(), _budget(settings, tasks, ledger), Ladder()
 
-    clients: dict[
-        tuple[str | None, str], Client
-    ] = {}  # one an endpoint, as each keeps to `concurrency` alone
+    # One an endpoint, as each keeps to `concurrency` alone.
+    clients: dict[tuple[str | None, str], Client] = {}
 
     def client(api_base: str | None, model: str) -> "Client":
         endpoint = api_base, model.partition("/")[0]

@@ -169,6 +169,7 @@ def open_data(settings: RunSettings) -> Data:
     for task in tasks:
         try:
             track = _find_track(task, split, source, settings.limit)
+            # Reads every record: a bad row must be named before anything is paid for.
             _ = track.description
             tracks.append(track)
         except UsageError as error:

@@ -1,7 +1,6 @@
 """Course of a run, from its settings to a finished folder."""
 
 import hashlib
-import os
 import random
 import shutil
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from alps.run.folder import (
     refuse_other_files,
     write_config,
     write_json,
+    write_whole,
 )
 from alps.run.journal import Journal
 from alps.run.opened import MANIFEST, SUMMARY
@@ -86,14 +86,8 @@ class _Predictions:
 
     def place(self, folder: Path) -> None:
         """Write them into `folder` in one atomic step."""
-        temporary = folder / f"{PREDICTIONS}.tmp"
-        with temporary.open("wb") as file:
-            file.write(self.lines)
-            file.flush()
-            os.fsync(
-                file.fileno()
-            )  # part of them without a manifest would be taken for somebody's file
-        temporary.replace(folder / PREDICTIONS)
+        # Part of them without a manifest would be taken for somebody's file.
+        write_whole(folder / PREDICTIONS, self.lines)
 
 
 def run(settings: RunSettings) -> Finished:
@@ -265,7 +259,8 @@ def _summary(
         own: dict[str, Any] = {}
         if (pools := described.description.get("pools")) is not None:
             own["pools"] = Pools(**pools)
-        if PYTHON in settings.task:  # it must be shown later without importing its code
+        # A user's own task must be shown later without importing its code.
+        if PYTHON in settings.task:
             own["shown_by"] = recorded(described.task)
         track = summarise_track(plan, planned, outcomes[planned.task.track])
         tracks[described.task.track] = track.model_copy(update=own)

@@ -22,7 +22,8 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
         metric.name: _score(outcome, plan.judge, metric) for metric in _shown(plan, task, board)
     }
     scored = board.scored
-    if task.only_rated and not plan.judge.rates:  # what failed has the worst mark under any judge
+    # What failed has the worst mark under any judge; the rest waits for one that rates.
+    if task.only_rated and not plan.judge.rates:
         scored = sum(board.failed_predictions[kind] for kind in FAILURES)
     # What only some runs have is set in those alone: the others' files lack it.
     own: dict[str, Any] = {}
@@ -118,9 +119,8 @@ def _shown(plan: Plan, task: Task, board: Board) -> list[Metric]:
         if metric.ranking:
             return board.total("ranked") > 0
         if metric.optional:
-            asked = (
-                not metric.rates or board.total("asked") > 0
-            )  # failures alone are no figure of answers
+            # Failures alone are no figure of answers.
+            asked = not metric.rates or board.total("asked") > 0
             return plan.options.extras if metric.support else board.has(metric.name) and asked
         return True
 
