@@ -14,18 +14,16 @@ from alps.llm.secrets import check_address
 
 _OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 _ANTHROPIC = ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")
+_WATSONX = ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL")
 _AZURE_ADDRESSES = ("AZURE_API_BASE", "AZURE_OPENAI_ENDPOINT")
 # The variables that litellm 1.105 reads while it asks, in its order; of others it reads
 # PROVIDER_API_BASE.
 _ADDRESSES = {
-    "openai": _OPENAI,
-    "text-completion-openai": _OPENAI,
-    "custom_openai": _OPENAI,
-    "aiohttp_openai": _OPENAI,
-    "anthropic": _ANTHROPIC,
-    "anthropic_text": _ANTHROPIC,
-    "azure": _AZURE_ADDRESSES,
-    "azure_text": _AZURE_ADDRESSES,
+    **dict.fromkeys(
+        ("openai", "text-completion-openai", "custom_openai", "aiohttp_openai"), _OPENAI
+    ),
+    **dict.fromkeys(("anthropic", "anthropic_text"), _ANTHROPIC),
+    **dict.fromkeys(("azure", "azure_text"), _AZURE_ADDRESSES),
     "azure_ai": ("AZURE_AI_API_BASE", "AZURE_API_BASE"),
     "bedrock": ("AWS_BEDROCK_RUNTIME_ENDPOINT",),
     "cohere_chat": ("COHERE_API_BASE",),
@@ -33,10 +31,8 @@ _ADDRESSES = {
     "gradient_ai": ("GRADIENT_AI_AGENT_ENDPOINT",),
     "huggingface": ("HF_API_BASE", "HUGGINGFACE_API_BASE"),
     "ollama_chat": ("OLLAMA_API_BASE",),
-    "vertex_ai": ("VERTEXAI_API_BASE",),
-    "vertex_ai_beta": ("VERTEXAI_API_BASE",),
-    "watsonx": ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL"),
-    "watsonx_text": ("WATSONX_API_BASE", "WATSONX_URL", "WX_URL", "WML_URL"),
+    **dict.fromkeys(("vertex_ai", "vertex_ai_beta"), ("VERTEXAI_API_BASE",)),
+    **dict.fromkeys(("watsonx", "watsonx_text"), _WATSONX),
 }
 # Providers that are asked where the OpenAI client is sent to, if they have no address of their
 # own.
