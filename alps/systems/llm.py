@@ -1,6 +1,7 @@
 """Any litellm model as the system under test."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from alps.llm import Client, Request
@@ -24,28 +25,17 @@ class LlmSystem:
         structured: Structured | None = None,
     ) -> None:
         self.name = model
-        self.settings: Mapping[str, Any] = {
-            "sampling": dict(sampling),
-            "api_base": api_base,
-            **({"request": dict(extra)} if extra else {}),
-        }
-        self._client = client
-        self._api_base = api_base
-        self._sampling = sampling
-        self._extra = extra or {}
-        self._repeat = repeat
-        self._structured = structured
+        settings: dict[str, Any] = {"sampling": dict(sampling), "api_base": api_base}
+        self.settings: Mapping[str, Any] = settings | ({"request": dict(extra)} if extra else {})
+        self._client, self._structured = client, structured
+        fixed: dict[str, Any] = {"sampling": sampling, "api_base": api_base, "extra": extra or {}}
+        self._request = partial(Request[Any], model, repeat=repeat, **fixed)
 
     def request(self, task: Task, sample: Any) -> Request[Any]:
         """Return what the model is asked for `task` about `sample`."""
-        return Request(
-            model=self.name,
+        return self._request(
             messages=task.messages(sample),
             answer=task.answer_to(sample),
-            sampling=self._sampling,
-            api_base=self._api_base,
-            extra=self._extra,
-            repeat=self._repeat,
             about=sample.benchmark_id,
             structured=self._structured if not task.plain else None,
         )
