@@ -136,6 +136,15 @@ def contents(folder: Path, names: Sequence[str] = (*JOURNALS, "summary.json")) -
     return {name: (folder / name).read_bytes() for name in names}
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Read every file below a folder, by its place in it."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
 def one_line(finished: Finished) -> str:
     """Return an error that a user can mend: exit 2, one line on stderr, nothing else."""
     assert "Traceback" not in finished.stderr, finished.stderr

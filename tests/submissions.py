@@ -56,6 +56,12 @@ def make_run(folder: Path, *words: str) -> Path:
     return run(parse_words([*words, f"out={folder}"], RunSettings)).folder
 
 
+def pack_rules(folder: Path, slug: str = SLUG) -> Path:
+    """Pack a run of the rules over the samples, judged by the embedded judge."""
+    made = make_run(folder / "run", "task=extraction", "model=rules")
+    return pack([made], WHO, out=folder / slug).folder
+
+
 def make_rules_run(folder: Path, data: Path) -> Path:
     """Run the rules over all tracks of the small data set."""
     return make_run(

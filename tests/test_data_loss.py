@@ -7,28 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from alps.leaderboard.packing import pack
 from alps.llm.cache import Cache
-from tests.endtoend import one_line, run
-from tests.submissions import SLUG, WHO, make_run
+from tests.endtoend import files_of, one_line, run
+from tests.submissions import SLUG, pack_rules
 
 TORN = b'{"benchmark_id": "mine"}\nnot JSON\nhalf a li'
 RULES = ("task=extraction", "model=rules", "limit=1")
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("loss")
-    make_run(folder / "run", "task=extraction", "model=rules")
-    pack([folder / "run"], WHO, out=folder / SLUG)
+    pack_rules(folder)
     return folder
 
 

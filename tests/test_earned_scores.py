@@ -33,7 +33,18 @@ from alps.tasks.extraction import TASK
 from tests.endtoend import rows
 from tests.loopback import Answer, serve
 from tests.site_made import bench
-from tests.submissions import SLUG, VISITORS, WHO, Shelf, card_of, forge, forge_rows, make_run, said
+from tests.submissions import (
+    SLUG,
+    VISITORS,
+    WHO,
+    Shelf,
+    card_of,
+    forge,
+    forge_rows,
+    make_run,
+    pack_rules,
+    said,
+)
 from tests.visitors import memory_items, values_of, visitor_id
 
 Card = dict[str, Any]
@@ -49,10 +60,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A submission on the samples, judged by the embedded judge."""
-    folder = tmp_path_factory.mktemp("honest")
-    return pack(
-        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / "honest"
-    ).folder
+    return pack_rules(tmp_path_factory.mktemp("honest"), "honest")
 
 
 def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:

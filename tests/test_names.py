@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from alps.leaderboard.commands import verify_command
-from alps.leaderboard.packing import pack
 from alps.leaderboard.site import build
 from alps.leaderboard.unsafe_text import fault_of, read_alike, skeleton
 from alps.leaderboard.verify import Options, verify
-from tests.submissions import SLUG, WHO, card_of, forge, make_run
+from tests.submissions import SLUG, card_of, forge, pack_rules
 
 LATER = "thumb-rules-2"
 
@@ -82,9 +81,7 @@ def test_what_shows_nothing_is_refused_in_a_name(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("packed")
-    made = make_run(folder / "run", "task=extraction", "model=rules")
-    return pack([made], WHO, out=folder / SLUG).folder
+    return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
 @pytest.fixture

@@ -3,21 +3,17 @@ import re
 import unicodedata
 from collections import Counter
 from itertools import combinations
-from typing import Any
 
 import pytest
 
-from alps.data.release import GOLD, INPUT, RowPair, open_split, read_track
-from alps.schema import CANONICAL_LABELS, Turn
+from alps.data.release import RowPair
+from alps.schema import CANONICAL_LABELS
 from alps.similarity import THRESHOLD, similarity
+from tests.ability_rows import dialogue, gold, pairs, target, user_text
 
 INTERACTION = "Preferences/Interaction_Preferences"
-ABILITIES = {"ability1": ("alps_pa_", 14), "ability2": ("alps_pf_", 20)}
-SPLIT = open_split("samples", "dev")
-FOLDERS = {ability: SPLIT.track(f"task4_{ability}") for ability in ABILITIES}
-PAIRS: dict[str, list[RowPair]] = {
-    ability: list(read_track(folder)) for ability, folder in FOLDERS.items()
-}
+ABILITIES = ("ability1", "ability2")
+PAIRS: dict[str, list[RowPair]] = {ability: pairs(ability) for ability in ABILITIES}
 ALL = [pair for pairs in PAIRS.values() for pair in pairs]
 EACH = pytest.mark.parametrize(
     "pair", [pytest.param(pair, id=pair.input["benchmark_id"]) for pair in ALL]
@@ -35,34 +31,8 @@ FUNCTION_WORDS = {
 }
 
 
-def plain(ability: str, name: str) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for line in (FOLDERS[ability] / name).read_text(encoding="utf-8").splitlines()
-    ]
-
-
 def query(pair: RowPair) -> str:
     return str(pair.input["input"]["query"])
-
-
-def dialogue(pair: RowPair) -> list[Turn]:
-    return [
-        Turn.model_validate(turn) for turn in pair.input["input"]["model_input"]["dialogue_history"]
-    ]
-
-
-def gold(pair: RowPair) -> dict[str, Any]:
-    assert pair.gold is not None
-    return dict(pair.gold["gold"])
-
-
-def target(pair: RowPair) -> dict[str, Any]:
-    return dict(gold(pair)["selected_memory"])
-
-
-def user_text(pair: RowPair) -> str:
-    return "\n".join(turn.text for turn in dialogue(pair) if turn.role == "user")
 
 
 def language(text: str) -> str:
@@ -90,41 +60,6 @@ def pieces(text: str) -> set[str]:
     unspaced = re.findall(r"[\u3040-\u30ff\u3400-\u9fff]+", folded)
     words = re.findall(r"[^\W_\u3040-\u30ff\u3400-\u9fff]{4,}", folded)
     return set(words) | {run[i : i + 2] for run in unspaced for i in range(len(run) - 1)}
-
-
-@PER_ABILITY
-def test_there_are_enough_records_and_input_and_gold_stand_in_the_same_order(ability):
-    prefix, least = ABILITIES[ability]
-    inputs, golds = plain(ability, INPUT), plain(ability, GOLD)
-    assert len(inputs) >= least
-    expected = [f"{prefix}{number:03d}" for number in range(1, len(inputs) + 1)]
-    assert (
-        [row["benchmark_id"] for row in inputs]
-        == [row["benchmark_id"] for row in golds]
-        == expected
-    )
-
-
-@PER_ABILITY
-def test_rows_have_the_layout_of_the_release(ability):
-    head = ["benchmark_id", "task", "ability", "session_id", "canonical_id"]
-    for row, answer in zip(plain(ability, INPUT), plain(ability, GOLD), strict=True):
-        assert list(row) == [*head, "stratum", "input"]
-        assert list(row["input"]) == ["query", "queries", "model_input", "audit_context"]
-        assert list(row["input"]["model_input"]) == ["query", "dialogue_history"]
-        assert list(answer) == [*head, "gold"]
-        assert list(answer["gold"]) == [
-            "memory_key",
-            "selected_memory",
-            "extracted_memory",
-            "conversation",
-        ]
-        assert [row[name] for name in head] == [answer[name] for name in head]
-        assert (row["task"], row["ability"], row["canonical_id"]) == (
-            "task4",
-            ability,
-            row["benchmark_id"],
-        )
 
 
 def test_preferences_come_in_both_kinds_and_personas_in_neither():

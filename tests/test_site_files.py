@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from alps.leaderboard.packing import pack
-from tests.endtoend import one_line, run
-from tests.submissions import SLUG, WHO, make_run
+from tests.endtoend import files_of, one_line, run
+from tests.submissions import SLUG, pack_rules
 
 MINE = {
     "CNAME": "example.org",
@@ -39,20 +38,9 @@ def write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("packed")
-    return pack(
-        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG
-    ).folder
+    return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.packing import pack
 from tests.endtoend import Finished, one_line, run, run_cold
-from tests.submissions import SLUG, WHO, forge, make_run, write_data
+from tests.submissions import SLUG, forge, make_run, pack_rules, write_data
 
 OWN = """\
 from dataclasses import replace
@@ -174,9 +173,7 @@ def test_a_file_in_the_working_folder_does_not_stand_in_for_a_library(folder: Pa
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("packed")
-    made = make_run(folder / "run", "task=extraction", "model=rules")
-    return pack([made], WHO, out=folder / SLUG).folder
+    return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
 @pytest.mark.parametrize("task", [*NAMES, "all,python:stranger"])

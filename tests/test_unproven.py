@@ -30,6 +30,7 @@ from tests.submissions import (
     forge,
     forge_rows,
     make_run,
+    pack_rules,
     said,
     sign,
 )
@@ -46,10 +47,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A submission on the samples."""
-    folder = tmp_path_factory.mktemp("honest")
-    return pack(
-        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / "honest"
-    ).folder
+    return pack_rules(tmp_path_factory.mktemp("honest"), "honest")
 
 
 def copy(source: Path, target: Path, change: Callable[[Card], object] = lambda card: None) -> Path:

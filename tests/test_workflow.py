@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from alps.leaderboard.packing import pack
 from tests.conftest import ROOT
 from tests.endtoend import environment, install
-from tests.submissions import SLUG, WHO, card_of, forge, make_run
+from tests.submissions import SLUG, card_of, forge, pack_rules
 
 SCRIPT = ROOT / ".ci" / "verify-submissions"
 WORKFLOW = ROOT / ".github" / "workflows" / "verify.yml"
@@ -98,10 +97,7 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def submission(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("packed")
-    return pack(
-        [make_run(folder / "run", "task=extraction", "model=rules")], WHO, out=folder / SLUG
-    ).folder
+    return pack_rules(tmp_path_factory.mktemp("packed"))
 
 
 @pytest.fixture
