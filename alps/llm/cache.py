@@ -23,11 +23,9 @@ _TABLE = (
 
 
 def cache_key(request: Request[Any]) -> str:
-    """Return the sha256 of everything in `request` that can change its answer.
-
-    The mark of a prompt cache, which is put on when it is sent, can't; `extra` is left out where
-    there is none, so that replies of versions without it are still found.
-    """
+    """Return the sha256 of everything in `request` that can change its answer."""
+    # The mark of a prompt cache, put on when it is sent, can't. `extra` is left out where there is
+    # none, so that replies of versions without it are still found.
     parts = {
         "model": request.model,
         "api_base": request.api_base,

@@ -1,4 +1,4 @@
-"""Where and with which key a model is asked, as the environment says it.
+"""Addresses and keys of models, as the environment says them.
 
 Addresses and API versions of the environment are resolved once, before anything is asked, and from
 then on count as if they had been given: an answer of another endpoint is not the provider's.
@@ -120,11 +120,9 @@ def credentials(model: str, *, api_base: str | None) -> dict[str, str]:
 
 
 def lacks_credentials(error: BaseException) -> bool:
-    """Tell whether a client found no credentials, and so asked nobody.
-
-    litellm takes most such errors for a server's: without this they would be tried again, for half
-    a minute a record.
-    """
+    """Tell whether a client found no credentials, and so asked nobody."""
+    # litellm takes most such errors for a server's: without this they would be tried again, for
+    # half a minute a record.
     cause: BaseException | None = error
     while cause is not None:
         kind = type(cause)

@@ -1,4 +1,4 @@
-"""What was asked, and what it cost: one row per HTTP attempt."""
+"""The ledger: what was asked and what it cost, one row per HTTP attempt."""
 
 import json
 from collections.abc import Iterable

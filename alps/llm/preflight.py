@@ -1,4 +1,4 @@
-"""What can be told about a model, its key and its options before the first call.
+"""Checks of a model, its key and its options before the first call.
 
 litellm knows of each model what it refuses, and says so only when it is asked; its own check is
 made here before the first call, so that nothing is paid for in vain.

@@ -112,11 +112,8 @@ def marked(messages: Sequence[Mapping[str, str]], model: str) -> list[dict[str, 
 
 @cache
 def needs_mark(model: str) -> bool:
-    """Tell whether a prompt is kept by `model` only where it is marked.
-
-    Bedrock refuses the mark under models without a cache, so that elsewhere litellm's table must
-    know of one.
-    """
+    """Tell whether a prompt is kept by `model` only where it is marked."""
+    # Bedrock refuses the mark under models without a cache: litellm's table must know of one
     litellm = libraries().litellm
     name, provider, _, _ = litellm.get_llm_provider(model)
     if provider == "anthropic":
@@ -234,9 +231,7 @@ def _name(value: Any) -> str | None:
 
 
 def _without_secrets(names: dict[str, str | None]) -> dict[str, str | None]:
-    """Return short names without secrets.
-
-    All at once, as looking secrets up takes a tenth of a millisecond.
-    """
+    """Return short names without secrets."""
+    # all at once, as looking secrets up takes a tenth of a millisecond
     clean = redact("\0".join(name or "" for name in names.values())).split("\0")
     return {key: name[:_LONGEST_NAME] or None for key, name in zip(names, clean, strict=True)}

@@ -1,4 +1,4 @@
-"""Read JSON out of what models really write.
+"""Readings of JSON out of what models really write.
 
 Fences, prose around them, broken escapes, over-escaping, trailing brackets and truncation are met
 in practice. `readings` yields every way to read a text, the most literal first, so that the caller

@@ -1,4 +1,4 @@
-"""When a request is tried again: one request's retries, and the circuit breaker of its endpoint.
+"""Retries of one request, and the circuit breaker of its endpoint.
 
 Nothing here has a clock: times are seconds of the caller's, so that tests need not wait.
 """

@@ -1,4 +1,4 @@
-"""Keys are looked for, asked for by name, and never written."""
+"""Keys: they are looked for, asked for by name, and never written."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How a typed answer is asked for: a ladder of modes.
+"""Modes in which a typed answer is asked for: a ladder.
 
 From the one that binds a model most to its prompt alone:
 

@@ -1,4 +1,4 @@
-"""What goes into a completion and what comes out of it."""
+"""Types of what goes into a completion and what comes out of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field

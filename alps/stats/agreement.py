@@ -1,4 +1,4 @@
-"""How far labels agree: two raters, and many raters.
+"""Agreement of labels: two raters, and many raters.
 
 A figure that is not defined has no value: None, never NaN and never a number that stands for it. So
 it is with kappa, AC1 and alpha where chance alone would agree always, with rank correlations where

@@ -1,4 +1,4 @@
-"""What a system is to the engine, and how exceptions of the user's own code are kept."""
+"""The protocol of a system, its answers read, and exceptions of the user's own code kept."""
 
 import traceback
 from collections.abc import Callable, Mapping

@@ -132,10 +132,7 @@ def generic(sample: UtilizationSample) -> dict[str, Any]:
 
 
 def refusal(sample: UtilizationSample) -> dict[str, Any]:
-    """Answer with one refusal, whatever was asked.
-
-    By a lax rubric it breaks no constraint and believes no fiction.
-    """
+    """Answer with one refusal: by a lax rubric it breaks no constraint, believes no fiction."""
     return {"answer": "I'm sorry, but I can't help with that."}
 
 

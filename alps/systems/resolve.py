@@ -1,4 +1,4 @@
-"""From `model=` to a system."""
+"""Systems by the name that `model=` gives."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Find what users say about themselves, by pattern, without a model or a network.
+"""Statements of users about themselves, found by pattern, without a model or a network.
 
 The extractor is the honest lower bound of the suite: it reads user turns only, cuts them into
 clauses, and keeps the clauses that open like a statement about the speaker («I live in …»,
