@@ -1,1 +1,1 @@
-"""What people look at: tables and charts."""
+"""Tables, pages and charts of runs, for people."""

@@ -1,4 +1,4 @@
-"""What an audit found, in a terminal of 80 columns."""
+"""Findings of an audit, in a terminal of 80 columns."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The comparison of runs in a terminal of 80 columns."""
+"""Comparison of runs in a terminal of 80 columns."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""How figures are written, wherever people read them."""
+"""Numbers, intervals, counts and strangers' text, as they are written wherever people read them."""
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence

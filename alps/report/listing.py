@@ -1,4 +1,4 @@
-"""The runs in a folder: what each one measured, what it found, and whether it is finished."""
+"""Runs in a folder: what each one measured, what it found, and whether it is finished."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The report page on one run or several: one self-contained file that needs no network or script.
+"""Report page on one run or several: one self-contained file that needs no network or script.
 
 Several runs stand side by side, and nothing is averaged: headlines on one axis, recall over pool
 sizes, and scores ability by ability.

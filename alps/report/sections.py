@@ -1,5 +1,6 @@
 """Sections of the report page, one a track of a run: tables, charts and records."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -164,21 +165,19 @@ def anchor(run: Run, letter: str, track: str) -> str:
 def build_section(run: Run, summary: Summary, track: str, position: int) -> Section:
     """Return the section about one track of the run that stands at `position` on the page."""
     task, found = run.tasks[track], summary.tracks[track]
-    predictions, scores = (
-        {key: row for key, row in run.rows(stage).items() if key.track == track}
-        for stage in ("predictions", "scores")
-    )
+    predictions, scores = _on(track, run.rows("predictions")), _on(track, run.rows("scores"))
     letter, lead = letter_of(position), run.lead(track)
-    metrics = [
-        _metric_row(m, found.scores[m.name], position)
-        for m in task.metrics
-        if m.name in found.scores
-    ]
+    metrics = []
+    for metric in task.metrics:
+        if metric.name in found.scores:
+            metrics.append(_metric_row(metric, found.scores[metric.name], position))
+    floors: list[FloorRow] = []
+    for name, floor in (found.floors if has_floors(found) else {}).items():
+        floors.append(_floor_row(len(floors), name, floor, task, lead))
     account = _account(scores, predictions)
     chosen, samples = cards(run, track, scores, predictions)
     pairs = [row["scores"] for row in scores.values() if row["scores"]]
     precision, recall = plane_figures(lead)
-    floors = found.floors if has_floors(found) else {}
     hatching = f"unscored-{anchor(run, letter, track)}"
     return Section(
         letter=letter,
@@ -190,9 +189,7 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
         found=found,
         headline=next(row for row in metrics if row.metric == lead),
         scales=_scales(metrics),
-        floors=[
-            _floor_row(n, name, row, task, lead) for n, (name, row) in enumerate(floors.items())
-        ],
+        floors=floors,
         account=account,
         bar=charts.stacked(account, name=hatching),
         plane=draw_plane([(letter, position, run.model, found)], found.floors, pairs, lead),
@@ -202,6 +199,10 @@ def build_section(run: Run, summary: Summary, track: str, position: int) -> Sect
         rule=rule(task.highlights),
         samples=samples,
     )
+
+
+def _on(track: str, rows: Mapping[Key, Row]) -> dict[Key, Row]:
+    return {key: row for key, row in rows.items() if key.track == track}
 
 
 def draw_actions(counts: Mapping[str, float]) -> Markup:
@@ -288,36 +289,25 @@ def _floor_row(position: int, name: str, floor: Floor, task: Task, lead: Metric)
 
 def _account(scores: Mapping[Key, Row], predictions: Mapping[Key, Row]) -> list[AccountRow]:
     """Count what became of the records, by kind; every record is in exactly one row."""
-    states = [state_of(row, predictions.get(key)) for key, row in scores.items()]
-    rows = [AccountRow("OK", "ok", states.count("ok"), "answered, judged and scored")]
-    rows.append(
-        AccountRow(
-            "repaired",
-            "repaired",
-            states.count("repaired"),
-            "repaired before it could be read, then scored",
-        )
-    )
+    states = Counter(state_of(row, predictions.get(key)) for key, row in scores.items())
+    repaired = "repaired before it could be read, then scored"
+    rows = [
+        AccountRow("OK", "ok", states["ok"], "answered, judged and scored"),
+        AccountRow("repaired", "repaired", states["repaired"], repaired),
+    ]
     for kind in FAILURES:
-        rows.append(
-            AccountRow(
-                kind, f"failed {kind}", states.count(kind), f"{MEANINGS[kind]}: scored as the worst"
-            )
-        )
+        meaning = f"{MEANINGS[kind]}: scored as the worst"
+        rows.append(AccountRow(kind, f"failed {kind}", states[kind], meaning))
     for kind in UNHEARD:
-        rows.append(AccountRow(kind, "unscored", states.count(kind), f"{MEANINGS[kind]}: unscored"))
-    unrated = states.count("unrated")
-    rows.append(AccountRow("not rated", "unscored", unrated, f"{MEANINGS['unrated']}: unscored"))
-    for state in sorted({state for state in states if state.startswith("judge:")}):
-        kind = state.removeprefix("judge:")
-        whose = "" if kind == "no_gold" else "of the judge: "
-        meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
-        rows.append(
-            AccountRow(
-                "no gold" if kind == "no_gold" else f"judge {kind}",
-                "unscored",
-                states.count(state),
-                meaning,
-            )
-        )
+        rows.append(AccountRow(kind, "unscored", states[kind], f"{MEANINGS[kind]}: unscored"))
+    unrated = f"{MEANINGS['unrated']}: unscored"
+    rows.append(AccountRow("not rated", "unscored", states["unrated"], unrated))
+    for state, count in sorted(states.items()):
+        if state.startswith("judge:"):
+            kind = state.removeprefix("judge:")
+            name, whose = f"judge {kind}", "of the judge: "
+            if kind == "no_gold":
+                name, whose = "no gold", ""
+            meaning = f"{whose}{MEANINGS.get(kind, kind)}: unscored"
+            rows.append(AccountRow(name, "unscored", count, meaning))
     return [row for row in rows if row.count]

@@ -344,17 +344,15 @@ def _half(score: Estimate) -> float | None:
 
 def _calls(done: Reworded) -> Calls:
     """Add up what was asked under all wordings; a cost of which some is not known is None."""
-    every: list[Calls] = []
+    counts = dict.fromkeys(("http", "cached", "prompt_tokens", "completion_tokens"), 0)
+    cost: float | None = 0.0
     for finished in done.finished:
-        every += [one.summary.calls for one in finished.values()]
-    costs = [calls.cost for calls in every if calls.cost is not None]
-    return Calls(
-        http=sum(calls.http for calls in every),
-        cached=sum(calls.cached for calls in every),
-        prompt_tokens=sum(calls.prompt_tokens for calls in every),
-        completion_tokens=sum(calls.completion_tokens for calls in every),
-        cost=sum(costs) if len(costs) == len(every) else None,
-    )
+        for one in finished.values():
+            calls = one.summary.calls
+            for name in counts:
+                counts[name] += getattr(calls, name)
+            cost = None if cost is None or calls.cost is None else cost + calls.cost
+    return Calls.model_validate({**counts, "cost": cost})
 
 
 def _track_json(track: TrackSensitivity) -> dict[str, Any]:

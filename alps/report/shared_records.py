@@ -126,14 +126,14 @@ def shared_tracks(runs: Mapping[str, Run]) -> list[str]:
         UsageError: If there is none.
     """
     first, *others = runs.values()
-    shared = [
-        track for track in first.scored_tracks if all(track in run.scored_tracks for run in others)
-    ]
+    shared = list(first.scored_tracks)
+    for run in others:
+        shared = [track for track in shared if track in run.scored_tracks]
     if not shared:
-        said = "; ".join(
-            f"{run.folder} has {', '.join(run.scored_tracks) or 'none'}" for run in runs.values()
-        )
-        raise UsageError(f"no track is in all of these runs: {said}")
+        tracks = []
+        for run in runs.values():
+            tracks.append(f"{run.folder} has {', '.join(run.scored_tracks) or 'none'}")
+        raise UsageError(f"no track is in all of these runs: {'; '.join(tracks)}")
     return shared
 
 
@@ -155,10 +155,9 @@ def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
         hashes = " and ".join(
             f"{str(run.tracks[track].sha256)[:12]} ({run.folder})" for run in (first, other)
         )
-        settings = [
-            _part(first, other, f"settings.{name}") for name in ("data", "split", "limit", "seed")
-        ]
-        parts = "; ".join(part for part in (*settings, _part(first, other, "data.split")) if part)
+        places = [f"settings.{name}" for name in ("data", "split", "limit", "seed")]
+        differing = [_part(first, other, place) for place in (*places, "data.split")]
+        parts = "; ".join(filter(None, differing))
         raise UsageError(
             f"not on the same data: {track} has sha256 {hashes}{f'; {parts}' if parts else ''}"
         )

@@ -1,7 +1,8 @@
-"""One record of a run in the terminal: dialogue, gold, prediction and verdict."""
+"""Record of a run in the terminal: dialogue, gold, prediction and verdict."""
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -112,28 +113,28 @@ def _pick_record(word: str, keys: Sequence[Key], where: str) -> Key:
 
 def _pick_one(word: str, keys: Sequence[Key], where: str) -> Key:
     """Return the record that `word` means among `keys`."""
-    if same := [key for key in keys if key.id == word]:
-        if len(same) > 1:
-            raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
+    ids = [key.id for key in keys]
+    same = [key for key in keys if key.id == word]
+    if len(same) > 1:
+        raise UsageError(f"'{word}' is on {len(same)} tracks of {where}; write {_either(same)}")
+    if same:
         return same[0]
     if word.isdecimal() and 1 <= int(word) <= len(keys):
         return keys[int(word) - 1]
     begun = [key for key in keys if word and key.id.startswith(word)]
     if len(begun) == 1:
         return begun[0]
-    if begun and len({key.id for key in begun}) == 1:
+    names = sorted({key.id for key in begun}, key=ids.index)
+    if len(names) == 1:
         raise UsageError(
             f"'{word}' begins an id on {len(begun)} tracks of {where}; write {_either(begun)}"
         )
     if begun:
-        names = list(dict.fromkeys(key.id for key in begun))
         few = f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
         raise UsageError(f"'{word}' begins {len(names)} ids of {where} ({few}); write more of it")
     if word.isdecimal():
         raise UsageError(f"{where} has {len(keys)} records; there is no number {word}")
-    raise UsageError(
-        f"'{word}': no such record in {where}{closest(word, [key.id for key in keys])}"
-    )
+    raise UsageError(f"'{word}': no such record in {where}{closest(word, ids)}")
 
 
 def _either(keys: Sequence[Key]) -> str:
@@ -260,14 +261,15 @@ def _excerpt(pieces: Sequence[Piece]) -> Text:
 
 def _tidy(text: str) -> str:
     """Leave out blank lines."""
+    # Split, not one pattern with blanks before the break: that takes quadratic time on long blanks.
     *lines, last = _LINE_BREAKS.split(text)
     return "\n".join([*(line.rstrip(" \t") for line in lines), last]).replace("\t", " ")
 
 
 def _pairs(part: Paired) -> Iterator[RenderableType]:
-    counts = {kind: sum(pairing.kind == kind for pairing in part.pairings) for kind in _KINDS}
-    said = ", ".join(f"{counts[kind]} {word}" for kind, word in _KINDS.items() if counts[kind])
-    yield from _heading(f"Gold and prediction: {said}")
+    counts = Counter(pairing.kind for pairing in part.pairings)
+    counted = ", ".join(f"{counts[kind]} {word}" for kind, word in _KINDS.items() if counts[kind])
+    yield from _heading(f"Gold and prediction: {counted}")
     yield _row(Text("gold", style="dim"), " ", Text("prediction", style="dim"))
     for pairing in part.pairings:
         yield from _pairing(pairing)

@@ -1,4 +1,4 @@
-"""The table of a board: columns in groups, rows in sections, cells ready for a page."""
+"""Table of a board: columns in groups, rows in sections, cells ready for a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The boards as files that hold nothing to run: CSV for spreadsheets, JSON for programs."""
+"""Boards as files that hold nothing to run: CSV for spreadsheets, JSON for programs."""
 
 import csv
 import io
@@ -59,12 +59,15 @@ def plain_cell(value: object) -> str:
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return rows as CSV, in the columns of all of them."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= dict.fromkeys(row)
     out = io.StringIO()
     # All cells are quoted, as spreadsheets may part cells at ';' or a tab, too.
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(names)
-    writer.writerows([[plain_cell(row.get(name)) for name in names] for row in rows])
+    for row in rows:
+        writer.writerow([plain_cell(row.get(name)) for name in names])
     return out.getvalue()
 
 

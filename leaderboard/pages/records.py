@@ -1,4 +1,4 @@
-"""Record by record, where the data are the package's own: the dialogue, the gold, and all answers.
+"""Records of the package's own data: the dialogue, the gold, and the answers of all systems.
 
 Of other data only figures are shown, on the boards. The answers of one track at a time are in
 memory, as pieces of HTML that are made once and joined.

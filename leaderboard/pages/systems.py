@@ -1,4 +1,4 @@
-"""The pages of systems and of judges."""
+"""Pages of systems and of judges."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -129,7 +129,9 @@ def _track(content: Content, system: System, name: str) -> TrackView:
     again = system.review["tracks"][name]["scores"]
     known = known_track(name, str(place["data_sha256"].value))
     matrix = matrix_of(place["counts"])
-    judgements = place["failed_judgements"].items()
+    failures = list(place["failed_predictions"].items())
+    for kind, count in place["failed_judgements"].items():
+        failures.append((f"judgement: {kind}", count))
     scores = dict(place["scores"].items())
     valued = [metric for metric, score in scores.items() if score["value"]]
     return TrackView(
@@ -140,10 +142,7 @@ def _track(content: Content, system: System, name: str) -> TrackView:
         judge=judge_id(system, name),
         scales=list(_scales(task, scores, boards, again, system.slug)),
         floors=list(_floors(place)),
-        failures=[
-            *place["failed_predictions"].items(),
-            *((f"judgement: {kind}", count) for kind, count in judgements),
-        ],
+        failures=failures,
         matrix=matrix if matrix.rows else None,
         boards=boards,
         records=f"records/{records_folder(task)}/" if known is not None else "",

@@ -1,4 +1,4 @@
-"""The overview, the pages of the tasks with their boards and charts, and the changelog."""
+"""Overview, pages of the tasks with their boards and charts, and the changelog."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -148,11 +148,14 @@ def _write_pools(renderer: Renderer, task: str) -> None:
     boards = [renderer.content.by_track[one.track][0] for one in tracks]
     sizes = [_size(board) for board in boards]
     systems = _systems(boards)
-    names = {slug: row.system.card.name for slug, rows in systems.items() for row in rows.values()}
+    names: dict[str, str] = {}
+    unproven = False
     # The curve shows scores that were recomputed.
     scores: dict[str, BySize] = {}
     for slug, standings in systems.items():
         for size, row in standings.items():
+            names[slug] = row.system.card.name
+            unproven |= not row.recomputed
             if row.recomputed:
                 scores.setdefault(slug, {})[size] = row.score(METRIC)
     curves = [slug for slug, by_size in scores.items() if len(by_size) > 1]
@@ -166,7 +169,6 @@ def _write_pools(renderer: Renderer, task: str) -> None:
     for (style, name), by_size in others.items():
         lines.append(Line(name, "", style, _points(by_size)))
         rows[style].append(_other_row(name, style, by_size, sizes))
-    everyone = [row for standings in systems.values() for row in standings.values()]
     renderer.write(
         f"{task}.html",
         "pools.html",
@@ -177,7 +179,7 @@ def _write_pools(renderer: Renderer, task: str) -> None:
         grey=len(scores) > len(marks),
         styles={style for style, _ in others},
         rows=[_row(standings, sizes) for standings in systems.values()],
-        unproven=any(not row.recomputed for row in everyone),
+        unproven=unproven,
         others=rows,
     )
 
