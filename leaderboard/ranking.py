@@ -161,7 +161,7 @@ def build_boards(systems: Sequence[System], published: Published) -> list[Board]
     order, known = list(all_tracks()), known_judges(systems)
     boards: list[Board] = []
     for track in order:
-        of_track = {key: rows for key, rows in groups.items() if key.track == track}
+        of_track = {key: groups[key] for key in groups if key.track == track}
         members: dict[str, System] = {}
         for rows in of_track.values():
             members |= {row.system.slug: row.system for row in rows}
@@ -305,7 +305,7 @@ def _scores_of(system: System, task: Task) -> Scores:
     gains nothing.
     """
     metrics = {metric.name: metric for metric in task.metrics}
-    wanted = {name for name, metric in metrics.items() if metric.headline} | {"memory_used"}
+    wanted = [name for name, metric in metrics.items() if metric.headline or metric.own_board]
     values_of: dict[str, dict[str, list[float]]] = {}
     lost: list[str] = []
     for row in system.rows(task.track, "scores"):
@@ -337,7 +337,7 @@ def _worst(metric: Metric | None) -> float:
 def _ranks(
     records: Sequence[Mapping[str, float]], sessions: Mapping[str, str]
 ) -> list[Rank | None]:
-    names = sorted({name for own in records for name in own})
+    names = sorted(set().union(*records))
     if len(records) < 2 or not names or not all(records):
         return [None] * len(records)
     matrix = np.array([[own.get(name, nan) for name in names] for own in records])

@@ -80,8 +80,7 @@ class Choice(RetrievalAnswer):
 def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     """Build a sample from rows of `task3` in the release layout.
 
-    Values that stand twice are kept once, and every candidate gets an id of its own: published ids
-    are per user, repeat themselves, and give the gold away.
+    Values that stand twice are kept once, and every candidate gets an id of its own.
 
     Raises:
         ValueError: If there are no candidates, one has no value, or the gold is not among them.
@@ -92,6 +91,8 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
         values.setdefault(fold(value), value)
     if not values:
         raise ValueError("input.candidate_memories: there are none")
+    # Published ids are per user, repeat themselves, and give the gold away: the lowest one that
+    # occurs once found everything.
     ids = _ids(len(values))
     chosen = None
     if gold is not None:
@@ -224,6 +225,7 @@ def score(
     given = prediction.prediction or {}
     chosen, ranking = given.get("selected_memory_id"), given.get("ranking") or []
     scores = {"recall_at_1": float(chosen == sample.gold)}
+    # A shorter ranking can't say whether the gold is among the first ten.
     ranked = len(ranking) >= min(10, len(sample.candidates))
     if ranked or verdict is None:
         rank = ranking.index(sample.gold) + 1 if sample.gold in ranking else None

@@ -308,11 +308,7 @@ def fits(sample: UtilizationSample, prediction: Row) -> None:
 def score(
     sample: UtilizationSample, prediction: Prediction, verdict: Row | None, judge: Judge
 ) -> Scored:
-    """Score one answer; a failed prediction gets the scale's minimum.
-
-    How many of the memory's words stand in the answer is told with it, and is no score: word salad
-    has most.
-    """
+    """Score one answer; a failed prediction gets the scale's minimum."""
     target = sample.gold
     assert target is not None
     marks = (verdict or {}).get("marks") or {}
@@ -332,6 +328,7 @@ def score(
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
     if left_out := len(target.dialogue) - len(sample.dialogue):
         counts |= {"histories_cut": 1, "turns_left_out": left_out}
+    # Told with the answer, and no score: word salad has most of the memory's words.
     named = grounding(answer, target.memory, target.dialogue)
     details = {"rubric": target.rubric, "memory": target.memory}
     return Scored(scores, counts, details | ({"grounding": named} if named is not None else {}))

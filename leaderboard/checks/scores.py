@@ -1,6 +1,6 @@
 """Every printed number of a track against the one recomputed from its predictions and verdicts."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from alps.leaderboard.checks.rows import named
@@ -28,11 +28,11 @@ def compare_summary(
     name: str, printed: Mapping[str, Any], again: Recomputed, findings: Findings
 ) -> None:
     """Compare a track's card, as it stands in the file, with what was recomputed."""
-    card = {part: printed[part] for part in SUMMARISED}
     scores = printed["scores"]
+    card = _only(printed, SUMMARISED)
+    # A corrected score hangs on calibrations, which need not be known here: it is compared below.
     card["scores"] = {metric: _without(score, "corrected") for metric, score in scores.items()}
-    recomputed = again.summary.row()
-    summary = {part: recomputed[part] for part in SUMMARISED} | {"floors": _floors(again)}
+    summary = _only(again.summary.row(), SUMMARISED) | {"floors": _floors(again)}
     _report(f"tracks.{name}", card, summary, findings)
     for metric, score in scores.items():
         where = f"tracks.{name}.scores.{metric}.corrected"
@@ -44,14 +44,13 @@ def compare_unjudged(
     task: Task, printed: Mapping[str, Any], again: Recomputed, findings: Findings
 ) -> None:
     """Compare what of a track's card needs no judge: counts, baselines, metrics without a judge."""
+    card = _only(printed, (*_COUNTS, "floors"))
     metrics = [metric for metric in printed["scores"] if metric in task.unjudged]
-    card = {part: printed[part] for part in _COUNTS}
-    card["scores"] = {metric: printed["scores"][metric] for metric in metrics}
-    card["floors"] = printed["floors"]
+    card["scores"] = _only(printed["scores"], metrics)
     recomputed = again.summary.row()
-    summary = {part: recomputed[part] for part in _COUNTS}
-    summary["scores"] = {metric: recomputed["scores"].get(metric) for metric in metrics}
-    summary["floors"] = _floors(again)
+    summary = _only(recomputed, _COUNTS) | {"floors": _floors(again)}
+    # What is not printed is no claim, and not compared.
+    summary["scores"] = _only(recomputed["scores"], metrics)
     _report(f"tracks.{task.track}", card, summary, findings)
 
 
@@ -62,10 +61,10 @@ def compare_means(
     scores = {}
     for metric, row in printed["scores"].items():
         if row.get("unscored") is None:
-            scores[metric] = {part: row[part] for part in ("value", "n")}
-    card = {part: printed[part] for part in again if part != "scores"} | {"scores": scores}
-    known = {metric: again["scores"].get(metric) for metric in scores}
-    _report(f"tracks.{name}", card, {**again, "scores": known}, findings)
+            scores[metric] = _only(row, ("value", "n"))
+    card = _only(printed, again) | {"scores": scores}
+    summary = {**again, "scores": _only(again["scores"], scores)}
+    _report(f"tracks.{name}", card, summary, findings)
 
 
 def check_silence(name: str, track: Track, findings: Findings) -> None:
@@ -174,6 +173,10 @@ def _row_of(row: Mapping[str, Any], only: frozenset[str] | None) -> dict[str, An
         del kept["counts"]
         kept["scores"] = {metric: scores[metric] for metric in scores if metric in only}
     return kept
+
+
+def _only(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: row.get(name) for name in names}
 
 
 def _figure(value: Any) -> str:
