@@ -26,10 +26,11 @@ from sample import sample_folder
 from words import read_words
 
 from alps.judges.authors_v1 import AuthorsPair, label_similarity, match, value_similarity
-from alps.judges.base import question
-from alps.judges.llm import LlmJudge, MatchReply
-from alps.judges.matching import Item
+from alps.judges.llm import LlmJudge
+from alps.judges.matching import Item, MatchQuestion
 from alps.judges.recorded import RELATION_OF
+from alps.judges.relate import screened
+from alps.judges.replies import MatchReply
 from alps.llm.recording import Recorder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request
@@ -145,10 +146,10 @@ def ours(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
     """Count our requests as built for a run, and the replies that recorded reviews amount to."""
     sent = Sent("alps")
     for case in found:
-        asked = question(case.gold, case.predicted)
-        if not asked.empty:
-            add(sent, requests_of(judge, *asked.asked), tokens)
-            sent.replies += said(case.reviews, *asked.asked, tokens)
+        asked = screened(case.gold, case.predicted).question
+        if asked.gold and asked.predicted:
+            add(sent, requests_of(judge, asked), tokens)
+            sent.replies += said(case.reviews, asked.gold, asked.predicted, tokens)
     return sent
 
 
@@ -156,18 +157,18 @@ def per_pair(found: Sequence[Case], judge: LlmJudge, tokens: Tokens) -> Sent:
     """Count one of our requests for every pair of memories that are not identical."""
     sent = Sent("one call a pair")
     for case in found:
-        gold_asked, predicted_asked = question(case.gold, case.predicted).asked
-        for gold in gold_asked:
-            for predicted in predicted_asked:
-                add(sent, requests_of(judge, [gold], [predicted]), tokens)
+        asked = screened(case.gold, case.predicted).question
+        for gold in asked.gold:
+            for predicted in asked.predicted:
+                add(sent, requests_of(judge, MatchQuestion([gold], [predicted])), tokens)
                 sent.replies += said(case.reviews, [gold], [predicted], tokens)
     return sent
 
 
-def requests_of(judge: LlmJudge, gold: Sequence[Item], predicted: Sequence[Item]) -> list[Any]:
+def requests_of(judge: LlmJudge, question: MatchQuestion) -> list[Any]:
     """Return what `judge` would send to relate two lists."""
     recorder = Recorder()
-    asyncio.run(judge.on(recorder).match(gold, predicted, about="record"))
+    asyncio.run(judge.on(recorder).answer(question, about="record"))
     return recorder.requests
 
 

@@ -53,10 +53,14 @@ from alps.data.release import read_samples
 from alps.errors import AlpsError
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
-from alps.judges.llm import MATCH_ANSWER
 from alps.judges.recorded import RecordedJudge
-from alps.judges.rubric import rating_answer
-from alps.judges.support import support_answer
+from alps.judges.replies import (
+    MATCH_ANSWER,
+    BinaryReply,
+    EmotionalReply,
+    rating_answer,
+    support_answer,
+)
 from alps.leaderboard.checks.files import file_card
 from alps.leaderboard.packing import Details, pack
 from alps.leaderboard.submission import CARD, STAGES, checksum_of
@@ -370,8 +374,8 @@ def _replies(samples: Mapping[str, list[Any]]) -> tuple[Reader, ...]:
     answers: list[Any] = [
         MATCH_ANSWER,
         support_answer(["p1"]),
-        rating_answer("pa"),
-        rating_answer("ei"),
+        rating_answer(BinaryReply),
+        rating_answer(EmotionalReply),
     ]
     answers += [
         found

@@ -30,9 +30,9 @@ from sample import sample_folder
 from words import read_words, whole
 
 from alps.judges.authors_v1 import algorithm_score
-from alps.judges.base import match_memories
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import assign
+from alps.judges.relate import match_memories
 from alps.schema import CANONICAL_LABELS, Memory, read_gold, read_memories
 from alps.tasks.extraction import precision_recall_f1
 

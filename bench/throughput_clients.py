@@ -29,7 +29,7 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
 
     from alps.data.release import open_split, read_samples
     from alps.judges.llm import LlmJudge
-    from alps.judges.matching import gold_items, predicted_items
+    from alps.judges.matching import MatchQuestion, gold_items, predicted_items
     from alps.llm.recording import Recorder
     from alps.schema import read_memories
     from alps.tasks import load_tracks
@@ -41,10 +41,8 @@ def questions(data: str) -> Iterator[dict[str, Any]]:
         yield {"id": f"{sample.benchmark_id}-asked", "model": MODEL, "input": asked}
         answered = read_memories(json.loads(content({"messages": asked}))).memories
         recorder = Recorder()
-        asked_for = judge.on(recorder).match(
-            gold_items(sample.gold), predicted_items(answered), about=""
-        )
-        asyncio.run(asked_for)
+        question = MatchQuestion(gold_items(sample.gold), predicted_items(answered))
+        asyncio.run(judge.on(recorder).answer(question, about=""))
         (request,) = recorder.requests
         judged = [dict(message) for message in request.messages]
         yield {"id": f"{sample.benchmark_id}-judged", "model": JUDGE, "input": judged}
@@ -61,7 +59,7 @@ def asking(client: str, url: str) -> Ask:
         return lambda row: litellm.acompletion(model=row["model"], messages=row["input"], **common)
     import instructor
 
-    from alps.judges.llm import MATCH_ANSWER
+    from alps.judges.replies import MATCH_ANSWER
     from alps.tasks import load_tracks
 
     schemas = {MODEL: load_tracks("extraction")[0].answer.schema, JUDGE: MATCH_ANSWER.schema}

@@ -21,12 +21,7 @@ from alps.errors import DataError, UsageError, shown
 from alps.folders import user_folder
 from alps.jsonl import parse_json
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.rubric import DIMENSIONS, EMOTIONAL, is_rated, rubric
-from alps.prompts import Prompt
-
-MATCHING = "matching"
-DIMENSION_OF: Mapping[str, str] = {f"{EMOTIONAL}_{name}": name for name in DIMENSIONS}
-"""The rubrics that are one dimension of emotional intelligence each, and which."""
+from alps.judges.rubric import Rubric, labelled_as
 
 VALID_DAYS = 180
 """For how long a calibration counts unless it says otherwise: providers change models without a new
@@ -245,11 +240,15 @@ def bound(
     today: date,
     days: int = VALID_DAYS,
     api_base: str | None = None,
+    own: Iterable[Rubric] = (),
 ) -> dict[str, Any]:
-    """Bind the row of a calibration to its judge, to its rubrics and to the time that it counts."""
+    """Bind the row of a calibration to its judge, to its rubrics and to the time that it counts.
+
+    `own` are the rubrics of the user's own among them.
+    """
     rubrics = {}
     for name, of_rubric in row["rubrics"].items():
-        rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, name)}
+        rubrics[name] = {**of_rubric, "rubric_sha256": _rubric_hash(judge, rubric_of(name, own))}
     return {
         **row,
         "fingerprint": fingerprint_id(judge.fingerprint),
@@ -269,9 +268,17 @@ def is_pinned(judge: Judge) -> bool:
 
 
 def differing_part(
-    calibration: Calibration, judge: Judge, rubric: str, *, today: date
+    calibration: Calibration,
+    judge: Judge,
+    rubric: str,
+    *,
+    today: date,
+    own: Iterable[Rubric] = (),
 ) -> str | None:
-    """Return why a calibration can't be used for `judge` under `rubric`; None where it can."""
+    """Return why a calibration can't be used for `judge` under `rubric`; None where it can.
+
+    `own` are the rubrics of the user's own.
+    """
     row = calibration.row
     then, now = row.judge_fingerprint, json.loads(json.dumps(judge.fingerprint))
     if then is None:
@@ -284,7 +291,7 @@ def differing_part(
         return f"it holds no rubric {rubric}"
     if of_rubric.acceptance is not None:
         return "it is of items made right or wrong on purpose, on which a judge errs otherwise"
-    if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric):
+    if of_rubric.rubric_sha256 != _rubric_hash(judge, rubric_of(rubric, own)):
         return f"the text of rubric {rubric} has changed since"
     return _expired(row.expires, today)
 
@@ -297,9 +304,9 @@ def _expired(expires: str | None, today: date) -> str | None:
     return f"it expired on {last.isoformat()}" if last < today else None
 
 
-def _rubric_hash(judge: Judge, name: str) -> str | None:
+def _rubric_hash(judge: Judge, rubric: Rubric) -> str | None:
     """Return the hash of the judge's instructions under a rubric; None if it reads none."""
-    hashes = judge.fingerprint_for((rubric_of(name),)).get("rubrics")
+    hashes = judge.fingerprint_for((rubric,)).get("rubrics")
     return str(next(iter(hashes.values()))) if hashes else None
 
 
@@ -308,16 +315,18 @@ def _short(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
-def rubric_of(name: str) -> Prompt:
-    """Return the instructions that a judge gets for items labelled under `name`.
+def rubric_of(name: str, own: Iterable[Rubric] = ()) -> Rubric:
+    """Return the rubric by which a judge is asked about items labelled under `name`.
+
+    Args:
+        name: As the items are labelled.
+        own: The rubrics of the user's own.
 
     Raises:
-        UsageError: If there are none.
+        UsageError: If there is none.
     """
-    if name in DIMENSION_OF:
-        return rubric(EMOTIONAL)
-    if name == MATCHING or is_rated(name):
-        return rubric(name)
+    if (known := labelled_as(name, own)) is not None:
+        return known
     if name in _NO_RUBRICS or not _FILE_NAME.fullmatch(name):
         message = "is taken" if name in _NO_RUBRICS else "can't be the name of a file"
         raise UsageError(

@@ -4,7 +4,7 @@ It reads words, not meaning: an answer can use a memory without its words, and n
 it. So it never stands in for a rubric; it is what can be said without a judge.
 """
 
-from alps.judges.rubric import own_text
+from alps.judges.copying import own_text
 from alps.judges.support import Dialogue
 from alps.similarity import features
 

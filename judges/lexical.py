@@ -5,11 +5,12 @@ unscored under it. How far it can be trusted is measured against the recorded pa
 AlpsBench sample: see `AGREEMENT`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from alps.judges.base import Embedded
-from alps.judges.matching import Item, Judgement, Pair, Relation
+from alps.judges.base import EmbeddedJudge
+from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
+from alps.judges.question import Question
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
 AGREEMENT = (
@@ -20,7 +21,7 @@ AGREEMENT = (
 """
 
 
-class LexicalJudge(Embedded):
+class LexicalJudge(EmbeddedJudge):
     """Pairs values whose similarity reaches `THRESHOLD`; labels and types are never looked at."""
 
     name = "lexical"
@@ -34,13 +35,14 @@ class LexicalJudge(Embedded):
             "version": VERSION,
         }
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
         """Name every pair whose similarity reaches the threshold."""
-        values = [item.value for item in gold], [item.value for item in predicted]
+        if not isinstance(question, MatchQuestion):
+            return question.refused()
+        gold = [item.value for item in question.gold]
+        predicted = [item.value for item in question.predicted]
         pairs = tuple(
             Pair(row, column, "same", f"lexical similarity {strength:.2f}", strength)
-            for row, column, strength in similar_pairs(*values, THRESHOLD)
+            for row, column, strength in similar_pairs(gold, predicted, THRESHOLD)
         )
         return Judgement("ok", pairs)

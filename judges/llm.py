@@ -13,32 +13,25 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel
-
-from alps.judges.matching import RELATIONS, Item, Judgement, Pair, Relation, blocks
-from alps.judges.rubric import (
-    EMOTIONAL,
-    Rating,
-    Reason,
-    RubricQuestion,
-    enforce,
-    rating_answer,
-    reply_model,
-    rubric,
+from alps.judges.matching import (
+    RELATIONS,
+    Item,
+    Judgement,
+    MatchQuestion,
+    Pair,
+    Relation,
+    blocks,
 )
-from alps.judges.support import (
-    RUBRIC,
-    Dialogue,
-    SupportJudgement,
-    SupportReply,
-    support_answer,
-)
+from alps.judges.question import Question
+from alps.judges.replies import MATCH_ANSWER, JudgedPair, rating_answer, support_answer
+from alps.judges.rubric import MATCHING, SUPPORT, Rating, Rubric, RubricQuestion, enforce, rubric
+from alps.judges.support import Support, SupportJudgement, SupportQuestion
 from alps.llm.recording import Completes
 from alps.llm.repair import PARSER_VERSION
-from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse, schema_of
-from alps.llm.types import AnswerType, Read, Request, Structured
+from alps.llm.schemas import schema_of
+from alps.llm.types import AnswerType, Request, Structured
 from alps.prompts import Prompt, asked_sha256, load_prompt
 
 T = TypeVar("T")
@@ -56,73 +49,6 @@ say.
 """
 
 
-def _relation(value: object) -> str:
-    folded = str(value).strip().casefold()
-    if folded not in RELATIONS:
-        refuse(f"{value!r} is none of {', '.join(RELATIONS)}")
-    return folded
-
-
-def _related(pairs: object) -> object:
-    """Leave out pairs that are called unrelated, as those are that are not named."""
-    if not isinstance(pairs, list):
-        refuse("expected a list")
-    named = (
-        str(pair.get("relation")).strip().casefold() if isinstance(pair, dict) else ""
-        for pair in pairs
-    )
-    return [pair for pair, relation in zip(pairs, named, strict=True) if relation != "unrelated"]
-
-
-class JudgedPair(ReplyModel):
-    """One pair of the reply; the reason comes first, so that it is thought before it is said."""
-
-    reason: Reason
-    gold: str
-    predicted: str
-    relation: Annotated[Relation, forgiving(_relation)]
-
-
-class MatchReply(ReplyModel):
-    """The reply to a matching payload; pairs not named are unrelated."""
-
-    pairs: Annotated[list[JudgedPair], forgiving(_related)]
-
-
-def read_match_reply(node: object) -> Read[tuple[JudgedPair, ...]]:
-    """Read a matching reply.
-
-    Raises:
-        ValueError: If there is no list of pairs, or a pair lacks its ids or has an unknown
-            relation: a verdict is never guessed.
-    """
-    reply = read_tolerantly(MatchReply, {"pairs": node} if isinstance(node, list) else node)
-    notes = (
-        f"pair {number} has no reason"
-        for number, pair in enumerate(reply.pairs, start=1)
-        if not pair.reason
-    )
-    return Read(tuple(reply.pairs), tuple(notes))
-
-
-def _relations_of(pairs: Sequence[JudgedPair]) -> set[tuple[str, str, Relation]]:
-    return {(pair.gold, pair.predicted, pair.relation) for pair in pairs}
-
-
-MATCH_ANSWER = AnswerType(
-    schema=MatchReply, read=read_match_reply, partial=False, decision=_relations_of
-)
-
-
-def _reply_to(rubric_id: str) -> type[BaseModel]:
-    """Return the model of the reply to a rubric, by the rubric's id."""
-    if rubric_id == rubric("matching").id:
-        return MatchReply
-    if rubric_id == RUBRIC.id:
-        return SupportReply
-    return reply_model(EMOTIONAL if rubric_id == rubric(EMOTIONAL).id else "")
-
-
 class LlmJudge:
     """Any litellm model as a judge.
 
@@ -133,10 +59,11 @@ class LlmJudge:
         wording: By their names, the rubrics that are said in other words.
     """
 
+    answers: frozenset[type[Question[Any]]] = frozenset(
+        {MatchQuestion, SupportQuestion, RubricQuestion}
+    )
     relations: frozenset[Relation] = frozenset(RELATIONS)
     comparable = True
-    supports = True
-    rates = True
 
     def __init__(
         self,
@@ -178,71 +105,61 @@ class LlmJudge:
         twin._client = client
         return twin
 
-    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on.
 
         The fingerprint with their hashes.
         """
-        said = {name: prompt for name, prompt in self._wording.items() if rubric(name) in rubrics}
-        worded = {rubric(name).id: prompt for name, prompt in said.items()}
-        told = {prompt.id: worded.get(prompt.id, prompt) for prompt in rubrics}
-        hashes = {
-            name: asked_sha256(prompt, schema_of(_reply_to(name))) for name, prompt in told.items()
-        }
-        wording = {"wording": {name: prompt.id for name, prompt in said.items()}} if said else {}
+        hashes, reworded = {}, {}
+        for given in rubrics:
+            prompt = self._wording.get(given.name)
+            hashes[given.id] = asked_sha256(prompt or given, schema_of(given.reply))
+            if prompt is not None:
+                reworded[given.name] = prompt.id
+        wording = {"wording": reworded} if reworded else {}
         return {**self.fingerprint, "rubrics": hashes, **wording}
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
-        """Ask for the relations, in one call where the lists are short.
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Ask the model; a verdict that breaks a hard rule of its rubric is overruled."""
+        match question:
+            case MatchQuestion():
+                return await self._match(question, about)
+            case SupportQuestion():
+                return await self._support(question, about)
+            case RubricQuestion():
+                return await self._rate(question, about)
+        return question.refused()
+
+    async def _match(self, question: MatchQuestion, about: str) -> Judgement:
+        """Ask for the relations, in one call where the lists are short, else one a block.
 
         One failed call fails the judgement.
         """
-        asked = self._match_requests(gold, predicted, about)
-        replies = await asyncio.gather(*(self._client.complete(request) for request in asked))
+        gold, predicted = question.gold, question.predicted
+        cut = blocks(self._order("gold", gold), self._order("predicted", predicted))
+        shown = []
+        for rows, columns in cut:
+            part = MatchQuestion([gold[n] for n in rows], [predicted[n] for n in columns])
+            # Every prediction adds detail to one gold memory: a dry run then counts the check of
+            # that detail with all that it can be about, and nothing is a bundle.
+            named = part.predicted if 0 in rows else ()
+            request = self._request(rubric(MATCHING), part, MATCH_ANSWER, about)
+            shown.append(replace(request, likely=partial(_all_narrower, gold[0], named)))
+        replies = await asyncio.gather(*map(self._client.complete, shown))
         raw = tuple(reply.raw for reply in replies if reply.raw is not None)
         for reply in replies:
             if reply.outcome != "ok":
-                return Judgement(reply.outcome, error=reply.error, raw=raw)
+                return question.failed(reply.outcome, reply.error, raw)
         pairs: list[Pair] = []
         notes = [note for reply in replies for note in reply.notes]
-        for reply, (rows, columns) in zip(replies, self._blocks(gold, predicted), strict=True):
-            shown = (
+        for reply, (rows, columns) in zip(replies, cut, strict=True):
+            located, left_out = _locate(
+                reply.value or (),
                 {gold[row].id: row for row in rows},
                 {predicted[column].id: column for column in columns},
             )
-            located, said = _locate(reply.value or (), *shown)
-            pairs, notes = pairs + located, notes + said
+            pairs, notes = pairs + located, notes + left_out
         return Judgement("ok", tuple(pairs), tuple(notes), raw=raw)
-
-    def _match_requests(
-        self, gold: Sequence[Item], predicted: Sequence[Item], about: str
-    ) -> list[Request[tuple[JudgedPair, ...]]]:
-        """Return the calls that it takes to relate `gold` and `predicted`.
-
-        One, or one a block of long lists.
-        """
-        requests = []
-        for rows, columns in self._blocks(gold, predicted):
-            payload = {
-                "kind": "match",
-                "gold": [gold[row].payload() for row in rows],
-                "predicted": [predicted[column].payload() for column in columns],
-            }
-            request = self._request(self._said("matching"), payload, MATCH_ANSWER, about)
-            # Every prediction adds detail to one gold memory: so the check that follows is noted
-            # with all that it can be about, and none of them is a bundle.
-            named = [predicted[column].id for column in columns] if 0 in rows else []
-            likely = partial(_all_narrower, gold[0].id, named)
-            requests.append(replace(request, likely=likely))
-        return requests
-
-    def _blocks(
-        self, gold: Sequence[Item], predicted: Sequence[Item]
-    ) -> list[tuple[list[int], list[int]]]:
-        """Return the positions that share a call, in the order in which they are shown."""
-        return blocks(self._order("gold", gold), self._order("predicted", predicted))
 
     def _order(self, side: str, items: Sequence[Item]) -> list[int]:
         """Shuffle the positions of `items`: a judge may favour what it reads first.
@@ -256,42 +173,33 @@ class LlmJudge:
         random.Random("\x00".join(drawn_by).encode("utf-8", "surrogatepass")).shuffle(positions)
         return positions
 
-    async def support(
-        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
-    ) -> SupportJudgement:
-        """Ask whether `dialogue` supports each of `items`, in one call."""
-        ordered = [items[position] for position in self._order("support", items)]
-        payload = {
-            "kind": "support",
-            "dialogue": [turn.model_dump() for turn in dialogue],
-            "items": [{"id": shown.id, "value": shown.value} for shown in ordered],
-        }
-        answer = support_answer([item.id for item in items])
-        reply = await self._client.complete(self._request(RUBRIC.text, payload, answer, about))
+    async def _support(self, question: SupportQuestion, about: str) -> SupportJudgement:
+        """Ask about all items, in one call."""
+        items = question.items
+        shown = replace(question, items=[items[n] for n in self._order("support", items)])
+        names = [item.id for item in items]
+        request = self._request(rubric(SUPPORT), shown, support_answer(names), about)
+        reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
         return SupportJudgement(reply.outcome, reply.value or {}, error=reply.error, raw=reply.raw)
 
-    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        """Ask for a verdict by the rubric, in one call.
-
-        Its hard rules are enforced on what comes back.
-        """
-        text, answer = self._said(question.rubric), rating_answer(question.rubric)
-        reply = await self._client.complete(self._request(text, question.payload(), answer, about))
+    async def _rate(self, question: RubricQuestion, about: str) -> Rating:
+        """Ask for the marks, in one call."""
+        given = question.rubric
+        request = self._request(given, question, rating_answer(given.reply), about)
+        reply = await self._client.complete(replace(request, likely=lambda: (given.lowest, "")))
         raw = (reply.raw,) if reply.raw is not None else ()
         if reply.value is None:
-            return Rating(reply.outcome, error=reply.error, raw=raw)
+            return question.failed(reply.outcome, reply.error, raw)
         marks, reason = reply.value
         return enforce(Rating("ok", marks, reason, raw=raw), question)
 
-    def _said(self, name: str) -> str:
-        return (self._wording.get(name) or rubric(name)).text
-
     def _request(
-        self, instructions: str, payload: Mapping[str, Any], answer: AnswerType[T], about: str
+        self, by: Rubric, question: Question[Any], answer: AnswerType[T], about: str
     ) -> Request[T]:
+        instructions = self._wording.get(by.name, by).text
         return Request(
             model=self.name,
-            messages=judge_messages(instructions, payload),
+            messages=judge_messages(instructions, question.payload()),
             answer=answer,
             sampling=self._sampling,
             api_base=self._api_base,
@@ -326,10 +234,15 @@ def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def _all_narrower(gold: str, predicted: Sequence[str]) -> tuple[JudgedPair, ...]:
+def _all_narrower(gold: Item, predicted: Sequence[Item]) -> tuple[JudgedPair, ...]:
     return tuple(
-        JudgedPair(reason="", gold=gold, predicted=name, relation="narrower") for name in predicted
+        JudgedPair(reason="", gold=gold.id, predicted=item.id, relation="narrower")
+        for item in predicted
     )
+
+
+def _supported(names: Sequence[str]) -> dict[str, tuple[Support, str]]:
+    return dict.fromkeys(names, ("supported", ""))
 
 
 def _locate(

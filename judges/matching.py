@@ -10,8 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+from alps.judges.question import Question
 from alps.rejection import shown_value
 from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome
 from alps.similarity import features
@@ -19,6 +20,8 @@ from alps.text import fold_value
 
 Relation = Literal["same", "narrower", "bundle", "broader", "conflicting", "related"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
+UNRELATED = "unrelated"
+"""What pairs are that a judge does not name."""
 
 POLICIES: dict[str, dict[Relation, float]] = {
     "lenient": {"same": 1.0, "narrower": 0.9},
@@ -79,6 +82,24 @@ class Judgement:
     raw: tuple[str, ...] = ()
     agreement: float | None = None
     draws: tuple[Mapping[tuple[int, int], Relation], ...] = ()
+
+
+@dataclass(frozen=True)
+class MatchQuestion(Question[Judgement]):
+    """How do the memories of two lists relate? Neither list is empty."""
+
+    gold: Sequence[Item]
+    predicted: Sequence[Item]
+    unanswered: ClassVar[str] = "this judge relates no memories"
+
+    def payload(self) -> dict[str, Any]:
+        """Return the question as an LLM is shown it."""
+        gold = [item.payload() for item in self.gold]
+        return {"kind": "match", "gold": gold, "predicted": [p.payload() for p in self.predicted]}
+
+    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> Judgement:
+        """Return the verdict where there is none."""
+        return Judgement(outcome, error=error, raw=raw)
 
 
 @dataclass(frozen=True)

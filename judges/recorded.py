@@ -14,9 +14,10 @@ from typing import Any
 
 from alps.errors import DataError, UsageError, shown
 from alps.jsonl import Row, dump, scan
-from alps.judges.base import Embedded
-from alps.judges.matching import Item, Judgement, Pair, Relation
-from alps.judges.rubric import DIMENSIONS, Rating, RubricQuestion, lowest_marks
+from alps.judges.base import EmbeddedJudge
+from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
+from alps.judges.question import Question
+from alps.judges.rubric import Rating, RubricQuestion, rubric
 from alps.schema import Memory, read_memories
 from alps.text import fold
 
@@ -33,7 +34,7 @@ RELATION_OF: Mapping[str, Relation] = {
 """What a recorded error type says of the values: a wrong label or type leaves them the same."""
 
 
-class RecordedJudge(Embedded):
+class RecordedJudge(EmbeddedJudge):
     """Repeats recorded pair reviews.
 
     Raises:
@@ -44,8 +45,8 @@ class RecordedJudge(Embedded):
     relations: frozenset[Relation] = frozenset(
         {"same", "narrower", "broader", "conflicting", "related"}
     )
+    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, RubricQuestion})
     comparable = False
-    rates = True
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -59,9 +60,16 @@ class RecordedJudge(Embedded):
         self._records = _read_records(path)
         self._ratings = _read_ratings(self._records)
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Return what was recorded about this very prediction."""
+        match question:
+            case MatchQuestion():
+                return self._match(question, about)
+            case RubricQuestion():
+                return self._rate(question, about)
+        return question.refused()
+
+    def _match(self, question: MatchQuestion, about: str) -> Judgement:
         """Return the recorded relations of `about`.
 
         No reviews, or reviews of another prediction, are a failure.
@@ -72,9 +80,9 @@ class RecordedJudge(Embedded):
         if record is None or reviews is None:
             return Judgement("empty", error="no recorded verdict for this record")
         judged = self._judged(about) or {}
-        rows = {item.memory_id: position for position, item in enumerate(gold)}
-        columns = {item.memory_id: position for position, item in enumerate(predicted)}
-        for item in predicted:
+        rows = {item.memory_id: row for row, item in enumerate(question.gold)}
+        columns = {item.memory_id: column for column, item in enumerate(question.predicted)}
+        for item in question.predicted:
             if judged.get(item.memory_id) != fold(item.value):
                 return Judgement("invalid", error="the recorded verdict is of another prediction")
         pairs = {
@@ -84,7 +92,7 @@ class RecordedJudge(Embedded):
         }
         return Judgement("ok", tuple(_pair(place, review) for place, review in pairs.items()))
 
-    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+    def _rate(self, question: RubricQuestion, about: str) -> Rating:
         """Return the recorded verdict on this very response."""
         scores = self._ratings.get(about)
         if not scores:
@@ -92,7 +100,7 @@ class RecordedJudge(Embedded):
         marks = scores.get(fold(question.response))
         if marks is None:
             return Rating("invalid", error="the recorded verdict is of another response")
-        if marks and marks.keys() != lowest_marks(question.rubric).keys():
+        if marks and marks.keys() != set(question.rubric.marks):
             return Rating("invalid", error="the recorded verdict is by another rubric")
         return (
             Rating("ok", marks, "recorded")
@@ -162,12 +170,17 @@ def _marks(said: Row) -> dict[str, int]:
     """Return the marks of a verdict; none where one of them is missing or off the scale."""
     if (met := _mark(said.get("score"), (0, 1))) is not None:
         return {"met": met}
-    marks = {name: _mark(said.get(name), range(1, 6)) for name in DIMENSIONS}
-    whole = {name: mark for name, mark in marks.items() if mark is not None}
-    return whole if len(whole) == len(DIMENSIONS) else {}
+    emotional = rubric("ei")
+    marks = {}
+    for name in emotional.marks:
+        mark = _mark(said.get(name), emotional.scale)
+        if mark is None:
+            return {}
+        marks[name] = mark
+    return marks
 
 
-def _mark(given: object, scale: Sequence[int]) -> int | None:
+def _mark(given: object, scale: Sequence[object]) -> int | None:
     if isinstance(given, bool) or not isinstance(given, int | float) or given not in scale:
         return None
     return int(given)

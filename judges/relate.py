@@ -1,6 +1,4 @@
-"""A verdict on two lists of memories.
-
-What a judge is asked, and which of the pairs it names may match.
+"""The verdict on two lists of memories: what a judge is asked, and which of the pairs may match.
 
 A prediction that is `narrower` than a gold memory adds detail to it. Whether the user bore that
 detail out is asked in a second question, against the dialogue: detail that was made up does not
@@ -9,31 +7,80 @@ match.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from alps.judges.base import Judge, match_memories, match_row, question
+from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import (
     POLICIES,
+    Item,
+    Judgement,
     Match,
+    MatchQuestion,
     Pair,
     assign,
     bundles_named,
+    gold_items,
     left_over,
+    pairs_as_rows,
     pairs_from_rows,
+    predicted_items,
 )
-from alps.judges.rubric import rubric
-from alps.judges.screening import Screening
-from alps.judges.support import SUPPORTS, Dialogue
+from alps.judges.rubric import MATCHING, SUPPORT, rubric
+from alps.judges.screening import Screening, screen
+from alps.judges.support import SUPPORTS, Dialogue, SupportQuestion
 from alps.rejection import shown_value
 from alps.schema import Memory
 from alps.similarity import features
 from alps.text import fold
 
-RUBRICS = (rubric("matching"), rubric("support"))
+RUBRICS = (rubric(MATCHING), rubric(SUPPORT))
 
 _WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Two lists as a judge may see them, and which of their items need no judge."""
+
+    gold: list[Item]
+    predicted: list[Item]
+    screening: Screening
+
+    @property
+    def question(self) -> MatchQuestion:
+        """What is left to ask about; a judge is asked only where neither list is empty."""
+        gold = [self.gold[row] for row in self.screening.gold]
+        return MatchQuestion(gold, [self.predicted[column] for column in self.screening.asked])
+
+
+def screened(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Screened:
+    """Pair identical values, and set aside what no judge is asked about."""
+    shown, answered = gold_items(gold), predicted_items(predicted)
+    return Screened(shown, answered, screen(shown, answered))
+
+
+async def match_memories(
+    gold: Sequence[Memory], predicted: Sequence[Memory], *, judge: Judge, about: str
+) -> Judgement:
+    """Relate two lists of memories.
+
+    Identical values pair without a call, the judge is asked about the rest.
+    """
+    lists = screened(gold, predicted)
+    identical, question = lists.screening.identical, lists.question
+    if not question.gold or not question.predicted:
+        return Judgement("ok", identical)
+    judged = await judge.answer(question, about=about)
+    if not judged.pairs and not identical:
+        return judged
+    rows, columns = lists.screening.gold, lists.screening.asked
+    placed = (
+        replace(pair, gold=rows[pair.gold], predicted=columns[pair.predicted])
+        for pair in judged.pairs
+    )
+    return replace(judged, pairs=(*identical, *placed))
 
 
 @dataclass(frozen=True)
@@ -87,24 +134,38 @@ async def relate(
     dialogue, too. A judge that does not read dialogues is not asked; a check that fails fails the
     verdict if a match hangs on it.
     """
+    reads_dialogues = SupportQuestion in judge.answers
     judged = await match_memories(gold, predicted, judge=judge, about=about)
-    if judge.supports:
+    if reads_dialogues:
         judged = replace(judged, pairs=_with_detail_named(judged.pairs, gold, predicted, dialogue))
-    verdict = match_row(judged, judge, RUBRICS)
-    if not judge.supports or judged.outcome != "ok":
+    verdict = _row(judged, judge)
+    if not reads_dialogues or judged.outcome != "ok":
         return verdict
-    asked = question(gold, predicted)
+    lists = screened(gold, predicted)
     pairs = bundles_named(judged.pairs, gold)
     detailed = {pair.predicted for pair in pairs if pair.relation == "narrower"}
-    checked = sorted(detailed | (_not_the_same(asked.screening, judged.pairs) if extras else set()))
+    checked = sorted(detailed | (_not_the_same(lists.screening, judged.pairs) if extras else set()))
     support: dict[str, Any] = {"outcome": "ok", "items": [], "error": None, "raw": None}
     if checked:
-        items = [asked.predicted[position] for position in checked]
-        support = (await judge.support(dialogue, items, about=about)).row()
+        items = [lists.predicted[position] for position in checked]
+        support = (await judge.answer(SupportQuestion(dialogue, items), about=about)).row()
     verdict["support"] = {**support, "extras": extras}
     if detailed and support["outcome"] != "ok":
         verdict |= {"outcome": support["outcome"], "error": support["error"]}
     return verdict
+
+
+def _row(judged: Judgement, judge: Judge) -> dict[str, Any]:
+    """Return a matching verdict as it is written to a file."""
+    row: dict[str, Any] = {
+        "outcome": judged.outcome,
+        "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)),
+        "pairs": pairs_as_rows(judged.pairs),
+        "notes": list(judged.notes),
+        "error": judged.error,
+        "raw": list(judged.raw),
+    }
+    return row if judged.agreement is None else {**row, "agreement": judged.agreement}
 
 
 def in_other_words(memory: Memory) -> Memory:
@@ -169,14 +230,14 @@ def relations_of(
     Under a judge that reads dialogues `narrower` counts only where the dialogue was found to
     support the prediction.
     """
-    screening = question(gold, predicted).screening
+    screening = screened(gold, predicted).screening
     if verdict is None:
         return Relations((), (), screening, {})
     support_row = verdict.get("support") or {}
     support = {int(item["id"][1:]) - 1: item["support"] for item in support_row.get("items", ())}
     pairs = bundles_named(pairs_from_rows(verdict["pairs"]), gold)
     unsupported: list[Pair] = []
-    if judge.supports:
+    if SupportQuestion in judge.answers:
         unsupported = [
             pair
             for pair in pairs
@@ -196,26 +257,19 @@ def relations_of(
 def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, Any]:
     """Return, for the row of scores, the predictions that could not match, each with the reason."""
     screening = relations.screening
-    rows = [
-        {"id": f"p{n + 1}", "reason": "too long", "value": predicted[n].value[:200]}
-        for n in screening.too_long
-    ]
-    rows += [
-        {"id": f"p{n + 1}", "reason": "too many", "value": predicted[n].value[:200]}
-        for n in screening.too_many
-    ]
-    rows += [
-        {"id": f"p{copy + 1}", "reason": f"repeats p{original + 1}", "value": predicted[copy].value}
-        for copy, original in sorted(screening.copies.items())
-    ]
-    rows += [
-        {"id": f"p{n + 1}", "reason": "bundle", "value": predicted[n].value}
-        for n in relations.bundles
-    ]
-    rows += [
-        {"id": f"p{n + 1}", "reason": "unsupported detail", "value": predicted[n].value}
-        for n in sorted({pair.predicted for pair in relations.unsupported})
-    ]
+    rows: list[dict[str, str]] = []
+
+    def add(reason: str, positions: Iterable[int], longest: int | None = None) -> None:
+        for n in positions:
+            value = predicted[n].value[:longest]
+            rows.append({"id": f"p{n + 1}", "reason": reason, "value": value})
+
+    add("too long", screening.too_long, 200)
+    add("too many", screening.too_many, 200)
+    for copy, original in sorted(screening.copies.items()):
+        add(f"repeats p{original + 1}", (copy,))
+    add("bundle", relations.bundles)
+    add("unsupported detail", sorted({pair.predicted for pair in relations.unsupported}))
     return {"set_aside": rows} if rows else {}
 
 

@@ -1,13 +1,13 @@
-"""One judge asked several times about the same thing.
+"""The judge that a name stands for, and one judge asked several times about the same thing.
 
-The majority decides, and its agreement with itself is told.
+Of several draws the majority decides, and the agreement of the judge with itself is kept.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -15,15 +15,22 @@ from typing import Any
 from alps.errors import UsageError, closest
 from alps.judges.base import Judge
 from alps.judges.lexical import LexicalJudge
-from alps.judges.matching import POLICIES, RELATIONS, Item, Judgement, Pair, Relation
+from alps.judges.matching import (
+    POLICIES,
+    RELATIONS,
+    UNRELATED,
+    Judgement,
+    MatchQuestion,
+    Pair,
+    Relation,
+)
+from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
-from alps.judges.rubric import Rating, RubricQuestion, agreement_of
-from alps.judges.support import Dialogue, Support, SupportJudgement
+from alps.judges.rubric import Rating, Rubric, agreement_of
+from alps.judges.support import Support, SupportJudgement, SupportQuestion
 from alps.llm.recording import Completes
-from alps.prompts import Prompt
 
-_UNRELATED = "unrelated"
-_FAVOUR = {relation: rank for rank, relation in enumerate((*RELATIONS, _UNRELATED))}
+_FAVOUR = {relation: rank for rank, relation in enumerate((*RELATIONS, UNRELATED))}
 
 
 class RepeatedJudge:
@@ -37,83 +44,72 @@ class RepeatedJudge:
         self._draws = draws
         first = draws[0]
         self.name = first.name
+        self.answers = first.answers
         self.relations: frozenset[Relation] = first.relations
         self.comparable = first.comparable
-        self.supports = first.supports
-        self.rates = first.rates
         self.fingerprint: Mapping[str, Any] = {**first.fingerprint, "repeats": len(draws)}
 
     def on(self, client: Completes) -> "RepeatedJudge":
         """Return the same draws, each of which asks `client`."""
         return RepeatedJudge([draw.on(client) for draw in self._draws])
 
-    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on."""
         return {**self._draws[0].fingerprint_for(rubrics), "repeats": len(self._draws)}
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
-        """Name the relation that most draws name; one draw that fails fails the judgement."""
-        judgements = await asyncio.gather(
-            *(draw.match(gold, predicted, about=about) for draw in self._draws)
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        """Return what most draws say; one draw that fails fails the verdict."""
+        verdicts = await asyncio.gather(
+            *(draw.answer(question, about=about) for draw in self._draws)
         )
-        failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
-        if failed is not None:
-            return failed
-        votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
-        named = tuple({place: pair.relation for place, pair in vote.items()} for vote in votes)
-        places = sorted({place for vote in votes for place in vote})
-        pairs = [
-            pair
-            for place in places
-            if (pair := _majority([vote.get(place) for vote in votes])) is not None
-        ]
-        return Judgement(
-            "ok",
-            tuple(pairs),
-            tuple(note for judgement in judgements for note in judgement.notes),
-            raw=tuple(text for judgement in judgements for text in judgement.raw),
-            agreement=self_agreement(named),
-            draws=named,
-        )
+        for verdict in verdicts:
+            if verdict.outcome != "ok":
+                return verdict
+        match question:
+            case MatchQuestion():
+                return _relations_of(verdicts)
+            case SupportQuestion():
+                return _support_of(question, verdicts)
+        return _marks_of(verdicts)
 
-    async def support(
-        self, dialogue: Dialogue, items: Sequence[Item], *, about: str
-    ) -> SupportJudgement:
-        """Say of each item what most draws say, and of a tie `unsupported`.
 
-        One draw that fails fails the judgement.
-        """
-        judgements = await asyncio.gather(
-            *(draw.support(dialogue, items, about=about) for draw in self._draws)
-        )
-        failed = next((judgement for judgement in judgements if judgement.outcome != "ok"), None)
-        if failed is not None:
-            return failed
-        raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
-        agreed = {
-            item.id: _most_said([judgement.support[item.id] for judgement in judgements])
-            for item in items
-        }
-        return SupportJudgement("ok", agreed, raw=raw or None)
+def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
+    """Name the relation that most draws name."""
+    votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
+    named = tuple({place: pair.relation for place, pair in vote.items()} for vote in votes)
+    pairs = []
+    for place in sorted(set().union(*votes)):
+        pair = _majority([vote.get(place) for vote in votes])
+        if pair is not None:
+            pairs.append(pair)
+    return Judgement(
+        "ok",
+        tuple(pairs),
+        tuple(chain.from_iterable(judgement.notes for judgement in judgements)),
+        raw=tuple(chain.from_iterable(judgement.raw for judgement in judgements)),
+        agreement=self_agreement(named),
+        draws=named,
+    )
 
-    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        """Take the lower median of the marks that the draws give.
 
-        One draw that fails fails the judgement.
-        """
-        ratings = await asyncio.gather(*(draw.rate(question, about=about) for draw in self._draws))
-        failed = next((rating for rating in ratings if rating.outcome != "ok"), None)
-        if failed is not None:
-            return failed
-        marks = {
-            name: median_low(rating.marks[name] for rating in ratings) for name in ratings[0].marks
-        }
-        closest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
-        raw = tuple(text for rating in ratings for text in rating.raw)
-        said = tuple(rating.marks for rating in ratings)
-        return replace(closest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=said)
+def _support_of(
+    question: SupportQuestion, judgements: Sequence[SupportJudgement]
+) -> SupportJudgement:
+    """Say of each item what most draws say, and of a tie `unsupported`."""
+    raw = "\n".join(judgement.raw for judgement in judgements if judgement.raw is not None)
+    agreed = {}
+    for item in question.items:
+        agreed[item.id] = _most_said([judgement.support[item.id] for judgement in judgements])
+    return SupportJudgement("ok", agreed, raw=raw or None)
+
+
+def _marks_of(ratings: Sequence[Rating]) -> Rating:
+    """Take the lower median of the marks that the draws give."""
+    marks = {name: median_low(one.marks[name] for one in ratings) for name in ratings[0].marks}
+    nearest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
+    raw = tuple(chain.from_iterable(rating.raw for rating in ratings))
+    draws = tuple(rating.marks for rating in ratings)
+    return replace(nearest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=draws)
 
 
 def _majority(named: Sequence[Pair | None]) -> Pair | None:
@@ -121,7 +117,7 @@ def _majority(named: Sequence[Pair | None]) -> Pair | None:
 
     Of a tie, the least favourable to the system.
     """
-    counts = Counter(pair.relation if pair is not None else _UNRELATED for pair in named)
+    counts = Counter(pair.relation if pair is not None else UNRELATED for pair in named)
     most = max(counts.values())
     chosen = max(
         (relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__

@@ -19,14 +19,16 @@ from typing import Any
 from alps.errors import DataError
 from alps.event_loop import run_loop
 from alps.jsonl import dump
-from alps.judges.base import Embedded, Judge, fingerprint_id
+from alps.judges.base import EmbeddedJudge, Judge, fingerprint_id
 from alps.judges.calibration_file import Calibration, calibration_files, read_calibration
 from alps.judges.lexical import LexicalJudge
-from alps.judges.matching import RELATIONS, Item, Judgement, Relation
+from alps.judges.matching import RELATIONS, MatchQuestion, Relation
+from alps.judges.question import Question
 from alps.judges.resolve import RECORDED
+from alps.judges.rubric import Rubric, RubricQuestion
+from alps.judges.support import SupportQuestion
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.submission import RunCard, Track
-from alps.prompts import Prompt
 from alps.rows import Corrected, TrackSummary
 from alps.run.collector import Journals, Plan, run_tracks
 from alps.run.correction import Chosen, corrected_scores
@@ -71,7 +73,7 @@ class Recomputed:
     overdue: bool = False
 
 
-class ReplayedJudge(Embedded):
+class ReplayedJudge(EmbeddedJudge):
     """Stand-in for the judge of a submission: its name, fingerprint and capabilities.
 
     Args:
@@ -87,16 +89,14 @@ class ReplayedJudge(Embedded):
         }
         self.relations: frozenset[Relation] = frozenset(RELATIONS)
         self.comparable = parts.get("judge") != "recorded"
-        self.supports = self.comparable
-        self.rates = True
+        kinds: set[type[Question[Any]]] = {MatchQuestion, RubricQuestion}
+        self.answers = frozenset(kinds | {SupportQuestion} if self.comparable else kinds)
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
         """Fail: what this judge said stands in the submission, or nowhere."""
-        return Judgement("empty", error="no verdict in the submission")
+        return question.failed("empty", "no verdict in the submission")
 
-    def fingerprint_for(self, rubrics: Sequence[Prompt]) -> Mapping[str, Any]:
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
         """Return the fingerprint with the hashes of `rubrics`; embedded judges read none."""
         if not self._rubrics:
             return self.fingerprint
@@ -122,7 +122,7 @@ def is_lexical(name: object) -> bool:
 
 def fingerprints(judge: Judge, task: Task) -> set[str]:
     """Return the ids that verdicts of `judge` on `task` may carry: under all rubrics, or one."""
-    sets: list[Sequence[Prompt]] = [task.rubrics, *((rubric,) for rubric in task.rubrics)]
+    sets: list[Sequence[Rubric]] = [task.rubrics, *((rubric,) for rubric in task.rubrics)]
     return {fingerprint_id(judge.fingerprint_for(rubrics)) for rubrics in sets}
 
 

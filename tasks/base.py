@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 
 from alps.judges.base import Judge, fingerprint_id
+from alps.judges.rubric import Rubric
 from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
@@ -279,7 +280,7 @@ class Task:
     prompts: tuple[Prompt, ...] = ()
     plain: bool = False
     fits: Callable[[Any, Row], None] = anything_fits
-    rubrics: tuple[Prompt, ...] = ()
+    rubrics: tuple[Rubric, ...] = ()
     conditions: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     pool_size: int | None = None

@@ -205,8 +205,8 @@ async def judge_prediction(
         "judge": fingerprint_id(judge.fingerprint_for(RUBRICS)),
         "error": None,
     }
-    if asked is not None and judge.rates:
-        verdict["used"] = (await judge.rate(asked, about=sample.benchmark_id)).row()
+    if asked is not None and RubricQuestion in judge.answers:
+        verdict["used"] = (await judge.answer(asked, about=sample.benchmark_id)).row()
     return verdict
 
 
@@ -232,7 +232,7 @@ def score(
         scores |= {f"recall_at_{k}": float(rank is not None and rank <= k) for k in (5, 10)}
         scores["mrr"] = 1 / rank if rank is not None else 0.0
     used = (verdict or {}).get("used")
-    if verdict is None and judge.rates:
+    if verdict is None and RubricQuestion in judge.answers:
         scores[USED] = 0.0
     if used is not None and used["outcome"] == "ok":
         scores[USED] = float(used["marks"]["met"])
@@ -254,7 +254,8 @@ def score(
 def _question(sample: RetrievalSample, given: Row) -> RubricQuestion | None:
     if not given.get("answer") or sample.gold is None:
         return None
-    return RubricQuestion(USED, sample.query, given["answer"], _value(sample, sample.gold), ())
+    memory = _value(sample, sample.gold)
+    return RubricQuestion(rubric(USED), sample.query, given["answer"], memory, ())
 
 
 def _value(sample: RetrievalSample, name: str | None) -> str:

@@ -9,12 +9,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.grounding import grounding
-from alps.judges.rubric import DIMENSIONS, RubricQuestion, rubric
+from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, EmptyAnswer, Read
 from alps.prompts import load_prompt
 from alps.rejection import is_rejected, shown_value
@@ -50,6 +49,7 @@ from alps.tasks.record_parts import (
 )
 
 PROMPT = load_prompt("alps.tasks", "prompts", "utilization")
+EMOTIONAL = rubric("ei")
 AGREEMENT = Metric("judge_agreement", "judge's agreement with itself", optional=True)
 FIRST_INTERACTION = 981
 """In the authors' numbering of ability2, indices from here on are interaction preferences."""
@@ -69,7 +69,7 @@ def _binary(name: str, title: str, *, headline: bool = False) -> Metric:
     return Metric(name, title, headline=headline, rates=True, rubrics=(name,))
 
 
-def _emotional(name: str, title: str, dimensions: Sequence[str] = DIMENSIONS) -> Metric:
+def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.marks) -> Metric:
     rubrics = tuple(f"ei_{dimension}" for dimension in dimensions)
     return Metric(name, title, rates=True, lowest=1.0, highest=5.0, rubrics=rubrics)
 
@@ -141,7 +141,7 @@ ABILITIES = (
             ),
             _emotional("ei_en", "  in English"),
             _emotional("ei_zh", "  in Chinese"),
-            *(_emotional(name, f"  {name}", (name,)) for name in DIMENSIONS),
+            *(_emotional(name, f"  {name}", (name,)) for name in EMOTIONAL.marks),
         ),
     ),
 )
@@ -283,16 +283,15 @@ async def judge_prediction(
     A judge that does not rate leaves the rubrics unscored.
     """
     asked = _question(sample, prediction)
-    rubrics = (rubric(asked.rubric),)
     verdict: dict[str, Any] = {
         "outcome": "ok",
-        "judge": fingerprint_id(judge.fingerprint_for(rubrics)),
+        "judge": fingerprint_id(judge.fingerprint_for((asked.rubric,))),
         "error": None,
     }
-    if not judge.rates:
+    if RubricQuestion not in judge.answers:
         return verdict
-    rating = await judge.rate(asked, about=sample.benchmark_id)
-    return {**verdict, "rubric": asked.rubric, **rating.row()}
+    rating = await judge.answer(asked, about=sample.benchmark_id)
+    return {**verdict, "rubric": asked.rubric.name, **rating.row()}
 
 
 def fits(sample: UtilizationSample, prediction: Row) -> None:
@@ -313,15 +312,15 @@ def score(
     assert target is not None
     marks = (verdict or {}).get("marks") or {}
     scores: dict[str, float] = {}
-    if target.rubric == "ei":
-        if verdict is None or marks:
-            dimensions = {name: float(marks.get(name, 1)) for name in DIMENSIONS}
-            mean = fmean(dimensions.values())
-            scores = {"ei": mean, f"ei_{target.language}": mean, **dimensions}
-    elif verdict is None or marks:
-        scores = {target.rubric: float(marks.get("met", 0))}
-        if target.rubric.startswith("pf_"):
-            scores["pf"] = scores[target.rubric]
+    if verdict is None or marks:
+        by = rubric(target.rubric)
+        scores[by.name] = by.score(marks)
+        if target.language is not None:
+            scores[f"{by.name}_{target.language}"] = scores[by.name]
+        if len(by.marks) > 1:
+            scores |= by.all_marks(marks)
+        if by.name.startswith("pf_"):
+            scores["pf"] = scores[by.name]
     answer = (prediction.prediction or {}).get("answer", "")
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
@@ -367,7 +366,8 @@ def _question(sample: UtilizationSample, prediction: Prediction) -> RubricQuesti
     target = sample.gold
     assert target is not None
     response = (prediction.prediction or {}).get("answer", "")
-    return RubricQuestion(target.rubric, sample.query, response, target.memory, target.dialogue)
+    by = rubric(target.rubric)
+    return RubricQuestion(by, sample.query, response, target.memory, target.dialogue)
 
 
 def _overlap(sample: UtilizationSample, answer: Row) -> Overlap:

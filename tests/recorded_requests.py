@@ -1,20 +1,20 @@
 """The requests that a judge makes, noted in the place of being sent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from alps.judges.base import Judge
+from alps.judges.question import Question
 from alps.llm.recording import Recorder
 from alps.llm.types import Request
 
 
-def requests_of(judge: Judge, ask: Callable[[Judge], Awaitable[Any]]) -> list[Request[Any]]:
-    """Return what `judge` would send where `ask` puts a question to it."""
+def requests_of(judge: Judge, question: Question[Any]) -> list[Request[Any]]:
+    """Return what `judge` would send to answer a question."""
 
     async def record() -> list[Request[Any]]:
         recorder = Recorder()
-        await ask(judge.on(recorder))
+        await judge.on(recorder).answer(question, about="b1")
         return recorder.requests
 
     return asyncio.run(record())

@@ -15,7 +15,7 @@ from alps.judges.authors_v1 import (
     value_similarity,
 )
 from alps.judges.lexical import LexicalJudge
-from alps.judges.matching import gold_items, predicted_items
+from alps.judges.matching import MatchQuestion, gold_items, predicted_items
 from alps.schema import read_memories
 from alps.systems.baselines import content_free, content_free_fluent
 from tests.builders import extraction_sample, memory
@@ -296,7 +296,10 @@ def lexical_pairs(gold, answer):
     return sum(
         len(
             asyncio.run(
-                judge.match(gold_items(read_memories(of_one).memories), predicted, about=name)
+                judge.answer(
+                    MatchQuestion(gold_items(read_memories(of_one).memories), predicted),
+                    about=name,
+                )
             ).pairs
         )
         for name, of_one in gold.items()

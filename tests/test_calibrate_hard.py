@@ -9,7 +9,7 @@ from alps.calibration.labels import read_labels
 from alps.calibration.page import write_calibration_page
 from alps.calibration.table import lines_of
 from alps.errors import UsageError
-from alps.judges.rubric import rubric
+from alps.judges.rubric import RubricQuestion, rubric
 from tests.desk import QUIET_LITELLM
 from tests.endtoend import rows
 from tests.label_folders import FIVE, binary, reports, write
@@ -33,7 +33,7 @@ PAIR = {"gold": {"value": "Keeps bees"}, "predicted": {"value": "Keeps bees"}}
 class Rater:
     """A judge that rates, and is never asked."""
 
-    name, rates = "rater", True
+    name, answers = "rater", frozenset({RubricQuestion})
 
 
 def words(text):

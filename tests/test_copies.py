@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from alps.judges.rubric import BINARY, COPIED, RubricQuestion, broken_rule, copied_share, own_text
+from alps.judges.copying import COPIED, copied_share, own_text
+from alps.judges.rubric import BINARY, RubricQuestion, broken_rule, rubric
 from alps.schema import Turn
 from alps.tasks.base import TaskOptions
 from alps.tasks.utilization import tracks
@@ -23,6 +24,7 @@ SENTENCES = (
     "Last autumn I broke my left wrist while pruning the quince",
     "Rain depresses me",
 )
+QUERY = "What shall I do on Sunday?"
 TURNS = tuple(Turn(role="user", text=f"{sentence}.") for sentence in SENTENCES)
 LOOK_ALIKE = str.maketrans("aceopxyis", "асеорхуіѕ")
 PREFIXES = (
@@ -68,13 +70,13 @@ DRESSED = {
 @pytest.mark.parametrize("dressed", DRESSED.values(), ids=DRESSED)
 @pytest.mark.parametrize("name", ["vra", "ei"])
 def test_a_copy_is_one_however_it_is_dressed(name, dressed):
-    question = RubricQuestion(name, "What shall I do on Sunday?", dressed, "Gets seasick", TURNS)
+    question = RubricQuestion(rubric(name), QUERY, dressed, "Gets seasick", TURNS)
     assert broken_rule(question) == COPY
 
 
 def test_words_of_the_dialogue_in_another_order_are_a_copy():
     backwards = " ".join(" ".join(SENTENCES).split()[::-1])
-    question = RubricQuestion("vra", "What shall I do on Sunday?", backwards, "Gets seasick", TURNS)
+    question = RubricQuestion(rubric("vra"), QUERY, backwards, "Gets seasick", TURNS)
     assert broken_rule(question) == COPY
     short = " ".join(backwards.split()[:29])
     assert broken_rule(replace(question, response=short)) is None
@@ -126,7 +128,7 @@ def test_so_it_is_in_other_scripts(dialogue, response):
     ],
 )
 def test_an_answer_that_uses_what_was_said_is_no_copy(response):
-    question = RubricQuestion("pa", "What shall I do on Sunday?", response, "Gets seasick", TURNS)
+    question = RubricQuestion(rubric("pa"), QUERY, response, "Gets seasick", TURNS)
     assert broken_rule(question) is None
 
 
@@ -145,21 +147,23 @@ def test_an_answer_that_uses_what_was_said_is_no_copy(response):
     ids=ascii,
 )
 def test_what_nobody_sees_says_nothing(name, response):
-    assert broken_rule(RubricQuestion(name, "Why?", response, "", ())) == EMPTY
+    assert broken_rule(RubricQuestion(rubric(name), "Why?", response, "", ())) == EMPTY
 
 
 def test_the_query_in_look_alikes_is_the_query():
-    query = "What shall I do on Sunday?"
+    query = QUERY
     for response in (
         query.translate(LOOK_ALIKE),
         "\u200b".join(query),
         "WHAT, shall I do – on Sunday",
     ):
         assert (
-            broken_rule(RubricQuestion("memory_used", query, response, "", ()))
+            broken_rule(RubricQuestion(rubric("memory_used"), query, response, "", ()))
             == "the answer only repeats the query"
         )
-    assert broken_rule(RubricQuestion("memory_used", query, f"{query} Sail.", "", ())) is None
+    assert (
+        broken_rule(RubricQuestion(rubric("memory_used"), query, f"{query} Sail.", "", ())) is None
+    )
 
 
 def test_letters_are_what_is_seen_of_a_text():

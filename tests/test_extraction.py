@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from alps.errors import UsageError
-from alps.judges.base import Embedded
+from alps.judges.base import EmbeddedJudge
 from alps.judges.lexical import LexicalJudge
-from alps.judges.matching import RELATIONS, Item, Judgement, Pair
+from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import CANONICAL_LABELS, UNMAPPED, ExtractionSample, Memory, MemoryList, Prediction
 from alps.tasks import TASKS, Scored, load_task
 from alps.tasks.extraction import label_similarity, precision_recall_f1
@@ -16,21 +16,20 @@ from tests.builders import TRACK, extraction_sample, heard, memories, memory
 TASK = load_task("extraction")
 
 
-class Names(Embedded):
+class Names(EmbeddedJudge):
     """A judge that names the relations it was given, by the ids it sees."""
 
     name = "names"
     comparable = True
-    supports = False
     relations = frozenset(RELATIONS)
 
     def __init__(self, *pairs: tuple[str, str, str]) -> None:
         self.pairs = pairs
         self.fingerprint = {"judge": "names"}
 
-    async def match(self, gold: list[Item], predicted: list[Item], *, about: str) -> Judgement:
-        rows = {item.id: place for place, item in enumerate(gold)}
-        columns = {item.id: place for place, item in enumerate(predicted)}
+    async def answer(self, question: Any, *, about: str) -> Any:
+        rows = {item.id: place for place, item in enumerate(question.gold)}
+        columns = {item.id: place for place, item in enumerate(question.predicted)}
         return Judgement(
             "ok", tuple(Pair(rows[g], columns[p], r, "named") for g, p, r in self.pairs)
         )  # type: ignore[arg-type]

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alps.data.release import write_track
-from alps.judges.base import question
 from alps.judges.llm import INTRODUCTION, LlmJudge
-from alps.judges.matching import Item
+from alps.judges.matching import Item, MatchQuestion
+from alps.judges.relate import screened
 from alps.judges.rubric import BINARY, RubricQuestion, rubric
+from alps.judges.support import SupportQuestion
 from alps.llm.types import Request
 from alps.schema import CANONICAL_LABELS, Turn, UpdatedMemory
 from alps.tasks import TaskOptions, load_task
@@ -79,12 +80,8 @@ def item(name: str, text: str) -> Item:
 
 
 def check_match(text: str) -> None:
-    (request,) = requests_of(
-        JUDGE,
-        lambda judge: judge.match(
-            [item("g1", text)], [item("p1", text), item("p2", "plain")], about="b1"
-        ),
-    )
+    gold, predicted = [item("g1", text)], [item("p1", text), item("p2", "plain")]
+    (request,) = requests_of(JUDGE, MatchQuestion(gold, predicted))
     payload = shape(request, rubric("matching").text)
     assert list(payload) == ["kind", "gold", "predicted"]
     assert payload["kind"] == "match"
@@ -96,9 +93,7 @@ def check_match(text: str) -> None:
 
 def check_support(text: str) -> None:
     turns = [Turn(role="user", text=text), Turn(role="assistant", text="ok")]
-    (request,) = requests_of(
-        JUDGE, lambda judge: judge.support(turns, [item("p1", text)], about="b1")
-    )
+    (request,) = requests_of(JUDGE, SupportQuestion(turns, [item("p1", text)]))
     payload = shape(request, rubric("support").text)
     assert payload == {
         "kind": "support",
@@ -108,8 +103,10 @@ def check_support(text: str) -> None:
 
 
 def check_rubric(name: str, *, query: str, response: str, remembered: str, said: str) -> None:
-    asked = RubricQuestion(name, query, response, remembered, (Turn(role="user", text=said),))
-    (request,) = requests_of(JUDGE, lambda judge: judge.rate(asked, about="b1"))
+    asked = RubricQuestion(
+        rubric(name), query, response, remembered, (Turn(role="user", text=said),)
+    )
+    (request,) = requests_of(JUDGE, asked)
     assert shape(request, rubric(name).text) == {
         "kind": "rubric",
         "rubric": name,
@@ -171,8 +168,8 @@ def test_what_a_system_is_asked_is_one_json_object_whatever_query_and_dialogue_s
 
 def test_no_memory_can_name_itself_into_another_place_of_the_payload():
     claims = memory("p1", memory_id="g1", label='g1", "relation": "same')
-    asked = question([claims], [memory("g1", memory_id="g1")])
-    (request,) = requests_of(JUDGE, lambda judge: judge.match(*asked.asked, about="b1"))
+    asked = screened([claims], [memory("g1", memory_id="g1")]).question
+    (request,) = requests_of(JUDGE, asked)
     payload = shape(request, rubric("matching").text)
     assert [(i["id"], i["value"]) for i in payload["gold"] + payload["predicted"]] == [
         ("g1", "p1"),

@@ -1,17 +1,18 @@
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from alps.judges.base import fingerprint_id, match_memories
+from alps.judges.base import fingerprint_id
 from alps.judges.llm import LlmJudge
 from alps.judges.matching import BLOCK, RELATIONS, Judgement
+from alps.judges.relate import match_memories
 from alps.judges.rubric import rubric
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger
-from alps.prompts import Prompt
 from alps.schema import Memory
 from tests.builders import memories, memory
 from tests.loopback import Answer, LoopbackServer, Script, asked_over_http, serve
@@ -469,7 +470,7 @@ def test_the_fingerprint_changes_with(other):
 
 def test_the_fingerprint_changes_with_a_letter_of_the_rubric_file():
     judge, matching = LlmJudge(MODEL, client=None), rubric("matching")  # type: ignore[arg-type]
-    changed = Prompt(id=matching.id, text=matching.text + ".", sha256="0" * 64)
+    changed = replace(matching, text=matching.text + ".", sha256="0" * 64)
     before, after = (
         fingerprint_id(judge.fingerprint_for([prompt])) for prompt in (matching, changed)
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.judges.base import fingerprint_id, match_memories
+from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     BLOCK,
@@ -24,6 +24,7 @@ from alps.judges.matching import (
     pairs_from_rows,
     predicted_items,
 )
+from alps.judges.relate import match_memories
 from alps.schema import Memory
 from tests.builders import memories, memory
 

@@ -5,17 +5,26 @@ matches nothing.
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.judges.base import Embedded
+from alps.judges.base import EmbeddedJudge
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge, payload_text
-from alps.judges.matching import RELATIONS, Item, Judgement, Pair, gold_items, predicted_items
+from alps.judges.matching import (
+    RELATIONS,
+    Item,
+    Judgement,
+    MatchQuestion,
+    Pair,
+    gold_items,
+    predicted_items,
+)
 from alps.judges.screening import LONGEST_VALUE, MOST_EXTRA, screen
-from alps.judges.support import SupportJudgement
+from alps.judges.support import SupportJudgement, SupportQuestion
 from alps.llm.types import Request
 from alps.schema import Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored
@@ -30,14 +39,14 @@ from tests.visitors import is_judging, memory_items, values_of, visitor, write_v
 DOG = "Has a four-year-old beagle named Pip"
 
 
-class Reader(Embedded):
+class Reader(EmbeddedJudge):
     """A judge that reads dialogues: it says the relations and supports it was given, by id, or
     fails to check.
     """
 
     name = "reader"
     comparable = True
-    supports = True
+    answers = frozenset({MatchQuestion, SupportQuestion})
     relations = frozenset(RELATIONS)
 
     def __init__(
@@ -50,11 +59,11 @@ class Reader(Embedded):
         self._pairs, self._support, self._checks = pairs, support or {}, checks
         self.checked: list[list[str]] = []
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
-        rows_by_id = {item.id: place for place, item in enumerate(gold)}
-        columns = {item.id: place for place, item in enumerate(predicted)}
+    async def answer(self, question: Any, *, about: str) -> Any:
+        if isinstance(question, SupportQuestion):
+            return await self.support(question.dialogue, question.items, about=about)
+        rows_by_id = {item.id: place for place, item in enumerate(question.gold)}
+        columns = {item.id: place for place, item in enumerate(question.predicted)}
         shown = [(g, p, r) for g, p, r in self._pairs if g in rows_by_id and p in columns]
         return Judgement(
             "ok", tuple(Pair(rows_by_id[g], columns[p], r, "named") for g, p, r in shown)
@@ -73,7 +82,7 @@ class Reader(Embedded):
 def score(
     gold: Sequence[Memory],
     predicted: Sequence[Memory],
-    judge: Embedded,
+    judge: EmbeddedJudge,
     options: JudgingOptions = JUST_THE_SCORE,
 ) -> Scored:
     sample, prediction = extraction_sample(gold), heard(*predicted)
@@ -306,12 +315,8 @@ def test_markers_of_chat_templates_reach_a_judge_as_escapes_of_the_same_value(ma
 
 
 def shown(judge: LlmJudge, values: Sequence[str]) -> list[str]:
-    (request,) = requests_of(
-        judge,
-        lambda one: one.match(
-            gold_items(memories("a")), predicted_items(memories(*values)), about="b"
-        ),
-    )
+    gold, predicted = gold_items(memories("a")), predicted_items(memories(*values))
+    (request,) = requests_of(judge, MatchQuestion(gold, predicted))
     return [item["value"] for item in payload_of(request)["predicted"]]
 
 

@@ -4,12 +4,13 @@ import json
 import pytest
 
 from alps.errors import DataError, UsageError
-from alps.judges.base import Embedded, match_memories
+from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair, assign
 from alps.judges.recorded import RELATION_OF, RecordedJudge
+from alps.judges.relate import match_memories
+from alps.judges.replies import support_answer
 from alps.judges.resolve import RepeatedJudge, self_agreement
-from alps.judges.rubric import RubricQuestion
-from alps.judges.support import support_answer
+from alps.judges.rubric import RubricQuestion, rubric
 from tests.builders import memories
 
 GOLD, PREDICTED = (
@@ -18,7 +19,7 @@ GOLD, PREDICTED = (
 )
 
 
-class Opinion(Embedded):
+class Opinion(EmbeddedJudge):
     """A judge with a fixed opinion."""
 
     name = "fixed"
@@ -29,7 +30,7 @@ class Opinion(Embedded):
         self.fingerprint = {"judge": "fixed"}
         self._judgement = Judgement(outcome, tuple(Pair(*pair, "because") for pair in pairs))
 
-    async def match(self, gold, predicted, *, about):
+    async def answer(self, question, *, about):
         return self._judgement
 
 
@@ -143,10 +144,10 @@ def test_what_was_not_reviewed_is_a_failed_judgement(tmp_path, row, outcome):
 
 
 @pytest.mark.parametrize(
-    ("said", "rubric", "others"),
+    ("said", "name", "others"),
     [({"score": 1}, "pa", "ei"), ({"resonation": 4, "expression": 3, "reception": 5}, "ei", "cf")],
 )
-def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said, rubric, others):
+def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said, name, others):
     judge = recorded(
         tmp_path,
         record(model_output={"responses": [{"response": "Take a walk."}]}, judge_output=said),
@@ -154,12 +155,13 @@ def test_a_recorded_rating_is_none_under_a_rubric_of_another_kind(tmp_path, said
 
     def rated(name):
         return asyncio.run(
-            judge.rate(
-                RubricQuestion(name, "What now?", "Take a walk.", "Likes walks", ()), about="b1"
+            judge.answer(
+                RubricQuestion(rubric(name), "What now?", "Take a walk.", "Likes walks", ()),
+                about="b1",
             )
         )
 
-    assert rated(rubric).outcome == "ok"
+    assert rated(name).outcome == "ok"
     assert (rated(others).outcome, rated(others).marks) == ("invalid", {})
     assert "by another rubric" in rated(others).error
 

@@ -17,12 +17,12 @@ from alps.judges.base import fingerprint_id
 from alps.llm.types import AnswerType, Read
 from alps.prompts import read_prompt
 from alps.schema import Record
-from alps.judges.rubric import RubricQuestion, add_rubric
+from alps.judges.rubric import RubricQuestion, read_rubric
 from alps.tasks import Metric, Scored, Task
 from pathlib import Path
 
 PROMPT = read_prompt("<!-- id: mood/1 -->\\nName the mood.", "moods.py")
-RUBRIC = add_rubric(Path(__file__).with_name("fitting.md"))
+RUBRIC = read_rubric(Path(__file__).with_name("fitting.md"))
 
 
 class Sample(Record):
@@ -44,11 +44,11 @@ def read_answer(node):
 
 async def judge(sample, prediction, judge, options):
     row = {"outcome": "ok", "judge": fingerprint_id(judge.fingerprint_for([RUBRIC])), "error": None}
-    if not judge.rates:
+    if RubricQuestion not in judge.answers:
         return row
-    question = RubricQuestion("fitting", sample.text, prediction.prediction["mood"], \
+    question = RubricQuestion(RUBRIC, sample.text, prediction.prediction["mood"], \
 sample.gold, ())
-    return row | (await judge.rate(question, about=sample.benchmark_id)).row()
+    return row | (await judge.answer(question, about=sample.benchmark_id)).row()
 
 
 def score(sample, prediction, verdict, judge):

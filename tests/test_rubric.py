@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,29 +9,25 @@ import pytest
 
 from alps.data.release import open_split, read_track
 from alps.errors import DataError
-from alps.judges.base import Embedded, fingerprint_id
+from alps.judges.base import EmbeddedJudge, fingerprint_id
+from alps.judges.copying import copied_share, own_text
 from alps.judges.grounding import grounding
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
+from alps.judges.replies import rating_answer
 from alps.judges.resolve import RepeatedJudge
 from alps.judges.rubric import (
     BINARY,
-    DIMENSIONS,
     Rating,
     RubricQuestion,
     agreement_of,
     broken_rule,
-    copied_share,
     enforce,
-    lowest_marks,
-    own_text,
-    rating_answer,
     rubric,
 )
 from alps.llm.client import Client
 from alps.llm.ledger import Ledger
-from alps.prompts import Prompt
 from alps.schema import Turn
 from alps.tasks.base import TaskOptions
 from alps.tasks.utilization import tracks
@@ -49,12 +46,14 @@ ASSISTANT = (
 DIALOGUE = (Turn(role="user", text=USER), Turn(role="assistant", text=ASSISTANT))
 ANSWER = "Try the covered market hall before eight: it is dry, and sighthounds are welcome there."
 RUBRICS = (*BINARY, "ei")
+DIMENSIONS = rubric("ei").marks
 GOOD = {"reason": "it fits", "verdict": "met"}
 FELT = {"reason": "it fits", "resonation": 4, "expression": 5, "reception": 3}
 
 
-def asked(response: str = ANSWER, rubric: str = "pa", dialogue: Any = DIALOGUE) -> RubricQuestion:
-    return RubricQuestion(rubric, "Where shall we walk?", response, "Owns two greyhounds", dialogue)
+def asked(response: str = ANSWER, name: str = "pa", dialogue: Any = DIALOGUE) -> RubricQuestion:
+    query, memory = "Where shall we walk?", "Owns two greyhounds"
+    return RubricQuestion(rubric(name), query, response, memory, dialogue)
 
 
 class Bench:
@@ -67,9 +66,8 @@ class Bench:
     def rate(self, text: str, question: RubricQuestion, **answer: Any) -> Rating:
         async def ask(url: str) -> Rating:
             client = Client(concurrency=2, ledger=ledger, cache=None, timeout=300)
-            return await LlmJudge("openai/judge", client=client, api_base=url).rate(
-                question, about="b1"
-            )
+            judge = LlmJudge("openai/judge", client=client, api_base=url)
+            return await judge.answer(question, about="b1")
 
         ledger = Ledger(self.folder / "calls.jsonl")
         try:
@@ -114,7 +112,7 @@ def test_the_question_ends_with_one_json_object_that_holds_all_that_is_judged(be
     ("name", "keys"), [("pa", ["verdict"]), ("memory_used", ["verdict"]), ("ei", [*DIMENSIONS])]
 )
 def test_the_reply_is_held_to_a_schema_in_which_the_reason_comes_first(bench, name, keys):
-    bench.rate(json.dumps(FELT if name == "ei" else GOOD), asked(rubric=name))
+    bench.rate(json.dumps(FELT if name == "ei" else GOOD), asked(name=name))
     schema = bench.requests[0]["response_format"]["json_schema"]["schema"]
     assert list(schema["properties"]) == schema["required"] == ["reason", *keys]
 
@@ -163,7 +161,7 @@ def test_the_judge_is_overruled_where_a_hard_rule_is_broken(bench):
 
 
 def read(name: str, node: object) -> tuple[dict[str, int], str]:
-    return rating_answer(name).read(node).value
+    return rating_answer(rubric(name).reply).read(node).value
 
 
 @pytest.mark.parametrize(
@@ -250,9 +248,11 @@ def test_hard_rules_bind_every_rubric(name, response, rule):
     question = asked(response, name, (*DIALOGUE, Turn(role="user", text=CHINESE)))
     broken = broken_rule(question)
     assert (broken or "").startswith(rule) if rule else broken is None
-    best = dict.fromkeys(lowest_marks(name), 1 if name in BINARY else 5)
+    best = dict.fromkeys(rubric(name).lowest, 1 if name in BINARY else 5)
     ruled = enforce(Rating("ok", best), question)
-    assert (ruled.marks, ruled.enforced) == ((lowest_marks(name), broken) if rule else (best, None))
+    assert (ruled.marks, ruled.enforced) == (
+        (rubric(name).lowest, broken) if rule else (best, None)
+    )
 
 
 @pytest.mark.parametrize(
@@ -282,21 +282,23 @@ def test_the_copied_share_is_that_of_the_long_sentences():
     assert own_text(f"{USER} Yes. Go there.", DIALOGUE) == "Yes Go there"
 
 
-class Fixed(Embedded):
+class Fixed(EmbeddedJudge):
     """A judge with a fixed opinion."""
 
-    name, relations, comparable, rates = "fixed", frozenset(), True, True
+    name, relations, comparable = "fixed", frozenset(), True
+    answers = frozenset({RubricQuestion})
 
     def __init__(self, marks: dict[str, int], outcome: Any = "ok") -> None:
         self.fingerprint = {"judge": "fixed"}
         self.rating = Rating(outcome, marks, f"because {marks}", raw=(str(marks),))
 
-    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
+    async def answer(self, question: Any, *, about: str) -> Any:
         return self.rating
 
 
 def repeated(*marks: dict[str, int]) -> Rating:
-    return asyncio.run(RepeatedJudge([Fixed(each) for each in marks]).rate(asked(), about="b1"))
+    judge = RepeatedJudge([Fixed(each) for each in marks])
+    return asyncio.run(judge.answer(asked(), about="b1"))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +334,7 @@ def test_the_median_is_taken_dimension_by_dimension():
 
 def test_one_failed_draw_fails_the_rating():
     draws = [Fixed({"met": 1}), Fixed({}, "refused"), Fixed({"met": 1})]
-    assert asyncio.run(RepeatedJudge(draws).rate(asked(), about="b1")).outcome == "refused"
+    assert asyncio.run(RepeatedJudge(draws).answer(asked(), about="b1")).outcome == "refused"
 
 
 def recorded(folder: Path, *records: Any) -> RecordedJudge:
@@ -353,9 +355,9 @@ def record(
 
 
 def told(
-    judge: RecordedJudge, response: str, about: str = "b1", rubric: str = "pa"
+    judge: RecordedJudge, response: str, about: str = "b1", name: str = "pa"
 ) -> tuple[str, Any]:
-    rating = asyncio.run(judge.rate(asked(response, rubric), about=about))
+    rating = asyncio.run(judge.answer(asked(response, name), about=about))
     assert bool(rating.error) == (rating.outcome != "ok")
     return rating.outcome, rating.marks
 
@@ -415,8 +417,8 @@ def test_whether_a_memory_was_used_is_repeated_for_the_answer_that_was_judged(tm
     judge = recorded(
         tmp_path, record([], output, parsed_response={"answer": "Oslo", "selected_memory_id": "m3"})
     )
-    assert told(judge, "oslo", rubric="memory_used") == ("ok", {"met": int(used)})
-    assert told(judge, "Bergen", rubric="memory_used")[0] == "invalid"
+    assert told(judge, "oslo", name="memory_used") == ("ok", {"met": int(used)})
+    assert told(judge, "Bergen", name="memory_used")[0] == "invalid"
 
 
 @pytest.mark.parametrize("judged", [["good"], [[1]], "good", 3])
@@ -442,7 +444,7 @@ def test_every_recorded_response_gets_its_recorded_marks(sample):
             for said, given in zip(judged if several else [judged], answers, strict=True):
                 name = given["query_id"] if several else row["benchmark_id"]
                 question = asked(given["response"], samples[name].gold.rubric)
-                rating = asyncio.run(judge.rate(question, about=name))
+                rating = asyncio.run(judge.answer(question, about=name))
                 marks = (
                     {key: said[key] for key in DIMENSIONS} if several else {"met": said["score"]}
                 )
@@ -472,7 +474,7 @@ def test_no_recorded_response_is_taken_for_a_copy(sample):
 def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
     judge = LlmJudge("openai/judge", client=None)  # type: ignore[arg-type]
     pa = rubric("pa")
-    changed = Prompt(pa.id, pa.text + ".", "0" * 64)
+    changed = replace(pa, text=pa.text + ".", sha256="0" * 64)
     seen = [[pa], [changed], [rubric("cf")], [pa, rubric("cf")], []]
     once = [fingerprint_id(judge.fingerprint_for(prompts)) for prompts in seen]
     twice = [
@@ -484,13 +486,13 @@ def test_the_fingerprint_changes_with_a_letter_of_a_rubric_and_with_the_draws():
 
 def test_the_lexical_judge_fails_to_rate_and_says_why():
     judge = LexicalJudge()
-    rating = asyncio.run(judge.rate(asked(), about="b1"))
+    rating = asyncio.run(judge.answer(asked(), about="b1"))
     assert (rating.outcome, rating.marks, rating.error) == (
         "invalid",
         {},
         "this judge reads no rubrics",
     )
-    assert not judge.rates
+    assert RubricQuestion not in judge.answers
 
 
 Figure = Callable[[float | None], bool]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from alps.judges.rubric import BINARY, DIMENSIONS, RubricQuestion, broken_rule, rating_answer
+from alps.judges.rubric import BINARY, RubricQuestion, broken_rule, rubric
 from alps.prompts import load_prompt
 from alps.schema import Turn
 from tests.conftest import ROOT
@@ -91,7 +91,7 @@ def test_a_rubric_says_what_is_seen_what_decides_what_binds_and_how_to_reply(nam
 @every
 def test_every_field_of_the_payload_is_explained(name):
     payload = RubricQuestion(
-        rubric=name, query="?", response="!", memory="m", dialogue=()
+        rubric=rubric(name), query="?", response="!", memory="m", dialogue=()
     ).payload()
     explained = sections(name)["What you receive"]
     assert [
@@ -113,7 +113,7 @@ def test_what_is_judged_is_declared_untrusted_and_its_orders_void(name):
 @every
 def test_the_reply_names_the_keys_of_its_schema_in_their_order(name):
     shown = sections(name)["The reply"].split(".")[0]
-    assert re.findall(r'"(\w+)": ', shown) == list(rating_answer(name).schema.model_fields)
+    assert re.findall(r'"(\w+)": ', shown) == list(rubric(name).reply.model_fields)
     assert "`reason` comes first" in " ".join(sections(name)["The reply"].split())
 
 
@@ -133,7 +133,7 @@ def test_both_verdicts_are_defined(name):
 def test_every_dimension_of_emotional_intelligence_has_an_anchor_for_each_mark():
     parts = re.split(r"^### (\w+):.*$", sections("ei")["The scale"], flags=re.MULTILINE)
     anchors = {head: entries(body) for head, body in zip(parts[1::2], parts[2::2], strict=True)}
-    assert list(anchors) == list(DIMENSIONS)
+    assert list(anchors) == list(rubric("ei").marks)
     for said in anchors.values():
         assert [entry[:3] for entry in said] == ["1: ", "2: ", "3: ", "4: ", "5: "]
     assert len({entry[3:] for said in anchors.values() for entry in said}) == 15
@@ -167,7 +167,11 @@ def test_what_is_called_enforced_is_enforced_in_code_and_nothing_else(name, resp
     dialogue = [Turn(role="assistant", text=said)]
     query = "Can I bring my two cats?"
     question = RubricQuestion(
-        rubric=name, query=query, response=response, memory="Has two cats", dialogue=dialogue
+        rubric=rubric(name),
+        query=query,
+        response=response,
+        memory="Has two cats",
+        dialogue=dialogue,
     )
     promised = rule is not None and rule.format(LOWEST[name]) in bound(name)
     assert (broken_rule(question) is not None) == promised
@@ -224,7 +228,7 @@ def test_no_worked_case_is_at_odds_with_the_enforced_rules(name):
             "response": case["response"],
             "memory": case["memory"] or "",
         }
-        if broken_rule(RubricQuestion(rubric=name, dialogue=(), **asked)):
+        if broken_rule(RubricQuestion(rubric=rubric(name), dialogue=(), **asked)):
             assert case["verdict"] == LOWEST[name].strip("`")
 
 

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from alps.judges.llm import LlmJudge, MatchReply
-from alps.judges.rubric import BinaryReply, EmotionalReply, rating_answer, rubric
+from alps.judges.llm import LlmJudge
+from alps.judges.replies import BinaryReply, EmotionalReply, MatchReply, rating_answer
+from alps.judges.rubric import rubric
 from alps.llm.schemas import is_strict, schema_of
 from alps.prompts import asked_sha256
 from alps.schema import MemoryList
@@ -168,7 +169,7 @@ def test_a_schema_is_part_of_the_hash_of_its_prompt_and_its_rubric():
     ],
 )
 def test_what_is_forgiven_in_reading_is_not_valid_as_it_came(name, reply):
-    answer = rating_answer(name)
+    answer = rating_answer(rubric(name).reply)
     assert set(answer.read(reply).value[0].values()) <= {1, 4}
     with pytest.raises(ValidationError):
         answer.schema.model_validate_json(json.dumps(reply), strict=True)

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from alps.data.release import write_track
 from alps.judges.base import fingerprint_id
 from alps.judges.llm import LlmJudge
-from alps.judges.matching import gold_items, predicted_items
+from alps.judges.matching import MatchQuestion, gold_items, predicted_items
 from alps.judges.resolve import RepeatedJudge
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.prompts import read_prompt
@@ -322,13 +322,12 @@ def test_a_wording_replaces_the_system_message_and_the_payload_stays_last():
         "openai/x", client=None, wording={"matching": mine("Match."), "cf": mine("Rate.")}
     )
     gold, predicted = memories("Plays the cello"), memories("A cellist")
-    (match,) = requests_of(
-        worded, lambda one: one.match(gold_items(gold), predicted_items(predicted), about="b1")
-    )
+    lists = MatchQuestion(gold_items(gold), predicted_items(predicted))
+    (match,) = requests_of(worded, lists)
     rated = {}
     for name in ("cf", "pa"):
-        asked = RubricQuestion(name, "Q?", "An answer.", "A memory.", ())
-        (rated[name],) = requests_of(worded, lambda one, asked=asked: one.rate(asked, about="b1"))
+        asked = RubricQuestion(rubric(name), "Q?", "An answer.", "A memory.", ())
+        (rated[name],) = requests_of(worded, asked)
     assert match.messages[0]["content"] == "Match."
     assert payload_of({"messages": match.messages})["kind"] == "match"
     assert rated["cf"].messages[0]["content"] == "Rate."

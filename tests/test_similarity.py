@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from alps.judges.base import match_memories
 from alps.judges.lexical import LexicalJudge
+from alps.judges.relate import match_memories
 from alps.similarity import THRESHOLD, similarity, similarity_matrix
 from tests.builders import memories
 

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from alps.judges.matching import RELATIONS
-from alps.judges.rubric import BINARY, Rating, RubricQuestion, enforce, lowest_marks
+from alps.judges.rubric import BINARY, Rating, RubricQuestion, enforce, rubric
 from alps.schema import Turn
 from tests.conftest import ROOT
 from tests.endtoend import rows
@@ -28,7 +28,7 @@ KINDS = {
 def question(item):
     given = dict(item["payload"])
     dialogue = [Turn(**turn) for turn in given.pop("dialogue")]
-    return RubricQuestion(item["rubric"], dialogue=dialogue, **given)
+    return RubricQuestion(rubric(item["rubric"]), dialogue=dialogue, **given)
 
 
 def test_every_rubric_and_the_matching_have_items_with_known_answers():
@@ -75,9 +75,9 @@ def test_a_judge_that_says_the_right_thing_is_never_overruled(item):
 
 @pytest.mark.parametrize("name", RUBRICS)
 def test_copies_are_overruled_whatever_a_judge_says(name):
-    best = dict.fromkeys(lowest_marks(name), 5 if name == "ei" else 1)
+    best = dict.fromkeys(rubric(name).lowest, 5 if name == "ei" else 1)
     for item in (i for i in ITEMS[name] if i["kind"] == "copied"):
-        assert enforce(Rating("ok", best), question(item)).marks == lowest_marks(name)
+        assert enforce(Rating("ok", best), question(item)).marks == rubric(name).lowest
 
 
 def responses(name, kind, label):

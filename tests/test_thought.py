@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from alps.judges.rubric import rating_answer
+from alps.judges.replies import BinaryReply, rating_answer
 from alps.llm.types import Completion, Reply
 from alps.llm.understanding import part_thought, understand
 from alps.schema import Candidate, RetrievalSample
@@ -170,7 +170,7 @@ JUDGED = {
 def test_no_verdict_is_read_from_a_draft(text):
     for memory_list, verdict in VERDICTS.items():
         text = text.replace(memory_list, verdict)
-    assert understand(Reply(text, "stop"), rating_answer("pa")).value == ({"met": 0}, "ok")
+    assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).value == ({"met": 0}, "ok")
 
 
 QUOTING = {
@@ -258,7 +258,7 @@ def test_a_thought_is_kept_apart_whoever_parted_it():
 
 def test_verdicts_that_differ_in_reasons_alone_do_not_contradict_each_other():
     text = '{"reason": "a", "verdict": "met"}\n{"reason": "b", "verdict": "met"}'
-    assert understand(Reply(text, "stop"), rating_answer("pa")).value == ({"met": 1}, "b")
+    assert understand(Reply(text, "stop"), rating_answer(BinaryReply)).value == ({"met": 1}, "b")
 
 
 def test_of_two_choices_in_prose_the_last_counts():

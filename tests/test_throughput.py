@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from alps.jsonl import Appender, scan
-from alps.judges.llm import MATCH_ANSWER
-from alps.judges.matching import Item
+from alps.judges.matching import Item, MatchQuestion
+from alps.judges.replies import MATCH_ANSWER
 from alps.llm import structured
 from alps.llm.cache import Cache, cache_key
 from alps.llm.client import Client
@@ -200,7 +200,8 @@ def test_the_model_and_its_judge_at_one_endpoint_keep_to_concurrency_together(tm
             ((system,),) = services.systems
             asked = [system.answer(tasks[0], one) for one in said]
             judged = [
-                services.judge.match([_item("g", n)], [_item("p", n)], about="b") for n in range(6)
+                services.judge.answer(MatchQuestion([_item("g", n)], [_item("p", n)]), about="b")
+                for n in range(6)
             ]
             await asyncio.gather(*asked, *judged)
             await services.aclose()

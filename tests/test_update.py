@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alps.judges.base import Embedded
+from alps.judges.base import EmbeddedJudge
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import RELATIONS, Judgement, Pair
 from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
@@ -24,7 +24,7 @@ GOLD = (OLD[0], TEACHER, OLD[2], OLD[3], VIOLIN)
 CHANGED = ("f1_changed", "precision_changed", "recall_changed")
 
 
-class Names(Embedded):
+class Names(EmbeddedJudge):
     """A judge that names the relations it was given, by gold and predicted value."""
 
     name = "names"
@@ -34,9 +34,9 @@ class Names(Embedded):
     def __init__(self, *pairs: tuple[str, str, str]) -> None:
         self.pairs, self.fingerprint = pairs, {"judge": "names"}
 
-    async def match(self, gold: Any, predicted: Any, *, about: str) -> Judgement:
-        rows = {item.value: place for place, item in enumerate(gold)}
-        columns = {item.value: place for place, item in enumerate(predicted)}
+    async def answer(self, question: Any, *, about: str) -> Any:
+        rows = {item.value: place for place, item in enumerate(question.gold)}
+        columns = {item.value: place for place, item in enumerate(question.predicted)}
         asked = [(g, p, r) for g, p, r in self.pairs if g in rows and p in columns]
         return Judgement("ok", tuple(Pair(rows[g], columns[p], r, "named") for g, p, r in asked))  # type: ignore[arg-type]
 

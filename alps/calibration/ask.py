@@ -21,18 +21,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.calibration.labels import UNRELATED, Item, LabelSet
+from alps.calibration.labels import Item, LabelSet
 from alps.calibration.rows import Value, on_scale
 from alps.errors import UsageError
 from alps.judges import matching
 from alps.judges.base import Judge
-from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
-from alps.judges.matching import POLICIES, RELATIONS, Relation, identical_pairs
-from alps.judges.rubric import EMOTIONAL, RubricQuestion, enforce
+from alps.judges.matching import UNRELATED, MatchQuestion, identical_pairs
+from alps.judges.rubric import GRADED, MATCHING, Rubric, RubricQuestion, enforce, rubric
 from alps.schema import Outcome, Turn
 from alps.stats.agreement import Scale
 
-_ACCEPTED = frozenset(POLICIES["lenient"])
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
 
 
@@ -64,19 +62,7 @@ class _Answer:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class _PairQuestion:
-    """Two memories whose relation a judge is to name."""
-
-    gold: matching.Item
-    predicted: matching.Item
-
-    def payload(self) -> list[Any]:
-        """Return what the judge is shown."""
-        return [self.gold.payload(), self.predicted.payload()]
-
-
-_Question = RubricQuestion | _PairQuestion
+_Question = RubricQuestion | MatchQuestion
 
 
 class LabelledJudge:
@@ -101,7 +87,8 @@ class LabelledJudge:
         self._companions = companions
         self._labels = labels
         self._calls: dict[str, asyncio.Task[_Answer]] = {}
-        self.rubrics = tuple(name for name in labels.rubrics if judge.rates or name == MATCHING)
+        rates = RubricQuestion in judge.answers
+        self.rubrics = tuple(name for name in labels.rubrics if rates or name == MATCHING)
         self.left_out = tuple(name for name in labels.rubrics if name not in self.rubrics)
         if not self.rubrics:
             raise UsageError(
@@ -109,14 +96,14 @@ class LabelledJudge:
                 f"and {MATCHING} is not among the labels"
             )
         for name in self.rubrics:
-            _check_scale(name, labels.scales[name])
+            _check_scale(name, labels)
             # Every item is read before the first call: a broken one must not cost money.
             for item in labels.items_of(name):
-                _question(item)
+                self._question(item)
 
     async def verdict(self, item: Item) -> Opinion:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
-        question = _question(item)
+        question = self._question(item)
         key = json.dumps(question.payload(), sort_keys=True)
         # The task is shared while it runs, too: copies of a question wait for the same call.
         if key not in self._calls:
@@ -124,63 +111,71 @@ class LabelledJudge:
         answer = await self._calls[key]
         if answer.outcome != "ok":
             return Opinion(answer.outcome, raw=answer.raw, error=answer.error)
-        value_of = partial(_on_scale, item.rubric, self._labels.scales[item.rubric])
+        by = self._labels.rubric_of(item.rubric)
+        value_of = partial(_on_scale, by, item.rubric, self._labels.scales[item.rubric])
         draws = tuple(map(value_of, answer.draws))
         return Opinion("ok", value_of(answer.marks), draws, answer.raw, answer.error)
 
     async def _ask(self, question: _Question, about: str) -> _Answer:
         if isinstance(question, RubricQuestion):
-            rating = enforce(await self._judge.rate(question, about=about), question)
+            rating = enforce(await self._judge.answer(question, about=about), question)
             raw = _joined(rating.raw)
             return _Answer(rating.outcome, rating.marks, rating.draws, raw, rating.error)
-        if identical_pairs([question.gold.value], [question.predicted.value]):
+        values = [question.gold[0].value], [question.predicted[0].value]
+        if identical_pairs(*values):
             return _Answer("ok", {MATCHING: "same"})  # a run does not ask about these either
-        gold, predicted = self._among_others(question, about)
-        judgement = await self._judge.match(gold, predicted, about=about)
+        shown = self._among_others(question, about)
+        judgement = await self._judge.answer(shown, about=about)
         relations = {(pair.gold, pair.predicted): pair.relation for pair in judgement.pairs}
-        relation: Relation | str = relations.get((0, 0), UNRELATED)
+        relation = relations.get((0, 0), UNRELATED)
         draws = tuple({MATCHING: draw.get((0, 0), UNRELATED)} for draw in judgement.draws)
         raw = _joined(judgement.raw)
         return _Answer(judgement.outcome, {MATCHING: relation}, draws, raw, judgement.error)
 
-    def _among_others(
-        self, question: _PairQuestion, about: str
-    ) -> tuple[list[matching.Item], list[matching.Item]]:
-        """Return the lists in which a pair is shown: first in both, before those of other items."""
-        gold, predicted = [question.gold], [question.predicted]
+    def _among_others(self, question: MatchQuestion, about: str) -> MatchQuestion:
+        """Return the question in which a pair is shown: first, before those of other items."""
         if not self._companions:
-            return gold, predicted
+            return question
+        gold, predicted = list(question.gold), list(question.predicted)
         items = self._labels.items_of(MATCHING)
         start = [item.item_id for item in items].index(about)
         for step in range(1, self._companions + 1):
             other = items[(start + step) % len(items)]
             gold.append(_memory(other, "gold", f"g{step + 1}"))
             predicted.append(_memory(other, "predicted", f"p{step + 1}"))
-        return gold, predicted
+        return MatchQuestion(gold, predicted)
+
+    def _question(self, item: Item) -> _Question:
+        if item.rubric == MATCHING:
+            gold, predicted = _memory(item, "gold", "g1"), _memory(item, "predicted", "p1")
+            return MatchQuestion((gold,), (predicted,))
+        text = {name: _text(item, item.payload, name) for name in ("query", "response", "memory")}
+        by = self._labels.rubric_of(item.rubric)
+        return RubricQuestion(by, dialogue=_dialogue(item), **text)
 
 
-def _check_scale(name: str, scale: Scale) -> None:
+def _check_scale(name: str, labels: LabelSet) -> None:
     """Refuse a rubric without instructions, or whose scale lacks a value that a judge can give."""
-    if name == EMOTIONAL:
-        dimensions = ", ".join(DIMENSION_OF)
+    if name in GRADED:
+        dimensions = ", ".join(rubric(name).labels)
         raise UsageError(
             f"rubric {name}: has three marks; label each as a rubric of its own: {dimensions}"
         )
-    rubric_of(name)
+    by, scale = labels.rubric_of(name), labels.scales[name]
     values = ", ".join(map(str, scale.values))
-    if len(scale.values) == 2 and name not in DIMENSION_OF and _is_backwards(name, scale):
+    if len(scale.values) == 2 and by.kind == "nominal" and _is_backwards(by, scale):
         raise UsageError(
             f"rubric {name}: the first value of its scale ({values}) is the accepted one; "
             "write it last"
         )
-    for answer in _possible(name):
-        if _on_scale(name, scale, {_mark(name): answer}) is None:
+    for answer in by.scale:
+        if _on_scale(by, name, scale, {by.labels[name]: answer}) is None:
             raise UsageError(
                 f"rubric {name}: a judge can say {answer}, which its scale ({values}) does not have"
             )
 
 
-def _is_backwards(name: str, scale: Scale) -> bool:
+def _is_backwards(by: Rubric, scale: Scale) -> bool:
     """Tell whether two values seem to have the accepted one first.
 
     Every answer of a judge would be taken for its opposite then.
@@ -190,46 +185,23 @@ def _is_backwards(name: str, scale: Scale) -> bool:
         return first > last
     if (first, last) == ("1", "0"):
         return True
-    meanings = dict(_WORDS)
-    if name == MATCHING:
-        meanings |= {str(relation): relation in _ACCEPTED for relation in _possible(name)}
+    meanings = _WORDS | {word: word in by.accepted for word in by.scale if isinstance(word, str)}
     words = [re.sub(r"[\s_-]+", "_", str(value).strip().casefold()) for value in (first, last)]
     return meanings.get(words[0]) is True or meanings.get(words[1]) is False
 
 
-def _possible(name: str) -> tuple[int | str, ...]:
-    """Return every answer that a judge can give under a rubric."""
-    if name == MATCHING:
-        return (*RELATIONS, UNRELATED)
-    return tuple(range(1, 6)) if name in DIMENSION_OF else (0, 1)
-
-
-def _mark(name: str) -> str:
-    """Return the name of the mark that an answer has under a rubric."""
-    return MATCHING if name == MATCHING else DIMENSION_OF.get(name, "met")
-
-
-def _on_scale(name: str, scale: Scale, marks: Mapping[str, int | str]) -> Value | None:
+def _on_scale(by: Rubric, name: str, scale: Scale, marks: Mapping[str, int | str]) -> Value | None:
     """Return the value of an answer on the scale.
 
     A scale of two other values says whether it is accepted.
     """
-    answer = marks[_mark(name)]
+    answer = marks[by.labels[name]]
     declared = on_scale(answer, scale)
-    if len(scale.values) != 2 or name in DIMENSION_OF:
+    if len(scale.values) != 2 or by.kind == "ordinal":
         return declared
-    if declared is not None and set(scale.values) <= set(_possible(name)):
+    if declared is not None and set(scale.values) <= set(by.scale):
         return declared
-    accepted = answer in _ACCEPTED if name == MATCHING else bool(answer)
-    return on_scale(scale.values[int(accepted)], scale)
-
-
-def _question(item: Item) -> _Question:
-    if item.rubric == MATCHING:
-        return _PairQuestion(_memory(item, "gold", "g1"), _memory(item, "predicted", "p1"))
-    text = {name: _text(item, item.payload, name) for name in ("query", "response", "memory")}
-    name = EMOTIONAL if item.rubric in DIMENSION_OF else item.rubric
-    return RubricQuestion(name, dialogue=_dialogue(item), **text)
+    return on_scale(scale.values[int(answer in by.accepted)], scale)
 
 
 def _dialogue(item: Item) -> tuple[Turn, ...]:

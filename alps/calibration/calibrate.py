@@ -38,9 +38,9 @@ from alps.errors import BudgetError, RunFolderError, UsageError, closest
 from alps.event_loop import run_loop
 from alps.jsonl import Row, parse_json, scan
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.calibration_file import MATCHING, bound, rubric_of
+from alps.judges.calibration_file import bound
 from alps.judges.resolve import is_embedded_judge
-from alps.judges.rubric import add_rubric
+from alps.judges.rubric import MATCHING, Rubric, read_rubric
 from alps.llm.ledger import Totals
 from alps.rows import Calls, ServedBy
 from alps.run.collector import stopping_together
@@ -179,21 +179,22 @@ def _labels(name: str) -> LabelSet:
         return stress_labels()
     folder = Path(name).expanduser()
     labels = read_labels(folder)
-    ids: dict[str, Path] = {}
+    own: dict[str, Rubric] = {}
     for path in sorted(folder.glob("rubrics/*.md")):
         try:
-            rubric = add_rubric(path).id
+            rubric = read_rubric(path)
         except ValueError as error:
             raise UsageError(str(error)) from error
         except OSError as error:
             raise UsageError(f"{path}: can't be read ({error.strerror})") from error
-        if ids.setdefault(rubric, path) is not path:
+        if (other := own.setdefault(rubric.id, rubric)) is not rubric:
             # A judge is bound to its instructions by the ids: of two that are the same one would
             # be lost.
             raise UsageError(
-                f"{ids[rubric]} and {path}: have the same id {rubric}; give each an id of its own"
+                f"{path.with_stem(other.name)} and {path}: have the same id {rubric.id}; "
+                "give each an id of its own"
             )
-    return labels
+    return replace(labels, own=tuple(own.values()))
 
 
 def _sample(name: str) -> Mapping[str, Any]:
@@ -273,6 +274,7 @@ def _from_judge(
             today=day,
             days=settings.valid_days,
             api_base=settings.judge_api_base,
+            own=labels.own,
         )
         calls = summarise_calls(totals)
         row |= {"unheard": len(unheard), "calls": calls.row(), **served_row(totals)}
@@ -413,7 +415,7 @@ def _claim(
     rubrics: Iterable[str],
     folder: Path,
 ) -> None:
-    fingerprint = judge.fingerprint_for([rubric_of(name) for name in rubrics])
+    fingerprint = judge.fingerprint_for(list(map(labels.rubric_of, rubrics)))
     manifest = build_manifest(
         settings={
             "labels": settings.labels,

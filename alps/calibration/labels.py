@@ -33,15 +33,13 @@ from typing import Any, get_args
 
 from alps.calibration.rows import Row, Value, on_scale, read_object, read_rows
 from alps.errors import DataError, UsageError, closest, shown
-from alps.judges.calibration_file import DIMENSION_OF, MATCHING
-from alps.judges.matching import POLICIES, RELATIONS
-from alps.judges.rubric import DIMENSIONS, EMOTIONAL
+from alps.judges.calibration_file import rubric_of
+from alps.judges.rubric import Rubric, rubric
 from alps.stats.agreement import Kind, Scale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
 VERDICTS, CROWD = "verdicts.jsonl", "crowd.jsonl"
 STRESS, KNOWN = "stress", "known"
-UNRELATED = "unrelated"
 # The largest number on a scale: squares of distances, and their sums, have to stay numbers.
 LARGEST = 1_000_000_000
 
@@ -82,6 +80,7 @@ class LabelSet:
         sha256: Of the items, labels, scales and people, byte by byte.
         positive: The values that count as accepted, for the rubrics where any are declared.
         crowd: Means of many people, by annotator and item.
+        own: Rubrics of the people's own, whose instructions lie in the folder.
     """
 
     items: Mapping[str, Item]
@@ -91,6 +90,15 @@ class LabelSet:
     sha256: str
     positive: Mapping[str, frozenset[Value]] = field(default_factory=dict)
     crowd: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    own: tuple[Rubric, ...] = ()
+
+    def rubric_of(self, name: str) -> Rubric:
+        """Return the rubric by which a judge is asked about items labelled under `name`.
+
+        Raises:
+            UsageError: If there is none.
+        """
+        return rubric_of(name, self.own)
 
     @property
     def rubrics(self) -> tuple[str, ...]:
@@ -406,20 +414,6 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def scale_of(name: str) -> Scale:
-    """Return the scale on which people label one of our rubrics."""
-    if name == MATCHING:
-        return Scale("nominal", (*RELATIONS, UNRELATED))
-    return Scale("ordinal", (1, 2, 3, 4, 5)) if name in DIMENSION_OF else Scale("nominal", (0, 1))
-
-
-def accepted_of(name: str) -> frozenset[Value]:
-    """Return the labels of one of our rubrics that count as accepted."""
-    if name == MATCHING:
-        return frozenset(POLICIES["lenient"])
-    return frozenset({4, 5}) if name in DIMENSION_OF else frozenset({1})
-
-
 def stress_labels() -> LabelSet:
     """Return the stress set: items of our own, each made right or wrong on purpose.
 
@@ -436,24 +430,23 @@ def stress_labels() -> LabelSet:
         for line in text.decode().splitlines():
             for item, label in _stress_items(json.loads(line)):
                 items[item.item_id], labels[item.item_id] = item, {KNOWN: label}
-    rubrics = dict.fromkeys(item.rubric for item in items.values())
+    rubrics = {item.rubric: rubric_of(item.rubric) for item in items.values()}
     return LabelSet(
         items=items,
-        scales={name: scale_of(name) for name in rubrics},
+        scales={name: Scale(by.kind, by.scale) for name, by in rubrics.items()},
         labels=labels,
         annotators={KNOWN: Annotator(KNOWN, derived=True)},
         sha256=hashlib.sha256(b"".join(texts)).hexdigest(),
-        positive={name: accepted_of(name) for name in rubrics},
+        positive={name: by.accepted for name, by in rubrics.items()},
     )
 
 
 def _stress_items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
     name, payload, kind = row["item_id"], row["payload"], row["kind"]
-    if row["rubric"] != EMOTIONAL:
-        return [(Item(name, row["rubric"], None, name, None, payload, kind), row["label"])]
-    rubric_of = {dimension: rubric for rubric, dimension in DIMENSION_OF.items()}
+    by = rubric(row["rubric"])
+    labels = [row["label"]] if len(by.marks) == 1 else row["label"]
     items = []
-    for dimension, label in zip(DIMENSIONS, row["label"], strict=True):
-        part, rubric = f"{name}:{dimension}", rubric_of[dimension]
-        items.append((Item(part, rubric, None, name, None, payload, kind), label))
+    for labelled, label in zip(by.labels, labels, strict=True):
+        item = Item(f"{name}{by.part(labelled)}", labelled, None, name, None, payload, kind)
+        items.append((item, label))
     return items

@@ -19,14 +19,13 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from alps.calibration.labels import ITEMS, SCALE, accepted_of, scale_of
+from alps.calibration.labels import ITEMS, SCALE
 from alps.errors import UsageError
 from alps.jsonl import Row, dump
-from alps.judges.calibration_file import DIMENSION_OF, MATCHING, rubric_of
-from alps.judges.matching import Item
-from alps.judges.rubric import EMOTIONAL, RubricQuestion
+from alps.judges.matching import Item, MatchQuestion
+from alps.judges.rubric import MATCHING, Rubric, RubricQuestion
 from alps.run.folder import write_json
-from alps.run.judge_questions import Asked, Lists, asked_in, population_hash
+from alps.run.judge_questions import Asked, asked_in, population_hash
 from alps.run.opened import open_run, read_rows
 from alps.run.source import Data, open_again
 from alps.settings import RunSettings
@@ -63,20 +62,20 @@ class Drawn:
 class _Draw:
     """All questions under one rubric of the judge, and the items of those that were drawn."""
 
-    rubric: str
+    rubric: Rubric
     asked: Sequence[Asked]
     chosen: Sequence[tuple[Asked, Sequence[Row]]]
 
     @property
     def rubrics(self) -> tuple[str, ...]:
-        """The rubrics of its items: emotional intelligence is labelled in three dimensions."""
-        return tuple(DIMENSION_OF) if self.rubric == EMOTIONAL else (self.rubric,)
+        """The rubrics of its items: each dimension of an answer is labelled as one of its own."""
+        return tuple(self.rubric.labels)
 
     @property
     def counts(self) -> Counts:
         """The counts of each of them."""
         population = sum(one.size for one in self.asked)
-        return Counts(population, len(self.chosen), self.rubric != MATCHING)
+        return Counts(population, len(self.chosen), self.rubric.name != MATCHING)
 
 
 def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
@@ -112,7 +111,7 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
     for rubric, asked in sorted(by_rubric.items()):
         pairs = rubric == MATCHING
         chosen = _pairs(asked, _related(run), n, seed) if pairs else _ratings(asked, n, seed)
-        draws.append(_Draw(rubric, asked, chosen))
+        draws.append(_Draw(asked[0].by, asked, chosen))
     try:
         _write(out, draws, run=run, system=settings.model, seed=seed)
     except OSError as error:
@@ -154,11 +153,7 @@ def _rating_items(asked: Asked) -> list[Row]:
     payload = asked.question.payload()
     for name in ("kind", "rubric"):
         payload.pop(name, None)
-    if asked.rubric != EMOTIONAL:
-        return [_item(asked, "", asked.rubric, payload)]
-    return [
-        _item(asked, f":{dimension}", rubric, payload) for rubric, dimension in DIMENSION_OF.items()
-    ]
+    return [_item(asked, asked.by.part(name), name, payload) for name in asked.by.labels]
 
 
 def _pairs(
@@ -168,7 +163,7 @@ def _pairs(
     named: list[tuple[float, str, Asked, Item, Item]] = []
     others: list[tuple[float, str, Asked, Item, Item]] = []
     for one in asked:
-        assert isinstance(one.question, Lists)
+        assert isinstance(one.question, MatchQuestion)
         gold, predicted = one.question.gold, one.question.predicted
         values = [item.value for item in gold]
         likeness = similarity_matrix(values, [item.value for item in predicted])
@@ -199,13 +194,14 @@ def _item(asked: Asked, part: str, rubric: str, payload: Row) -> Row:
 def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: int) -> None:
     groups: list[Sequence[Row]] = []
     sample: dict[str, Any] = {}
+    scales: dict[str, Any] = {}
     for draw in draws:
         groups += [items for _, items in draw.chosen]
         sample |= dict.fromkeys(draw.rubrics, _sample_row(draw))
+        scales |= dict.fromkeys(draw.rubrics, _scale(draw.rubric))
     # Items of one answer stay together: who rates three dimensions reads its dialogue once.
     groups.sort(key=lambda items: _rank(seed, "order", items[0]["item_id"]))
     items = [{**item, "system": system} for item in chain.from_iterable(groups)]
-    scales = {rubric: _scale(rubric) for rubric in sample}
     text = _readme(draws, scales, example=items[0], folder=out)
     out.mkdir(parents=True, exist_ok=True)
     (out / ITEMS).write_bytes(b"".join(map(dump, items)))
@@ -214,10 +210,9 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
     (out / README).write_text(text, encoding="utf-8")
 
 
-def _scale(rubric: str) -> dict[str, Any]:
-    scale, accepted = scale_of(rubric), accepted_of(rubric)
-    positive = [value for value in scale.values if value in accepted]
-    return {"kind": scale.kind, "values": list(scale.values), "positive": positive}
+def _scale(rubric: Rubric) -> dict[str, Any]:
+    positive = [value for value in rubric.scale if value in rubric.accepted]
+    return {"kind": rubric.kind, "values": list(rubric.scale), "positive": positive}
 
 
 def _sample_row(draw: _Draw) -> dict[str, Any]:
@@ -252,9 +247,10 @@ def _readme(
         for name in draw.rubrics:
             values = ", ".join(map(str, scales[name]["values"]))
             rows.append(f"| {name} | {_how_many(draw.counts)} | {values} |")
-        how = _HOW.get(draw.rubric, _BINARY)
+        how = _GRADED if draw.rubric.kind == "ordinal" else _BINARY
+        how = _PAIRS if draw.rubric.name == MATCHING else how
         # People don't reply with JSON.
-        text, _, _ = rubric_of(draw.rubric).text.partition("## The reply")
+        text, _, _ = draw.rubric.text.partition("## The reply")
         quote = "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
         sections.append(f"## {', '.join(draw.rubrics)}\n\n{how}\n\n{quote}\n")
     label = scales[example["rubric"]]["values"][-1]
@@ -271,13 +267,11 @@ def _how_many(counts: Counts) -> str:
 
 
 _BINARY = "Label 1 is what the text below calls `met`, 0 what it calls `not_met`."
-_HOW = {
-    EMOTIONAL: "Each dimension of an answer is an item of its own, with a mark from 1 to 5.",
-    MATCHING: (
-        "An item is one pair: label how `predicted` relates to `gold`, "
-        "`unrelated` where no other word fits."
-    ),
-}
+_GRADED = "Each dimension of an answer is an item of its own, with a mark from 1 to 5."
+_PAIRS = (
+    "An item is one pair: label how `predicted` relates to `gold`, "
+    "`unrelated` where no other word fits."
+)
 _README = """# Labels to be given
 
 `items.jsonl` holds what a judge was asked in a run, one item a line, without what it answered. \

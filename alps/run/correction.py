@@ -10,7 +10,7 @@ are carried over (Rogan and Gladen).
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from math import hypot, sqrt
@@ -23,14 +23,13 @@ import numpy as np
 from alps.errors import AlpsError, UsageError
 from alps.judges.base import Judge
 from alps.judges.calibration_file import (
-    DIMENSION_OF,
     Calibration,
     RubricRow,
     calibration_files,
     differing_part,
     read_calibration,
 )
-from alps.judges.rubric import EMOTIONAL
+from alps.judges.rubric import Rubric, labelled_as
 from alps.rows import Corrected, Summary
 from alps.run.judge_questions import Asked, asked_in, population_hash
 from alps.run.opened import read_rows
@@ -136,29 +135,36 @@ def choose(
     rubrics = sorted(used)
     if given == OFF or (given is None and not rubrics):
         return Chosen({})
+    own = {rubric for task in data.tasks for rubric in task.rubrics}
     refused: dict[str, None] = {}
     candidates = _known(refused) if given is None else [read_calibration(Path(given).expanduser())]
     chosen: dict[str, list[Calibration]] = {}
     for name in rubrics:
         for calibration in candidates:
-            why = differing_part(calibration, judge, name, today=today)
+            why = differing_part(calibration, judge, name, today=today, own=own)
             if why is None:
                 chosen.setdefault(name, []).append(calibration)
             elif calibration.judge == judge.name and name in calibration.rubrics:
                 refused[f"{_name(calibration)}: {why}"] = None
     if given is not None and not chosen:
-        raise _no_fit(candidates[0], judge, rubrics, given=given, today=today)
+        raise _no_fit(candidates[0], judge, rubrics, given=given, today=today, own=own)
     return Chosen(chosen, tuple(refused), api_base)
 
 
 def _no_fit(
-    calibration: Calibration, judge: Judge, rubrics: Sequence[str], *, given: str, today: date
+    calibration: Calibration,
+    judge: Judge,
+    rubrics: Sequence[str],
+    *,
+    given: str,
+    today: date,
+    own: Iterable[Rubric],
 ) -> UsageError:
     if not rubrics:
         message = "no score of these tracks is a mean of marks; leave it out"
         return UsageError(f"calibration={given}: {message}")
     rubric = next((name for name in rubrics if name in calibration.rubrics), rubrics[0])
-    why = differing_part(calibration, judge, rubric, today=today)
+    why = differing_part(calibration, judge, rubric, today=today, own=own)
     return UsageError(
         f"calibration={given}: not for this judge and these tracks: {why}; calibrate again"
     )
@@ -247,8 +253,8 @@ def _corrected(
     metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores, chosen: Chosen
 ) -> Corrected | None:
     """Correct a metric by labels on its very answers, where there are any, else by error rates."""
-    rubrics = {EMOTIONAL if name in DIMENSION_OF else name for name in metric.rubrics}
-    asked = [question for question in asked if question.rubric in rubrics]
+    labelled = set(metric.rubrics)
+    asked = [question for question in asked if not labelled.isdisjoint(question.by.labels)]
     population = population_hash(question.about for question in asked)
     answers = _answers(metric, track, asked, scores)
     if not answers.names:
@@ -287,8 +293,8 @@ def _sampled(
 
 def _answers(metric: Metric, track: TrackData, asked: Sequence[Asked], scores: Scores) -> Answers:
     """Lay out the answers whose marks make up the metric."""
-    # Of one of the two languages of emotional intelligence: answers in the other are no part of it.
-    of_language = metric.name.startswith(f"{EMOTIONAL}_")
+    # Of a rubric in one language: the answers in the other one are no part of it.
+    of_language = any(metric.name.startswith(f"{question.rubric}_") for question in asked)
     sessions = {sample.benchmark_id: sample.session_id for sample in track.samples()}
     names: list[str] = []
     marks: list[float | None] = []
@@ -428,7 +434,8 @@ def by_rates(metric: Metric, rows: Rows, answers: Answers) -> CorrectedEstimate:
 
 def _labels(name: str, row: RubricRow) -> dict[str, float]:
     """Return the means of people's labels of a rubric by the names of the answers."""
-    suffix = f":{DIMENSION_OF[name]}" if name in DIMENSION_OF else ""
+    by = labelled_as(name)
+    suffix = by.part(name) if by is not None else ""
     labels = {}
     for item in row.labelled:
         if item.mean is not None:

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from alps.judges.base import Embedded as EmbeddedJudge
-from alps.judges.base import Judge
+from alps.judges.base import EmbeddedJudge, Judge
 from alps.llm.budget import answer_bound, prompt_bytes
 from alps.llm.cache import cache_key
 from alps.llm.prices import Price, price_of

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from alps import __version__
 from alps.errors import RunFolderError
 from alps.jsonl import dump
-from alps.judges.support import RUBRIC as SUPPORT_RUBRIC
+from alps.judges.rubric import SUPPORT, rubric
 from alps.llm.ledger import Ledger
 from alps.llm.secrets import redact
 from alps.run.opened import MANIFEST, manifest_row
@@ -210,7 +210,7 @@ def _difference(there: Any, here: Any, name: str) -> str:
 def prompt_hashes(settings: RunSettings, tasks: Sequence[Task]) -> dict[str, str]:
     """Return the hashes of what a model is asked, by the prompts' names."""
     others = [prompt for task in tasks for prompt in task.prompts]
-    others += [SUPPORT_RUBRIC] if settings.extras == "judge" else []
+    others += [rubric(SUPPORT)] if settings.extras == "judge" else []
     own = {task.prompt.id: task.prompt_sha256 for task in tasks}
     return own | {prompt.id: prompt.sha256 for prompt in others}
 

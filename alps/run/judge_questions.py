@@ -5,7 +5,7 @@ So it does not matter who judged the run, or whether that judge rates answers at
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from alps.errors import RunFolderError
 from alps.event_loop import run_loop
 from alps.jsonl import Row
-from alps.judges.base import Embedded
-from alps.judges.calibration_file import MATCHING
-from alps.judges.matching import RELATIONS, Item, Judgement
-from alps.judges.rubric import Rating, RubricQuestion
+from alps.judges.base import EmbeddedJudge
+from alps.judges.matching import RELATIONS, Judgement, MatchQuestion
+from alps.judges.question import Question
+from alps.judges.rubric import MATCHING, Rubric, RubricQuestion, rubric
 from alps.run.opened import read_rows
 from alps.run.source import Data
 from alps.schema import Prediction
@@ -38,22 +38,6 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lists:
-    """Two lists of memories whose relations a judge was asked for.
-
-    Pairs of identical values are left out of both.
-    """
-
-    gold: tuple[Item, ...]
-    predicted: tuple[Item, ...]
-
-    def payload(self) -> list[Any]:
-        """Return what the judge is shown."""
-        gold = [item.payload() for item in self.gold]
-        return [gold, [item.payload() for item in self.predicted]]
-
-
-@dataclass(frozen=True)
 class Asked:
     """One question to a judge about one answer.
 
@@ -65,12 +49,18 @@ class Asked:
     cluster: str
     language: str | None
     about: Answer
-    question: RubricQuestion | Lists
+    question: RubricQuestion | MatchQuestion
+
+    @property
+    def by(self) -> Rubric:
+        """The rubric that the judge was given."""
+        asked = self.question
+        return asked.rubric if isinstance(asked, RubricQuestion) else rubric(MATCHING)
 
     @property
     def rubric(self) -> str:
-        """The rubric that the judge was given."""
-        return self.question.rubric if isinstance(self.question, RubricQuestion) else MATCHING
+        """Its name."""
+        return self.by.name
 
     @property
     def size(self) -> int:
@@ -129,27 +119,24 @@ def population_hash(rows: Iterable[Answer]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-class _Listener(Embedded):
+class _Listener(EmbeddedJudge):
     """A judge that remembers its questions and answers none."""
 
     name = "listener"
     fingerprint: Mapping[str, Any] = {}
+    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion, RubricQuestion})
     relations = frozenset(RELATIONS)
     comparable = False
-    rates = True
 
     def __init__(self) -> None:
-        self.questions: list[RubricQuestion | Lists] = []
+        self.questions: list[RubricQuestion | MatchQuestion] = []
 
-    async def match(
-        self, gold: Sequence[Item], predicted: Sequence[Item], *, about: str
-    ) -> Judgement:
-        self.questions.append(Lists(tuple(gold), tuple(predicted)))
-        return Judgement("ok")
-
-    async def rate(self, question: RubricQuestion, *, about: str) -> Rating:
-        self.questions.append(question)
-        return Rating("invalid", error="only listens")
+    async def answer(self, question: Question[Any], *, about: str) -> Any:
+        if isinstance(question, RubricQuestion | MatchQuestion):
+            self.questions.append(question)
+        if isinstance(question, MatchQuestion):
+            return Judgement("ok")
+        return question.failed("invalid", "only listens")
 
 
 async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
@@ -162,10 +149,16 @@ async def _ask(task: Task, sample: Any, repeat: int, row: Row) -> list[Asked]:
     language = getattr(sample.gold, "language", None)
     asked = []
     for question in listener.questions:
-        shown = json.dumps(question.payload(), sort_keys=True, separators=(",", ":"))
+        shown = json.dumps(_shown(question), sort_keys=True, separators=(",", ":"))
         about = Answer(sample.benchmark_id, repeat, shown)
         asked.append(Asked(name, task.track, sample.session_id, language, about, question))
     if len(asked) < 2:
         return asked
     # A task of somebody's own may ask several things about one answer.
     return [replace(one, name=f"{name}:{one.rubric}") for one in asked]
+
+
+def _shown(question: RubricQuestion | MatchQuestion) -> Any:
+    payload = question.payload()
+    # The hashes of samples that people have labelled hold lists of memories in this form.
+    return payload if "rubric" in payload else [payload["gold"], payload["predicted"]]

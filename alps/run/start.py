@@ -14,6 +14,7 @@ from alps.errors import UsageError
 from alps.event_loop import run_loop
 from alps.judges.base import fingerprint_id
 from alps.judges.lexical import LexicalJudge
+from alps.judges.rubric import Rubric
 from alps.llm.ledger import Ledger, Totals
 from alps.llm.secrets import redact
 from alps.prompts import Prompt
@@ -390,7 +391,7 @@ def _floor_sample(settings: RunSettings, track: TrackData) -> frozenset[int]:
     )
 
 
-def _rubrics(tasks: Sequence[Task]) -> list[Prompt]:
+def _rubrics(tasks: Sequence[Task]) -> list[Rubric]:
     return list({prompt.id: prompt for task in tasks for prompt in task.rubrics}.values())
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge, fingerprint_id
+from alps.judges.rubric import Rubric, RubricQuestion
+from alps.judges.support import SupportQuestion
 from alps.llm.ledger import Totals
 from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
 from alps.run.collector import Outcome, Plan
@@ -23,7 +25,7 @@ def summarise_track(plan: Plan, track: TrackPlan, outcome: Outcome) -> TrackSumm
     }
     scored = board.scored
     # What failed has the worst mark under any judge; the rest waits for one that rates.
-    if task.only_rated and not plan.judge.rates:
+    if task.only_rated and RubricQuestion not in plan.judge.answers:
         scored = sum(board.failed_predictions[kind] for kind in FAILURES)
     # What only some runs have is set in those alone: the others' files lack it.
     own: dict[str, Any] = {}
@@ -99,9 +101,9 @@ def leading_metric(metrics: Sequence[Metric], judge: Judge) -> Metric | None:
 
 def _beyond(metric: Metric, judge: Judge) -> str | None:
     """Say what keeps `judge` from scoring a metric; None where nothing does."""
-    if metric.support and not judge.supports:
+    if metric.support and SupportQuestion not in judge.answers:
         return f"judge {judge.name} does not read dialogues"
-    if metric.rates and not judge.rates:
+    if metric.rates and RubricQuestion not in judge.answers:
         return f"judge {judge.name} rates no answers by a rubric"
     if lacking := ", ".join(sorted(metric.relations - judge.relations)):
         return f"judge {judge.name} does not tell '{lacking}'"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import Relation
-from alps.judges.rubric import DIMENSIONS
+from alps.judges.rubric import GRADED, rubric
 from alps.leaderboard.findings import PACK_AGAIN, Findings, some_of
 from alps.leaderboard.gold_data import GoldTrack
 from alps.leaderboard.recompute import Key, Rows, fingerprints, judge_of
@@ -311,11 +311,13 @@ def _fault_of_marks(rating: Mapping[str, Any]) -> str:
         return "no marks in it"
     if set(marks) == {"met"}:
         return "" if marks["met"] in (0, 1) else f"marks.met is {marks['met']}, neither 0 nor 1"
-    if set(marks) != set(DIMENSIONS):
+    by = next((by for by in map(rubric, GRADED) if set(by.marks) == set(marks)), None)
+    if by is None:
         return f"marks of {', '.join(sorted(marks))}, which belong to no rubric"
-    for name in DIMENSIONS:
-        if not 1 <= marks[name] <= 5:
-            return f"marks.{name} is {marks[name]}, not from 1 to 5"
+    low, *_, high = by.scale
+    for name in by.marks:
+        if not low <= marks[name] <= high:
+            return f"marks.{name} is {marks[name]}, not from {low} to {high}"
     return ""
 
 

@@ -1,0 +1,127 @@
+"""Copies: how much of a response the dialogue has said already."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from alps.judges.support import Dialogue
+from alps.text import fold, letters
+
+COPIED = 0.9
+"""A response of which so much is copied from the dialogue says nothing of its own."""
+
+FROM_THE_DIALOGUE, _FEWEST_WORDS = 0.95, 30
+"""A response of so many words, so much of them the dialogue's, is copied in whatever order they
+stand.
+
+Of the recorded answers of real models with 20 words or more the highest share is .88.
+"""
+
+_SENTENCE = re.compile(r"[.!?。！？…\n]+")
+_WORD = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[.!?。！？…;:,，；：\n]+")
+_SHORTEST_PARROT = 60
+# Letters, chosen on the 133 recorded answers of real models and on their dialogues: every parrot
+# that says all user turns is found, plain, with commas, with «You said:» or in look-alikes, and 90
+# % of those with seven prefixes in turn. Of the real answers one comes near the limit (.85, a line
+# of code that the user had pasted); the next has .37.
+_SHORTEST_COPY, _SHORTEST_PART, _SHORTEST_OWN, _PIECES_OF_A_LIST = 16, 6, 30, 3
+
+
+def is_copied(response: str, dialogue: Dialogue) -> bool:
+    """Tell whether a response says nothing but what the dialogue has said."""
+    return (
+        copied_share(response, dialogue) >= COPIED
+        or _word_share(response, dialogue) >= FROM_THE_DIALOGUE
+    )
+
+
+def copied_share(response: str, dialogue: Dialogue) -> float:
+    """Return how much of `response` is copied from `dialogue`, in [0, 1], in letters.
+
+    Letters are compared as they look (`alps.text.letters`): case, signs, spaces, invisible marks
+    and look-alikes change nothing. What stands between copied pieces counts once however often it
+    is said, and not at all if it is short and the pieces are many: so do prefixes such as «You
+    said:». A response in which fewer than 60 letters are copied counts as 0: a short recall may use
+    the user's words.
+    """
+    texts = tuple(turn.text for turn in dialogue)
+    return max(_share(stream, _source(texts, n)) for n, stream in enumerate(letters(response)))
+
+
+def _word_share(response: str, dialogue: Dialogue) -> float:
+    """Return how many of the words of a response stand in the dialogue, in [0, 1].
+
+    0 for a short response.
+    """
+    words = _WORD.findall(fold(response))
+    if len(words) < _FEWEST_WORDS:
+        return 0.0
+    said = {word for turn in dialogue for word in _WORD.findall(fold(turn.text))}
+    return sum(word in said for word in words) / len(words)
+
+
+def own_text(response: str, dialogue: Dialogue) -> str:
+    """Return the sentences of `response` not copied from `dialogue`, joined by spaces."""
+    texts = tuple(turn.text for turn in dialogue)
+    sentences = [part.strip() for part in _SENTENCE.split(response)]
+    return " ".join(s for s in sentences if s and not _is_copied_sentence(s, texts))
+
+
+class _Source(NamedTuple):
+    """What can be copied: every piece of `_SHORTEST_COPY` letters, and short sentences."""
+
+    pieces: frozenset[str]
+    parts: frozenset[str]
+
+
+@lru_cache(maxsize=16)
+def _source(texts: tuple[str, ...], folding: int) -> _Source:
+    streams = [letters(text)[folding] for text in texts]
+    size = _SHORTEST_COPY
+    pieces = frozenset(
+        stream[n : n + size] for stream in streams for n in range(len(stream) - size + 1)
+    )
+    parts = {letters(part)[folding] for text in texts for part in _PART.split(text)}
+    return _Source(pieces, frozenset(part for part in parts if _SHORTEST_PART <= len(part) < size))
+
+
+def _share(stream: str, source: _Source) -> float:
+    covered = _covered(stream, source)
+    copied = sum(covered)
+    if copied < _SHORTEST_PARROT:
+        return 0.0
+    own = list(_uncovered(stream, covered))
+    is_list = len(own) >= _PIECES_OF_A_LIST
+    counted = (len(run) for run in set(own) if len(run) >= _SHORTEST_OWN or not is_list)
+    return copied / (copied + sum(counted))
+
+
+def _is_copied_sentence(sentence: str, texts: tuple[str, ...]) -> bool:
+    return any(
+        sum(_covered(stream, _source(texts, n))) >= COPIED * len(stream) > 0
+        for n, stream in enumerate(letters(sentence))
+    )
+
+
+def _covered(stream: str, source: _Source) -> bytearray:
+    """Return 1 for each letter of `stream` that is part of something in `source`, else 0."""
+    covered, size = bytearray(len(stream)), _SHORTEST_COPY
+    for start in range(len(stream) - size + 1):
+        if stream[start : start + size] in source.pieces:
+            covered[start : start + size] = b"\x01" * size
+    for part in source.parts:
+        start = stream.find(part)
+        while start >= 0:
+            covered[start : start + len(part)] = b"\x01" * len(part)
+            start = stream.find(part, start + len(part))
+    return covered
+
+
+def _uncovered(stream: str, covered: bytearray) -> Iterator[str]:
+    """Yield the runs of letters that are not covered."""
+    for is_copied, run in groupby(range(len(stream)), key=covered.__getitem__):
+        if not is_copied:
+            yield "".join(stream[place] for place in run)
