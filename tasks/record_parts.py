@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from alps.judges.rubric import DIMENSIONS
 from alps.rejection import shown_value
 from alps.schema import Memory, Turn
 
@@ -303,7 +302,7 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
     if "met" in marks:
         yield title, "met" if marks["met"] else "not met"
     else:
-        dimensions = (f"{name} {marks[name]}" for name in DIMENSIONS if name in marks)
+        dimensions = (f"{name} {mark}" for name, mark in marks.items())
         yield title, f"{', '.join(dimensions)}, each of 1–5"
     if verdict.get("enforced"):
         rule = f"by a hard rule of the rubric {verdict['enforced']}"

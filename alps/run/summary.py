@@ -5,7 +5,7 @@ from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.rubric import Rubric, RubricQuestion
+from alps.judges.rubric import RubricQuestion
 from alps.judges.support import SupportQuestion
 from alps.llm.ledger import Totals
 from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
