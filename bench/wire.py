@@ -24,7 +24,7 @@ from typing import Any
 from document import Bound, Section, missed, terminal, write_section
 from words import read_words
 
-from alps.judges.matching import Item
+from alps.judges.matching import Item, MatchQuestion
 from alps.llm.ledger import Ledger
 from alps.run.services import closing, open_judge
 from alps.run.session import effective_judge
@@ -35,8 +35,10 @@ SIGNED = "AKIAWIRETABLE0000000"
 ANSWER = {
     "pairs": [{"reason": "The same city.", "gold": "g1", "predicted": "p1", "relation": "same"}]
 }
-GOLD = [Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)]
-PREDICTED = [Item("p1", "Is at home in Lyon", None, "", None)]
+QUESTION = MatchQuestion(
+    gold=[Item("g1", "Lives in Lyon", "direct", "Personal_Background", None)],
+    predicted=[Item("p1", "Is at home in Lyon", None, "", None)],
+)
 HEAD = ("judge", "form of the answer", "held to it", "temperature", "marked", "key came in")
 TEXT = (
     "What each provider is asked by an LLM judge, captured by a server on loopback that answers in "
@@ -354,7 +356,7 @@ def asked(provider: Provider, server: Server) -> Row:
 
 async def _judged(settings: AskSettings, ledger: Ledger) -> tuple[str, str]:
     async with closing(open_judge(settings, ledger)) as services:
-        judgement = await services.judge.match(GOLD, PREDICTED, about="wire")
+        judgement = await services.judge.answer(QUESTION, about="wire")
         return judgement.outcome, judgement.error or ""
 
 
