@@ -17,7 +17,7 @@ from alps.jsonl import Row, dump, scan
 from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
 from alps.judges.question import Question
-from alps.judges.rubric import Rating, RubricQuestion, rubric
+from alps.judges.rubric import GRADED, Rating, RubricQuestion, rubric
 from alps.schema import Memory, read_memories
 from alps.text import fold
 
@@ -170,14 +170,14 @@ def _marks(said: Row) -> dict[str, int]:
     """Return the marks of a verdict; none where one of them is missing or off the scale."""
     if (met := _mark(said.get("score"), (0, 1))) is not None:
         return {"met": met}
-    emotional = rubric("ei")
-    marks = {}
-    for name in emotional.marks:
-        mark = _mark(said.get(name), emotional.scale)
-        if mark is None:
-            return {}
-        marks[name] = mark
-    return marks
+    for by in map(rubric, GRADED):
+        marks: dict[str, int] = {}
+        for name in by.marks:
+            if (mark := _mark(said.get(name), by.scale)) is not None:
+                marks[name] = mark
+        if len(marks) == len(by.marks):
+            return marks
+    return {}
 
 
 def _mark(given: object, scale: Sequence[object]) -> int | None:
