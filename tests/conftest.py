@@ -20,7 +20,17 @@ from tests.programs import diary, make, no_grace
 
 __all__ = ["diary", "make", "no_grace"]  # fixtures of one module's tests
 
-WAITING = {"test_real", "test_docs", "test_faults", "test_run"}
+LONGEST = (
+    *("test_real", "test_docs", "test_faults", "test_surroundings", "test_tasks_together"),
+    *(
+        "test_odd_replies",
+        "test_earned_scores",
+        "test_workflow",
+        "test_verify",
+        "test_site_browser",
+    ),
+)
+"""The files that take longest; the first of them mostly wait for servers."""
 ROOT = Path(__file__).resolve().parent.parent
 
 # Else every command that a test starts compiles the package anew: a second of it each time.
@@ -39,8 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that mostly wait for servers: the others are done meanwhile."""
-    items.sort(key=lambda item: item.path.stem not in WAITING)
+    """Begin with the longest files: none of them is left to one worker at the end."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
 
 
 def pytest_sessionfinish() -> None:

@@ -155,7 +155,10 @@ def test_more_failures_than_allowed_are_a_warning(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.warns(UserWarning, match="predictions failed.*more than max_failures"):
-        alps.evaluate(**{**SMALL, "task": "extraction", "model": "python:broken:Broken"}, out="run")
+        run = alps.evaluate(
+            **{**SMALL, "task": "extraction", "model": "python:broken:Broken"}, out="run"
+        )
+    assert run.summary["tracks"]["task1"]["failed_predictions"] == {"invalid": 4}
 
 
 def test_to_import_the_package_imports_nothing_heavy():
