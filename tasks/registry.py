@@ -26,14 +26,12 @@ from alps.tasks.base import DEFAULTS, Metric, Task, TaskOptions
 TASKS = ("extraction", "update", "retrieval", "utilization")
 ALL = "all"
 PYTHON = "python:"
+# Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
+# ValueErrors.
 _CALLED = ("messages", "input_row", "has_gold", "score", "record_parts")
-"""Functions of a task that have no error of their own; `read_sample`, `answer.read` and `fits` have
-ValueErrors.
-"""
+# The `python:MODULE` names that the user typed in this process: the only modules that may be
+# imported.
 _typed: set[str] = set()
-"""The `python:MODULE` names that the user typed in this process: the only modules that may be
-imported.
-"""
 
 
 def allow_modules(names: str) -> None:

@@ -2,8 +2,7 @@
 
 The actions of the gold, and those of a prediction that names none.
 
-Old and new lists are compared by meaning. Ids only decide where meaning leaves it open: models keep
-the id of a memory that they rewrite, and the release names the replacement of `m3` `m3_updated`.
+Old and new lists are compared by meaning. Ids only decide where meaning leaves it open.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,6 +66,7 @@ def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
     """
     changes: dict[int, GoldChange] = {}
     free = dict(enumerate(old))
+    # A memory that stands twice must pair with the one of its own id first.
     for same_id in (True, False):
         for row, memory in enumerate(gold):
             twin = next((n for n, o in free.items() if _twins(o, memory, same_id=same_id)), None)
@@ -116,6 +116,7 @@ def predicted_actions(
         elif position in kept:
             actions.append("retain")
         else:
+            # Models keep the id of a memory that they rewrite, and the release adds `_updated`.
             names = (memory.replaces, memory.memory_id, base_id(memory.memory_id))
             rewritten = not open_ids.isdisjoint(names) or position in related
             actions.append("modify" if rewritten else "add")
