@@ -18,7 +18,7 @@ from alps.calibration import charts
 from alps.calibration.charts import JUDGE, PEOPLE
 from alps.errors import UsageError
 from alps.report.charts import share_label
-from alps.report.formatting import interval, number, visible
+from alps.report.formatting import visible
 from alps.report.html import page_environment, write_page
 from alps.report.svg import Axis, axis_labels, percent
 
@@ -172,15 +172,8 @@ def render(calibration: Mapping[str, Any]) -> str:
 @cache
 def _template() -> Any:
     environment = page_environment(TEMPLATES)
-    environment.filters.update(
-        number=number, interval=interval, share=share_label, p_value=charts.p_value, parted=_parted
-    )
+    environment.filters.update(share=share_label, p_value=charts.p_value, parted=_parted)
     return environment.get_template("calibration.html")
-
-
-def _printable(value: Any) -> Any:
-    """Make whatever is printed safe to encode; markup of our own stays as it is."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any]:
@@ -347,7 +340,8 @@ def _reliability(row: Json) -> Markup:
             low, high = (one[end] if _is_number(one.get(end)) else None for end in ("low", "high"))
             bins.append({**one, "low": low, "high": high})
     values = _dict(row.get("scale")).get("values") or ()
-    plane = charts.plane_of(str(part.get("by")), [_printable(value) for value in values], bins)
+    printable = [visible(value) if isinstance(value, str) else value for value in values]
+    plane = charts.plane_of(str(part.get("by")), printable, bins)
     return Markup() if plane is None else charts.reliability_diagram(bins, plane)
 
 
