@@ -1,4 +1,1 @@
-"""Who says what counts as right.
-
-One-to-one matching of memories, rubrics, and the judges themselves.
-"""
+"""Judges: one-to-one matching of memories, rubrics, and those who answer by them."""

@@ -3,18 +3,17 @@
 They are recomputed for comparison with their numbers only.
 
 Labels, types and confidence carry six tenths of a pair here and meaning none, so that an answer
-without content does
-well: never rank systems by it. Everything is deterministic and takes items as plain mappings or as
-    `Memory`. The order
-in which text is trimmed and folded and the places at which figures are rounded are those that
-reproduce the recorded scores; an item is read as it stands, and an annotator's mark in a value is
-part of it.
+without content does well: never rank systems by it. Everything is deterministic and takes items as
+plain mappings or as `Memory`. The order in which text is trimmed and folded and the places at which
+figures are rounded are those that reproduce the recorded scores; an item is read as it stands, and
+an annotator's mark in a value is part of it.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import product
 from typing import Any
 
 from alps.schema import Memory
@@ -41,10 +40,9 @@ PENALTIES: Mapping[str, int] = {
 }
 """Points that a reviewed pair costs by its error type, before its severity is applied."""
 OTHER_PENALTY, MISSING_PENALTY, HALLUCINATED_PENALTY = 4, 10, 15
+# The authors' judge gives 0 to 3; what is far beyond that is a slip, and no number to calculate
+# with.
 LARGEST_SEVERITY = 100
-"""The authors' judge gives 0 to 3; what is far beyond that is a slip, and no number to calculate
-with.
-"""
 
 _DROPPED = re.compile(r"[^\w\s/.\-]")
 _WHITE_SPACE = re.compile(r"\s+")
@@ -91,15 +89,13 @@ def label_similarity(first: object, second: object) -> float:
 def value_similarity(first: object, second: object) -> float:
     """Return how far two values share words and character sequences, from 0 to 1.
 
-    0 if one has no words.
-
-    Words are what stands between white space. The order of the arguments is gold, predicted: the
-    character part is not symmetric.
+    0 if one has no words. Words are what stands between white space.
     """
     one, other = _fold(first), _fold(second)
     words, other_words = set(one.split()), set(other.split())
     if not words or not other_words:
         return 0.0
+    # The part by characters is not symmetric: gold comes first, as in the recorded scores.
     jaccard = len(words & other_words) / len(words | other_words)
     return TOKEN_WEIGHT * jaccard + SEQUENCE_WEIGHT * SequenceMatcher(None, one, other).ratio()
 
@@ -126,11 +122,9 @@ def match(gold: Sequence[AuthorsItem], predicted: Sequence[AuthorsItem]) -> list
 
     Of equal scores the earlier gold item goes first, then the earlier predicted one.
     """
-    candidates = [
-        AuthorsPair(row, column, pair_score(item, other))
-        for row, item in enumerate(gold)
-        for column, other in enumerate(predicted)
-    ]
+    candidates = []
+    for (row, item), (column, other) in product(enumerate(gold), enumerate(predicted)):
+        candidates.append(AuthorsPair(row, column, pair_score(item, other)))
     rows: set[int] = set()
     columns: set[int] = set()
     pairs: list[AuthorsPair] = []
@@ -170,21 +164,16 @@ def judge_score(reviews: Mapping[str, Any] | None) -> float | None:
     """
     if not reviews:
         return None
-    pairs, missing, extra = (
-        reviews.get(f"{kind}_reviews") or () for kind in ("pair", "missing", "extra")
-    )
-    penalties = (
-        *(
-            _penalty(PENALTIES.get(str(review.get("error_type")), OTHER_PENALTY), review)
-            for review in pairs
-        ),
-        *(
-            _penalty(MISSING_PENALTY, review)
-            for review in missing
-            if review.get("should_have_extracted")
-        ),
-        *(_penalty(HALLUCINATED_PENALTY, review) for review in extra if review.get("hallucinated")),
-    )
+    penalties: list[float] = []
+    for review in reviews.get("pair_reviews") or ():
+        base = PENALTIES.get(str(review.get("error_type")), OTHER_PENALTY)
+        penalties.append(_penalty(base, review))
+    for review in reviews.get("missing_reviews") or ():
+        if review.get("should_have_extracted"):
+            penalties.append(_penalty(MISSING_PENALTY, review))
+    for review in reviews.get("extra_reviews") or ():
+        if review.get("hallucinated"):
+            penalties.append(_penalty(HALLUCINATED_PENALTY, review))
     return min(100.0, max(0.0, 100.0 - sum(penalties)))
 
 
@@ -197,9 +186,9 @@ def _penalty(base: int, review: Mapping[str, Any]) -> float:
     if base == 0:
         return 0.0
     severity = review.get("severity")
-    number = (
-        severity if isinstance(severity, int | float) and not isinstance(severity, bool) else -1
-    )
+    number: float = -1
+    if isinstance(severity, int | float) and not isinstance(severity, bool):
+        number = severity
     if not 0 <= number <= LARGEST_SEVERITY:
         raise ValueError(
             f"severity {repr(severity)[:40]} of a review is not a number from 0 to "
@@ -213,16 +202,15 @@ def _field(item: AuthorsItem, name: str) -> Any:
 
 
 def _fold(text: object) -> str:
-    """Fold a text, trimming it first.
-
-    A mark dropped from an end leaves a space there, which the sequences see.
-    """
+    """Fold a text, trimming it first."""
+    # A mark that is dropped from an end leaves a space there, which the sequences see.
     trimmed = "" if text is None else str(text).strip().lower()
     return _WHITE_SPACE.sub(" ", _DROPPED.sub(" ", trimmed))
 
 
 def _confidence(item: AuthorsItem) -> float:
-    """Return the confidence of an item; one that is missing or not a number counts as certain."""
+    """Return the confidence of an item."""
+    # One that is missing or not a number counts as certain, as in the recorded scores.
     given = _field(item, "confidence")
     try:
         return 1.0 if given is None else float(given)

@@ -63,5 +63,6 @@ def fingerprint_id(fingerprint: Mapping[str, Any]) -> str:
 
     The first 12 hex digits of the sha256 of its canonical JSON.
     """
+    # The same parts have the same name, in whatever order a file or a user gives them.
     text = json.dumps(fingerprint, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

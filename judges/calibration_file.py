@@ -23,10 +23,9 @@ from alps.jsonl import parse_json
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.rubric import Rubric, labelled_as
 
+# For how long a calibration counts unless it says otherwise: providers change models without a new
+# name.
 VALID_DAYS = 180
-"""For how long a calibration counts unless it says otherwise: providers change models without a new
-name.
-"""
 
 _NO_RUBRICS = ("payload", "support")  # texts of ours that lie among the rubrics
 _FILE_NAME = re.compile(r"\w[\w.-]*")

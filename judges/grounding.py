@@ -12,13 +12,11 @@ from alps.similarity import features
 def grounding(response: str, memory: str, dialogue: Dialogue) -> float | None:
     """Return the weighted share of a memory's content words in an answer, in [0, 1].
 
-    Only the answer's own sentences count.
-
-    Sentences copied from the dialogue word for word do not count: repeating everything is not using
-    anything. None where the memory has no content words.
+    Only the answer's own sentences count. None where the memory has no content words.
     """
     wanted = features(memory).content
     if not wanted:
         return None
+    # What is copied from the dialogue does not count: repeating everything is using nothing.
     said = features(own_text(response, dialogue)).content
     return sum(weight for piece, weight in wanted.items() if piece in said) / sum(wanted.values())

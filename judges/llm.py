@@ -1,8 +1,7 @@
 """An LLM as judge, by the payload contract.
 
-What all requests share stands in the system message, ahead of the rest, so that providers can cache
-it. At the end of the user message is the payload, one JSON object: whatever the memories say stays
-inside its strings.
+What all requests share stands in the system message. At the end of the user message is the payload,
+one JSON object: whatever the memories say stays inside its strings.
 """
 
 import asyncio
@@ -23,6 +22,7 @@ from alps.judges.matching import (
     Pair,
     Relation,
     blocks,
+    items_at,
 )
 from alps.judges.question import Question
 from alps.judges.replies import MATCH_ANSWER, JudgedPair, rating_answer, support_answer
@@ -36,17 +36,16 @@ from alps.prompts import Prompt, asked_sha256, load_prompt
 
 T = TypeVar("T")
 
+# What begins a marker of a chat template, as `<|im_end|>` or `[INST]`: it ends a message for the
+# model that it is made for, wherever it stands. Outside a string JSON has neither.
 _MARKER = re.compile(r"<|\[(?=/?[A-Z])")
-"""What begins a marker of a chat template; outside a string JSON has neither."""
 
 INTRODUCTION = load_prompt("alps.judges", "rubrics", "payload")
+# Stands in a fingerprint for an endpoint other than the provider's own, without its address: what
+# answers there under the name of a model may be another one.
 OWN_ENDPOINT = "api_base"
-"""Stands in a fingerprint for an endpoint other than the provider's own, without its address: what
-answers there under the name of a model may be another one."""
+# The order in which a judge is shown the memories of a list: by seed, repeat and what they say.
 ORDER = "shuffled"
-"""The order in which a judge is shown the memories of a list: drawn by seed, repeat and what they
-say.
-"""
 
 
 class LlmJudge:
@@ -139,7 +138,7 @@ class LlmJudge:
         cut = blocks(self._order("gold", gold), self._order("predicted", predicted))
         shown = []
         for rows, columns in cut:
-            part = MatchQuestion([gold[n] for n in rows], [predicted[n] for n in columns])
+            part = MatchQuestion(items_at(gold, rows), items_at(predicted, columns))
             # Every prediction adds detail to one gold memory: a dry run then counts the check of
             # that detail with all that it can be about, and nothing is a bundle.
             named = part.predicted if 0 in rows else ()
@@ -147,27 +146,21 @@ class LlmJudge:
             shown.append(replace(request, likely=partial(_all_narrower, gold[0], named)))
         replies = await asyncio.gather(*map(self._client.complete, shown))
         raw = tuple(reply.raw for reply in replies if reply.raw is not None)
-        for reply in replies:
+        pairs: list[Pair] = []
+        notes: list[str] = []
+        left_out: list[str] = []
+        for reply, (rows, columns) in zip(replies, cut, strict=True):
             if reply.outcome != "ok":
                 return question.failed(reply.outcome, reply.error, raw)
-        pairs: list[Pair] = []
-        notes = [note for reply in replies for note in reply.notes]
-        for reply, (rows, columns) in zip(replies, cut, strict=True):
-            located, left_out = _locate(
-                reply.value or (),
-                {gold[row].id: row for row in rows},
-                {predicted[column].id: column for column in columns},
-            )
-            pairs, notes = pairs + located, notes + left_out
-        return Judgement("ok", tuple(pairs), tuple(notes), raw=raw)
+            places = _places(gold, rows), _places(predicted, columns)
+            pairs += _locate(reply.value or (), *places, left_out)
+            notes += reply.notes
+        return Judgement("ok", tuple(pairs), (*notes, *left_out), raw=raw)
 
     def _order(self, side: str, items: Sequence[Item]) -> list[int]:
-        """Shuffle the positions of `items`: a judge may favour what it reads first.
-
-        The order hangs on what the items say, the seed and the repeat. So a question that was asked
-        before is found in the reply cache, and each draw of a judge that is asked several times
-        sees another order.
-        """
+        """Shuffle the positions of `items`: a judge may favour what it reads first."""
+        # The order hangs on what the items say, the seed and the repeat: a question that was asked
+        # before is found in the reply cache, and each draw of a judge sees another order.
         positions = list(range(len(items)))
         drawn_by = [str(self._seed), str(self._repeat), side, *(item.value for item in items)]
         random.Random("\x00".join(drawn_by).encode("utf-8", "surrogatepass")).shuffle(positions)
@@ -176,7 +169,7 @@ class LlmJudge:
     async def _support(self, question: SupportQuestion, about: str) -> SupportJudgement:
         """Ask about all items, in one call."""
         items = question.items
-        shown = replace(question, items=[items[n] for n in self._order("support", items)])
+        shown = replace(question, items=items_at(items, self._order("support", items)))
         names = [item.id for item in items]
         request = self._request(rubric(SUPPORT), shown, support_answer(names), about)
         reply = await self._client.complete(replace(request, likely=partial(_supported, names)))
@@ -216,22 +209,23 @@ def judge_messages(instructions: str, payload: Mapping[str, Any]) -> tuple[Mappi
 
     The static instructions, then the payload as the end of the user message.
     """
+    # What all requests share is ahead of the rest, so that providers can cache it.
     user = f"{INTRODUCTION.text}\n\n{payload_text(payload)}"
     return {"role": "system", "content": instructions}, {"role": "user", "content": user}
 
 
 def payload_text(payload: Mapping[str, Any]) -> str:
-    """Return `payload` as JSON in which no text can be read as a marker of a chat template.
-
-    Markers such as `<|im_end|>` or `[INST]` end a message for the model that they are made for,
-    wherever they stand. Inside a string of JSON `<` may be written as an escape, and so may a `[`
-    before a capital letter or a `/`: the value is the same, and the marker is none.
-    """
+    """Return `payload` as JSON in which no text can be read as a marker of a chat template."""
+    # Inside a string of JSON any character may be written as an escape: the value stays the same.
     return _MARKER.sub(_escaped, json.dumps(payload, ensure_ascii=False))
 
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def _places(items: Sequence[Item], positions: Sequence[int]) -> dict[str, int]:
+    return {items[position].id: position for position in positions}
 
 
 def _all_narrower(gold: Item, predicted: Sequence[Item]) -> tuple[JudgedPair, ...]:
@@ -246,14 +240,16 @@ def _supported(names: Sequence[str]) -> dict[str, tuple[Support, str]]:
 
 
 def _locate(
-    named: Sequence[JudgedPair], rows: Mapping[str, int], columns: Mapping[str, int]
-) -> tuple[list[Pair], list[str]]:
+    named: Sequence[JudgedPair],
+    rows: Mapping[str, int],
+    columns: Mapping[str, int],
+    notes: list[str],
+) -> list[Pair]:
     """Turn ids into positions.
 
-    Pairs that were not shown and second opinions on a pair are left out, and said.
+    Pairs that were not shown and second opinions on a pair are left out, with a note.
     """
     pairs: dict[tuple[int, int], Pair] = {}
-    notes = []
     for pair in named:
         if pair.gold not in rows or pair.predicted not in columns:
             notes.append(f"invented pair {pair.gold}–{pair.predicted} left out")
@@ -263,4 +259,4 @@ def _locate(
             notes.append(f"second opinion on {pair.gold}–{pair.predicted} left out")
             continue
         pairs[place] = Pair(*place, pair.relation, pair.reason)
-    return list(pairs.values()), notes
+    return list(pairs.values())

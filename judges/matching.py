@@ -23,16 +23,14 @@ RELATIONS: tuple[Relation, ...] = get_args(Relation)
 UNRELATED = "unrelated"
 """What pairs are that a judge does not name."""
 
+# Which relations count as a match, and which of them is preferred where a memory could match two
+# others.
 POLICIES: dict[str, dict[Relation, float]] = {
     "lenient": {"same": 1.0, "narrower": 0.9},
     "strict": {"same": 1.0},
 }
-"""Which relations count as a match, and which of them is preferred where a memory could match two
-others.
-"""
-
+# The most memories a side in one call to a judge.
 BLOCK = 30
-"""The most memories a side in one call to a judge."""
 
 
 class Item(NamedTuple):
@@ -94,8 +92,8 @@ class MatchQuestion(Question[Judgement]):
 
     def payload(self) -> dict[str, Any]:
         """Return the question as an LLM is shown it."""
-        gold = [item.payload() for item in self.gold]
-        return {"kind": "match", "gold": gold, "predicted": [p.payload() for p in self.predicted]}
+        gold, predicted = map(Item.payload, self.gold), map(Item.payload, self.predicted)
+        return {"kind": "match", "gold": list(gold), "predicted": list(predicted)}
 
     def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> Judgement:
         """Return the verdict where there is none."""
@@ -116,47 +114,38 @@ def gold_items(memories: Sequence[Memory]) -> list[Item]:
 
     Ids `g1…`, and values without the mark of a rejected gold item.
     """
-    return [_gold_item(f"g{number}", memory) for number, memory in enumerate(memories, start=1)]
+    items = []
+    for number, memory in enumerate(memories, start=1):
+        value, quote = shown_value(memory.value), memory.evidence
+        evidence = quote.text if quote else None
+        items.append(
+            Item(f"g{number}", value, memory.type, memory.label, evidence, memory.memory_id)
+        )
+    return items
 
 
 def predicted_items(memories: Sequence[Memory]) -> list[Item]:
     """Show predicted memories to a judge.
 
     Ids `p1…`, type, value, and a label of the taxonomy or `UNMAPPED`.
-
-    A prediction's evidence is not shown, nor a label of its own making: both are free text that
-    nobody checks, and a judge that reads them can be told there what the value does not say.
     """
-    return [
-        _predicted_item(f"p{number}", memory) for number, memory in enumerate(memories, start=1)
-    ]
-
-
-def _gold_item(name: str, memory: Memory) -> Item:
-    evidence = memory.evidence.text if memory.evidence else None
-    return Item(
-        name, shown_value(memory.value), memory.type, memory.label, evidence, memory.memory_id
-    )
-
-
-def _predicted_item(name: str, memory: Memory) -> Item:
-    label = memory.label if memory.label in CANONICAL_LABELS else UNMAPPED
-    return Item(name, shown_value(memory.value), memory.type, label, None, memory.memory_id)
+    items = []
+    for number, memory in enumerate(memories, start=1):
+        # Neither its evidence nor a label of its own making is shown: both are free text that
+        # nobody checks, and a judge can be told there what the value does not say.
+        label = memory.label if memory.label in CANONICAL_LABELS else UNMAPPED
+        value = shown_value(memory.value)
+        items.append(Item(f"p{number}", value, memory.type, label, None, memory.memory_id))
+    return items
 
 
 def identical_pairs(gold: Sequence[str], predicted: Sequence[str]) -> list[Pair]:
     """Pair values that are the same after folding, each at most once, in their order."""
-    folded, sought = (
-        [fold_value(value) for value in predicted],
-        [fold_value(value) for value in gold],
-    )
-    if set(folded).isdisjoint(sought):
-        return []
     waiting: dict[str, list[int]] = {}
-    for position, value in enumerate(folded):
+    for position, value in enumerate(map(fold_value, predicted)):
         waiting.setdefault(value, []).append(position)
     pairs = []
-    for position, value in enumerate(sought):
+    for position, value in enumerate(map(fold_value, gold)):
         if twins := waiting.get(value):
             pairs.append(Pair(position, twins.pop(0), "same", "identical values", strength=1.0))
     return pairs
@@ -166,38 +155,39 @@ def bundles_named(pairs: Sequence[Pair], gold: Sequence[Memory]) -> list[Pair]:
     """Return `pairs` with `bundle` for predictions that state several gold memories.
 
     It takes the place of `narrower`.
-
-    A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says
-    that it states all of them. Gold memories that share a content word may be one matter told
-    twice: implying both is no bundle.
     """
+    # A judge that calls a transcript of the dialogue `narrower` than each gold memory thereby says
+    # that it states all of them.
     implied: defaultdict[int, list[int]] = defaultdict(list)
     for pair in pairs:
         if pair.relation == "narrower":
             implied[pair.predicted].append(pair.gold)
-    bundled = {
-        column
-        for column, rows in implied.items()
-        if _several_matters([gold[row].value for row in rows])
-    }
-    return [
-        replace(pair, relation="bundle")
-        if pair.relation == "narrower" and pair.predicted in bundled
-        else pair
-        for pair in pairs
-    ]
+    bundled = set()
+    for column, rows in implied.items():
+        if _several_matters([gold[row].value for row in rows]):
+            bundled.add(column)
+    named = []
+    for pair in pairs:
+        is_bundle = pair.relation == "narrower" and pair.predicted in bundled
+        named.append(replace(pair, relation="bundle") if is_bundle else pair)
+    return named
 
 
 def _several_matters(values: Sequence[str]) -> bool:
     """Tell whether two of `values` share no content word."""
+    # Gold memories that share one may be a single matter told twice: implying both is no bundle.
     words = [features(value).content.keys() for value in values]
     return any(one.isdisjoint(other) for one, other in combinations(words, 2))
 
 
+def items_at(items: Sequence[Item], positions: Iterable[int]) -> list[Item]:
+    """Return the items at `positions`, in that order."""
+    return [items[position] for position in positions]
+
+
 def left_over(count: int, taken: Iterable[int]) -> list[int]:
     """Return the positions below `count` that are not in `taken`."""
-    used = set(taken)
-    return [position for position in range(count) if position not in used]
+    return sorted(set(range(count)).difference(taken))
 
 
 def blocks(
@@ -207,11 +197,11 @@ def blocks(
 
     Every pair stands together in exactly one call.
     """
-    return [
-        (list(gold[row : row + size]), list(predicted[column : column + size]))
-        for row in range(0, len(gold), size)
-        for column in range(0, len(predicted), size)
-    ]
+    calls = []
+    for row in range(0, len(gold), size):
+        for column in range(0, len(predicted), size):
+            calls.append((list(gold[row : row + size]), list(predicted[column : column + size])))
+    return calls
 
 
 def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
@@ -226,61 +216,58 @@ def assign(pairs: Sequence[Pair], policy: str) -> list[Match]:
     usable = [pair for pair in pairs if pair.relation in counted]
     if not usable:
         return []
-    rows, columns = Counter(p.gold for p in usable), Counter(p.predicted for p in usable)
-    free = [p for p in usable if rows[p.gold] == 1 and columns[p.predicted] == 1]
-    contested = [p for p in usable if rows[p.gold] > 1 or columns[p.predicted] > 1]
-    one_match = 2.0 * len(
-        usable
-    )  # outweighs every preference, so that the number of matches counts first
-    chosen = free + _solve(contested, lambda p: one_match + counted[p.relation] + 0.01 * p.strength)
-    return [
-        Match(p.gold, p.predicted, p.relation)
-        for p in sorted(chosen, key=lambda p: (p.gold, p.predicted))
-    ]
+    rows: Counter[int] = Counter()
+    columns: Counter[int] = Counter()
+    for pair in usable:
+        rows[pair.gold] += 1
+        columns[pair.predicted] += 1
+    chosen: list[Pair] = []
+    contested: list[Pair] = []
+    for pair in usable:
+        # A pair whose memories are in no other one belongs to every best set.
+        is_free = rows[pair.gold] == columns[pair.predicted] == 1
+        (chosen if is_free else contested).append(pair)
+    # This outweighs every preference, so that the number of matches counts first.
+    one_match = 2.0 * len(usable)
+    chosen += _solve(contested, lambda p: one_match + counted[p.relation] + 0.01 * p.strength)
+    chosen.sort(key=lambda pair: (pair.gold, pair.predicted))
+    return [Match(pair.gold, pair.predicted, pair.relation) for pair in chosen]
 
 
 def _solve(pairs: Sequence[Pair], weight: Callable[[Pair], float]) -> list[Pair]:
-    """Solve the assignment among contested pairs; the uncontested ones are in every best set."""
+    """Solve the assignment among contested pairs."""
     if not pairs:
         return []
+    # Here, as most records have no contested pair and scipy takes a while to import.
     import numpy as np
     from scipy.optimize import linear_sum_assignment
 
-    rows = {gold: n for n, gold in enumerate(sorted({p.gold for p in pairs}))}
-    columns = {predicted: n for n, predicted in enumerate(sorted({p.predicted for p in pairs}))}
+    rows, row_of = np.unique([pair.gold for pair in pairs], return_inverse=True)
+    columns, column_of = np.unique([pair.predicted for pair in pairs], return_inverse=True)
     weights = np.zeros((len(rows), len(columns)))
-    at: dict[tuple[int, int], Pair] = {}
-    for pair in pairs:
-        place = rows[pair.gold], columns[pair.predicted]
-        if weight(pair) > weights[place]:
-            weights[place], at[place] = weight(pair), pair
-    chosen = zip(*linear_sum_assignment(weights, maximize=True), strict=True)
-    return [at[place] for row, column in chosen if (place := (int(row), int(column))) in at]
+    best: dict[tuple[int, int], Pair] = {}
+    for pair, row, column in zip(pairs, row_of.tolist(), column_of.tolist(), strict=True):
+        if weight(pair) > weights[row, column]:
+            weights[row, column], best[row, column] = weight(pair), pair
+    solved, solved_by = linear_sum_assignment(weights, maximize=True)
+    places = zip(solved.tolist(), solved_by.tolist(), strict=True)
+    return [best[place] for place in places if place in best]
 
 
 def pairs_as_rows(pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """Return `pairs` as they are written to a file, with the ids a judge saw."""
-    return [
-        {
-            "gold": f"g{p.gold + 1}",
-            "predicted": f"p{p.predicted + 1}",
-            "relation": p.relation,
-            "reason": p.reason,
-            "strength": round(p.strength, 4),
-        }
-        for p in pairs
-    ]
+    rows = []
+    for pair in pairs:
+        row = {"gold": f"g{pair.gold + 1}", "predicted": f"p{pair.predicted + 1}"}
+        judged = {"relation": pair.relation, "reason": pair.reason}
+        rows.append({**row, **judged, "strength": round(pair.strength, 4)})
+    return rows
 
 
 def pairs_from_rows(rows: Sequence[dict[str, Any]]) -> list[Pair]:
     """Read back what `pairs_as_rows` wrote."""
-    return [
-        Pair(
-            int(r["gold"][1:]) - 1,
-            int(r["predicted"][1:]) - 1,
-            r["relation"],
-            r["reason"],
-            r["strength"],
-        )
-        for r in rows
-    ]
+    pairs = []
+    for row in rows:
+        gold, predicted = int(row["gold"][1:]) - 1, int(row["predicted"][1:]) - 1
+        pairs.append(Pair(gold, predicted, row["relation"], row["reason"], row["strength"]))
+    return pairs

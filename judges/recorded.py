@@ -85,12 +85,13 @@ class RecordedJudge(EmbeddedJudge):
         for item in question.predicted:
             if judged.get(item.memory_id) != fold(item.value):
                 return Judgement("invalid", error="the recorded verdict is of another prediction")
-        pairs = {
-            (rows[review["gold_id"]], columns[review["pred_id"]]): review
-            for review in reviews
-            if review.get("gold_id") in rows and review.get("pred_id") in columns
-        }
-        return Judgement("ok", tuple(_pair(place, review) for place, review in pairs.items()))
+        pairs: dict[tuple[int, int], Pair] = {}
+        for review in reviews:
+            # Pairs of identical values are reviewed, too, and were left out of this question.
+            if review.get("gold_id") in rows and review.get("pred_id") in columns:
+                place = rows[review["gold_id"]], columns[review["pred_id"]]
+                pairs[place] = _pair(place, review)
+        return Judgement("ok", tuple(pairs.values()))
 
     def _rate(self, question: RubricQuestion, about: str) -> Rating:
         """Return the recorded verdict on this very response."""
@@ -102,23 +103,19 @@ class RecordedJudge(EmbeddedJudge):
             return Rating("invalid", error="the recorded verdict is of another response")
         if marks and marks.keys() != set(question.rubric.marks):
             return Rating("invalid", error="the recorded verdict is by another rubric")
-        return (
-            Rating("ok", marks, "recorded")
-            if marks
-            else Rating("empty", error="the recorded verdict is empty")
-        )
+        if not marks:
+            return Rating("empty", error="the recorded verdict is empty")
+        return Rating("ok", marks, "recorded")
 
     def is_about(self, about: str, predicted: Sequence[Memory]) -> bool:
         """Tell whether the recorded reviews of `about` were made of these very memories."""
-        return self._judged(about) == {memory.memory_id: fold(memory.value) for memory in predicted}
+        return self._judged(about) == _values(predicted)
 
     def _judged(self, about: str) -> dict[str, str] | None:
         """Return the folded values that were judged, by id; None where they can't be read."""
         items = (self._records.get(about, {}).get("model_output") or {}).get("memory_items") or []
         try:
-            return {
-                memory.memory_id: fold(memory.value) for memory in read_memories(items).memories
-            }
+            return _values(read_memories(items).memories)
         except ValueError:
             return None
 
@@ -129,51 +126,49 @@ class RecordedJudge(EmbeddedJudge):
         return found if isinstance(found, dict) else None
 
 
+def _values(memories: Sequence[Memory]) -> dict[str, str]:
+    return {memory.memory_id: fold(memory.value) for memory in memories}
+
+
 def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, int]]]:
     """Return the recorded marks by the id of the query and the folded response.
 
     Empty marks where they are null.
     """
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    ratings: dict[str, dict[str, dict[str, int]]] = {}
     for name, record in records.items():
-        answers = (record.get("model_output") or {}).get("responses") or []
+        answered = record.get("model_output") or {}
+        answers = answered.get("responses") or []
         output = record.get("judge_output")
-        judged = [
-            said or {} for said in (output if isinstance(output, list) else [output] * len(answers))
-        ]
-        for place, answer in enumerate(said or {} for said in answers):
-            about = (
-                str(answer.get("query_id"))
-                if isinstance(output, list) and len(answers) > 1
-                else name
-            )
-            response = fold(str(answer.get("response") or ""))
-            of_it = [said for said in judged[place : place + 1] + judged if _is_of(said, response)]
-            found.setdefault(about, {})[response] = _marks(of_it[0]) if of_it else {}
+        # One verdict may be of all answers of a record.
+        verdicts = output if isinstance(output, list) else [output] * len(answers)
+        by_query = isinstance(output, list) and len(answers) > 1
+        for place, answer in enumerate(answers):
+            fields = answer or {}
+            about = str(fields.get("query_id")) if by_query else name
+            response = fold(str(fields.get("response") or ""))
+            # A verdict may quote what it is of: places can be out of step.
+            candidates = [*verdicts[place : place + 1], *verdicts]
+            verdict = next((one for one in candidates if _is_of(one or {}, response)), None)
+            ratings.setdefault(about, {})[response] = _marks(verdict or {})
         if isinstance(output, dict) and isinstance(output.get("used_memory"), bool):
-            answered = ((record.get("model_output") or {}).get("parsed_response") or {}).get(
-                "answer"
-            )
-            found[name] = {fold(str(answered or "")): {"met": int(output["used_memory"])}}
-    return found
+            response = fold(str((answered.get("parsed_response") or {}).get("answer") or ""))
+            ratings[name] = {response: {"met": int(output["used_memory"])}}
+    return ratings
 
 
-def _is_of(said: Row, response: str) -> bool:
-    """Tell whether a verdict is of `response`.
-
-    It may quote what it is of, and places can be out of step.
-    """
-    return "response" not in said or fold(str(said["response"] or "")) == response
+def _is_of(verdict: Row, response: str) -> bool:
+    return "response" not in verdict or fold(str(verdict["response"] or "")) == response
 
 
-def _marks(said: Row) -> dict[str, int]:
+def _marks(verdict: Row) -> dict[str, int]:
     """Return the marks of a verdict; none where one of them is missing or off the scale."""
-    if (met := _mark(said.get("score"), (0, 1))) is not None:
+    if (met := _mark(verdict.get("score"), (0, 1))) is not None:
         return {"met": met}
     for by in map(rubric, GRADED):
         marks: dict[str, int] = {}
         for name in by.marks:
-            if (mark := _mark(said.get(name), by.scale)) is not None:
+            if (mark := _mark(verdict.get(name), by.scale)) is not None:
                 marks[name] = mark
         if len(marks) == len(by.marks):
             return marks
@@ -209,16 +204,14 @@ def _fault_of_output(output: object) -> tuple[str, str] | None:
     """Return the field of a model's answer that can't be read, and what it must be."""
     if not isinstance(output, dict | None):
         return "model_output", "must be an object or null"
-    given = output or {}
-    if not isinstance(given.get("memory_items"), list | None):
+    fields = output or {}
+    if not isinstance(fields.get("memory_items"), list | None):
         return "model_output.memory_items", "must be a list or null"
-    if not isinstance(given.get("parsed_response"), dict | None):
+    if not isinstance(fields.get("parsed_response"), dict | None):
         return "model_output.parsed_response", "must be an object or null"
-    return (
-        None
-        if _are_objects(given.get("responses"))
-        else ("model_output.responses", "must be a list of objects")
-    )
+    if not _are_objects(fields.get("responses")):
+        return "model_output.responses", "must be a list of objects"
+    return None
 
 
 def _fault_of_verdict(output: object) -> tuple[str, str] | None:
@@ -226,34 +219,32 @@ def _fault_of_verdict(output: object) -> tuple[str, str] | None:
     if not isinstance(output, dict | list | None):
         return "judge_output", "must be an object, a list or null"
     try:
+        # Reviews are written into verdicts as they are.
         dump({"judge_output": output})
     except (ValueError, RecursionError):
         return "judge_output", "holds a number beyond the range of numbers, or is nested too deeply"
     if not isinstance(output, dict):
         return None if _are_objects(output) else ("judge_output", "must be a list of objects")
     for name in ("pair_reviews", "missing_reviews", "extra_reviews"):
-        if not _are_objects(output.get(name)) or any(
-            review is None for review in output.get(name) or ()
-        ):
+        reviews = output.get(name)
+        if not _are_objects(reviews) or None in (reviews or ()):
             return f"judge_output.{name}", "must be a list of objects, or null"
-    reviews = enumerate(output.get("pair_reviews") or ())
-    return next(
-        (fault for number, review in reviews if (fault := _fault_of_review(number, review))), None
-    )
+    return _fault_of_reviews(output.get("pair_reviews") or ())
 
 
-def _fault_of_review(number: int, review: Row) -> tuple[str, str] | None:
-    field = f"judge_output.pair_reviews.{number}"
-    if not isinstance(said := review.get("error_type"), str) or said not in RELATION_OF:
-        return f"{field}.error_type", f"unknown error type {shown(said)}"
-    odd = next(
-        (name for name in ("gold_id", "pred_id") if not isinstance(review.get(name), str | None)),
-        None,
-    )
-    return (f"{field}.{odd}", f"must be text, got {shown(review[odd])}") if odd else None
+def _fault_of_reviews(reviews: Sequence[Row]) -> tuple[str, str] | None:
+    for number, review in enumerate(reviews):
+        field = f"judge_output.pair_reviews.{number}"
+        kind = review.get("error_type")
+        if not isinstance(kind, str) or kind not in RELATION_OF:
+            return f"{field}.error_type", f"unknown error type {shown(kind)}"
+        for name in ("gold_id", "pred_id"):
+            if not isinstance(review.get(name), str | None):
+                return f"{field}.{name}", f"must be text, got {shown(review[name])}"
+    return None
 
 
-def _are_objects(given: object) -> bool:
-    return given is None or (
-        isinstance(given, list) and all(isinstance(said, dict | None) for said in given)
-    )
+def _are_objects(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and all(isinstance(one, dict | None) for one in value)

@@ -22,6 +22,7 @@ from alps.judges.matching import (
     assign,
     bundles_named,
     gold_items,
+    items_at,
     left_over,
     pairs_as_rows,
     pairs_from_rows,
@@ -51,8 +52,8 @@ class Screened:
     @property
     def question(self) -> MatchQuestion:
         """What is left to ask about; a judge is asked only where neither list is empty."""
-        gold = [self.gold[row] for row in self.screening.gold]
-        return MatchQuestion(gold, [self.predicted[column] for column in self.screening.asked])
+        gold = items_at(self.gold, self.screening.gold)
+        return MatchQuestion(gold, items_at(self.predicted, self.screening.asked))
 
 
 def screened(gold: Sequence[Memory], predicted: Sequence[Memory]) -> Screened:
@@ -75,12 +76,11 @@ async def match_memories(
     judged = await judge.answer(question, about=about)
     if not judged.pairs and not identical:
         return judged
-    rows, columns = lists.screening.gold, lists.screening.asked
-    placed = (
-        replace(pair, gold=rows[pair.gold], predicted=columns[pair.predicted])
-        for pair in judged.pairs
-    )
-    return replace(judged, pairs=(*identical, *placed))
+    pairs = list(identical)
+    for pair in judged.pairs:
+        row, column = lists.screening.gold[pair.gold], lists.screening.asked[pair.predicted]
+        pairs.append(replace(pair, gold=row, predicted=column))
+    return replace(judged, pairs=tuple(pairs))
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,18 @@ class Relations:
         """The positions of the predictions that state several facts."""
         return sorted({pair.predicted for pair in self.pairs if pair.relation == "bundle"})
 
+    @property
+    def undetailed(self) -> list[int]:
+        """The positions of the predictions whose added detail the dialogue does not bear out."""
+        return sorted({pair.predicted for pair in self.unsupported})
+
     def support_counts(self, extras: Sequence[int]) -> dict[str, float]:
         """Count what the dialogue says of the predictions at `extras`, which match nothing."""
         if self.unchecked:
             return {"unchecked": 1}
         if not self.extras_checked:
             return {}
-        counts = Counter(self.support.get(position) for position in extras)
+        counts = Counter(map(self.support.get, extras))
         of_each: dict[str, float] = {name: counts[name] for name in SUPPORTS}
         return {**of_each, "extras": sum(of_each.values())}
 
@@ -147,8 +152,8 @@ async def relate(
     checked = sorted(detailed | (_not_the_same(lists.screening, judged.pairs) if extras else set()))
     support: dict[str, Any] = {"outcome": "ok", "items": [], "error": None, "raw": None}
     if checked:
-        items = [lists.predicted[position] for position in checked]
-        support = (await judge.answer(SupportQuestion(dialogue, items), about=about)).row()
+        question = SupportQuestion(dialogue, items_at(lists.predicted, checked))
+        support = (await judge.answer(question, about=about)).row()
     verdict["support"] = {**support, "extras": extras}
     if detailed and support["outcome"] != "ok":
         verdict |= {"outcome": support["outcome"], "error": support["error"]}
@@ -169,11 +174,9 @@ def _row(judged: Judgement, judge: Judge) -> dict[str, Any]:
 
 
 def in_other_words(memory: Memory) -> Memory:
-    """Return what a prediction may say of a gold memory: as long, and not in its words.
-
-    A prediction in the words of the gold pairs with it before a judge is asked, and an estimate
-    counts what a judge is asked: so the value is there backwards.
-    """
+    """Return what a prediction may say of a gold memory: as long, and not in its words."""
+    # In the words of the gold it would pair with it before a judge is asked, and an estimate counts
+    # what a judge is asked: so the value stands there backwards.
     return memory.model_copy(update={"value": shown_value(memory.value)[::-1]})
 
 
@@ -183,10 +186,9 @@ def _with_detail_named(
     """Return `pairs` with `narrower` where the prediction adds a name or a number.
 
     It takes the place of `same`.
-
-    One word more is easily taken for the same; a name or number that neither the gold memory nor
-    the user has said is detail, and is checked as such.
     """
+    # A judge easily takes one word more for the same; a name or number that neither the gold memory
+    # nor the user has said is detail, and is checked as such.
     said = " ".join(turn.text for turn in dialogue if turn.role == "user")
     named = []
     for pair in pairs:
@@ -205,9 +207,10 @@ def _adds_name_or_number(value: str, known: str) -> bool:
     """
     if features(value).numbers - features(known).numbers:
         return True
-    names = [fold(word) for word in _WORD.findall(value)[1:] if word[0].isupper()]
     folded = fold(known)
-    return any(name not in folded for name in names)
+    # The first word is a capital in any sentence.
+    words = _WORD.findall(value)[1:]
+    return any(word[0].isupper() and fold(word) not in folded for word in words)
 
 
 def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
@@ -215,8 +218,7 @@ def _not_the_same(screening: Screening, pairs: Sequence[Pair]) -> set[int]:
 
     What counts is the best matching.
     """
-    matched = {match.predicted for match in assign(pairs, "strict")}
-    return {position for position in screening.asked if position not in matched}
+    return set(screening.asked) - {match.predicted for match in assign(pairs, "strict")}
 
 
 def relations_of(
@@ -236,16 +238,17 @@ def relations_of(
     support_row = verdict.get("support") or {}
     support = {int(item["id"][1:]) - 1: item["support"] for item in support_row.get("items", ())}
     pairs = bundles_named(pairs_from_rows(verdict["pairs"]), gold)
-    unsupported: list[Pair] = []
-    if SupportQuestion in judge.answers:
-        unsupported = [
-            pair
-            for pair in pairs
-            if pair.relation == "narrower" and support.get(pair.predicted) != "supported"
-        ]
     usable = set(screening.asked) | {pair.predicted for pair in screening.identical}
+    counted: list[Pair] = []
+    unsupported: list[Pair] = []
+    for pair in pairs:
+        is_checked = pair.relation == "narrower" and SupportQuestion in judge.answers
+        if is_checked and support.get(pair.predicted) != "supported":
+            unsupported.append(pair)
+        elif pair.predicted in usable:
+            counted.append(pair)
     return Relations(
-        tuple(pair for pair in pairs if pair not in unsupported and pair.predicted in usable),
+        tuple(counted),
         tuple(unsupported),
         screening,
         support,
@@ -269,7 +272,7 @@ def set_aside(predicted: Sequence[Memory], relations: Relations) -> dict[str, An
     for copy, original in sorted(screening.copies.items()):
         add(f"repeats p{original + 1}", (copy,))
     add("bundle", relations.bundles)
-    add("unsupported detail", sorted({pair.predicted for pair in relations.unsupported}))
+    add("unsupported detail", relations.undetailed)
     return {"set_aside": rows} if rows else {}
 
 
@@ -280,16 +283,19 @@ def relation_counts(
 
     Relations are counted where `judge` tells them apart.
     """
-    counts: dict[str, float] = {
+    screening = relations.screening
+    several = {
         "bundles": len(relations.bundles),
-        "unsupported_detail": len({pair.predicted for pair in relations.unsupported}),
-        "invalid_items": len(relations.screening.too_long) + len(relations.screening.too_many),
-        "repeated_items": len(relations.screening.copies),
+        "unsupported_detail": len(relations.undetailed),
+        "invalid_items": len(screening.too_long) + len(screening.too_many),
+        "repeated_items": len(screening.copies),
     }
-    counts = {name: count for name, count in counts.items() if count}
+    counts: dict[str, float] = {name: count for name, count in several.items() if count}
+    # A judge that tells only what is the same would count every match under it.
     if "narrower" in judge.relations:
         by_relation = Counter(match.relation for match in matches)
-        counts |= {f"matched_{name}": by_relation[name] for name in POLICIES["lenient"]}
+        for name in POLICIES["lenient"]:
+            counts[f"matched_{name}"] = by_relation[name]
     return counts
 
 

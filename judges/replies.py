@@ -57,8 +57,9 @@ Mark = Annotated[Literal[1, 2, 3, 4, 5], forgiving(_mark)]
 
 
 class JudgedPair(ReplyModel):
-    """One pair of the reply; the reason comes first, so that it is thought before it is said."""
+    """One pair of the reply."""
 
+    # The reason comes first, here and below, so that it is thought before the verdict is said.
     reason: Reason
     gold: str
     predicted: str
@@ -72,7 +73,7 @@ class MatchReply(ReplyModel):
 
 
 class SupportedItem(ReplyModel):
-    """One item of the reply; the reason comes first."""
+    """One item of the reply."""
 
     reason: Reason
     id: Annotated[str, forgiving(str)]
@@ -86,7 +87,7 @@ class SupportReply(ReplyModel):
 
 
 class RatingReply(ReplyModel):
-    """The reply to a rubric; the reason comes first."""
+    """The reply to a rubric."""
 
     reason: Reason
 

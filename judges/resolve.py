@@ -30,7 +30,7 @@ from alps.judges.rubric import Rating, Rubric, agreement_of
 from alps.judges.support import Support, SupportJudgement, SupportQuestion
 from alps.llm.recording import Completes
 
-_FAVOUR = {relation: rank for rank, relation in enumerate((*RELATIONS, UNRELATED))}
+_BY_FAVOUR = (*RELATIONS, UNRELATED)
 
 
 class RepeatedJudge:
@@ -75,8 +75,15 @@ class RepeatedJudge:
 
 def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
     """Name the relation that most draws name."""
-    votes = [{(p.gold, p.predicted): p for p in judgement.pairs} for judgement in judgements]
-    named = tuple({place: pair.relation for place, pair in vote.items()} for vote in votes)
+    votes: list[dict[tuple[int, int], Pair]] = []
+    draws: list[dict[tuple[int, int], Relation]] = []
+    notes: list[str] = []
+    raw: list[str] = []
+    for judgement in judgements:
+        votes.append({(pair.gold, pair.predicted): pair for pair in judgement.pairs})
+        draws.append({place: pair.relation for place, pair in votes[-1].items()})
+        notes += judgement.notes
+        raw += judgement.raw
     pairs = []
     for place in sorted(set().union(*votes)):
         pair = _majority([vote.get(place) for vote in votes])
@@ -85,10 +92,10 @@ def _relations_of(judgements: Sequence[Judgement]) -> Judgement:
     return Judgement(
         "ok",
         tuple(pairs),
-        tuple(chain.from_iterable(judgement.notes for judgement in judgements)),
-        raw=tuple(chain.from_iterable(judgement.raw for judgement in judgements)),
-        agreement=self_agreement(named),
-        draws=named,
+        tuple(notes),
+        raw=tuple(raw),
+        agreement=self_agreement(draws),
+        draws=tuple(draws),
     )
 
 
@@ -105,50 +112,44 @@ def _support_of(
 
 def _marks_of(ratings: Sequence[Rating]) -> Rating:
     """Take the lower median of the marks that the draws give."""
-    marks = {name: median_low(one.marks[name] for one in ratings) for name in ratings[0].marks}
-    nearest = next((rating for rating in ratings if rating.marks == marks), ratings[0])
-    raw = tuple(chain.from_iterable(rating.raw for rating in ratings))
     draws = tuple(rating.marks for rating in ratings)
+    marks = {name: median_low(draw[name] for draw in draws) for name in draws[0]}
+    # The reason that is kept is of a draw that says the same as the majority, if there is one.
+    nearest = ratings[draws.index(marks)] if marks in draws else ratings[0]
+    raw = tuple(chain.from_iterable(rating.raw for rating in ratings))
     return replace(nearest, marks=marks, raw=raw, agreement=agreement_of(ratings), draws=draws)
 
 
 def _majority(named: Sequence[Pair | None]) -> Pair | None:
-    """Return the pair with the relation that most draws give it.
-
-    Of a tie, the least favourable to the system.
-    """
-    counts = Counter(pair.relation if pair is not None else UNRELATED for pair in named)
-    most = max(counts.values())
-    chosen = max(
-        (relation for relation in counts if counts[relation] == most), key=_FAVOUR.__getitem__
-    )
-    return next((pair for pair in named if pair is not None and pair.relation == chosen), None)
+    """Return the first pair with the relation that most draws give it."""
+    relations = [UNRELATED if pair is None else pair.relation for pair in named]
+    counts = Counter(relations)
+    # Of a tie, the relation that is least favourable to the system: a doubt earns nothing.
+    chosen = max(counts, key=lambda relation: (counts[relation], _BY_FAVOUR.index(relation)))
+    return named[relations.index(chosen)]
 
 
 def _most_said(opinions: Sequence[tuple[Support, str]]) -> tuple[Support, str]:
     """Return what most draws say of an item, with a reason of one of them."""
     counts = Counter(support for support, _ in opinions)
-    most = max(counts.values())
-    leading = [support for support in counts if counts[support] == most]
-    chosen: Support = leading[0] if len(leading) == 1 else "unsupported"
-    reasons = (reason for support, reason in opinions if support == chosen)
-    return chosen, next(reasons, "the draws disagree")
+    # Of a tie, the opinion that earns nothing.
+    (chosen, most), *others = counts.most_common()
+    if others and others[0][1] == most:
+        chosen = "unsupported"
+    return chosen, dict(reversed(opinions)).get(chosen, "the draws disagree")
 
 
 def self_agreement(votes: Sequence[Mapping[tuple[int, int], Relation]]) -> float:
     """Return how often two draws agree on whether a pair is a lenient match.
 
     All pairs that any draw names are looked at.
-
-    1 where no draw names any pair: all of them said the same, nothing.
     """
     counted = POLICIES["lenient"]
-    places = {place for vote in votes for place in vote}
-    agreed = [
-        (one.get(place) in counted) == (other.get(place) in counted)
-        for one, other in combinations(votes, 2)
-        for place in places
-    ]
+    agreed = []
+    for place in set().union(*votes):
+        matched = [vote.get(place) in counted for vote in votes]
+        agreed += [one == other for one, other in combinations(matched, 2)]
+    # Where no draw names any pair all of them said the same: nothing.
     return sum(agreed) / len(agreed) if agreed else 1.0
 
 

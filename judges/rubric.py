@@ -28,12 +28,11 @@ from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome
 from alps.text import fold, letters
 
+# Our rubrics by which memories are related, and checked against a dialogue.
 MATCHING, SUPPORT = "matching", "support"
-"""Our rubrics by which memories are related, and checked against a dialogue."""
+# Our rubrics whose verdict is met or not met, and those that give several marks from 1 to 5.
 BINARY = ("pa", "pf_general", "pf_interaction", "vra", "cf", "memory_used")
-"""Our rubrics whose verdict is met or not met."""
 GRADED = ("ei",)
-"""Our rubrics that give several marks from 1 to 5."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +223,7 @@ def read_rubric(path: Path) -> Rubric:
         prompt = read_prompt(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8; save it as UTF-8") from error
+    # A judge is bound to its instructions by the ids: of two that are the same one would be lost.
     for file in ours.iterdir():
         if read_prompt(file.read_text(encoding="utf-8"), file.name).id == prompt.id:
             raise ValueError(
@@ -233,10 +233,8 @@ def read_rubric(path: Path) -> Rubric:
 
 
 def enforce(rating: Rating, question: RubricQuestion) -> Rating:
-    """Apply the hard rules of the rubric to a verdict.
-
-    They hold whatever the judge was talked into.
-    """
+    """Apply the hard rules of the rubric to a verdict."""
+    # They hold whatever the judge was talked into.
     lowest = question.rubric.lowest
     broken = broken_rule(question)
     if rating.outcome != "ok" or broken is None or dict(rating.marks) == lowest:

@@ -1,4 +1,4 @@
-"""Which predicted memories count, and which of them a judge is asked about.
+"""The predicted memories that count, and those of them that a judge is asked about.
 
 A memory says one thing, once. A value that is longer than any memory is an invalid item: it counts
 as a prediction and matches nothing. A near copy of another prediction is that prediction again:
@@ -13,29 +13,20 @@ from alps.judges.matching import Item, Pair, identical_pairs, left_over
 from alps.similarity import features, similarity
 from alps.text import length_in_letters
 
+# Letters of the longest value that can be a memory; a wide character counts as two. The longest
+# gold value of the AlpsBench authors' public records has 311 letters; of 14,879 values that seven
+# real models predicted for 654 sessions the longest has 848, and 99.9 % have 467 at most.
 LONGEST_VALUE = 1_000
-"""Letters of the longest value that can be a memory; a wide character counts as two.
-
-The longest gold value of the AlpsBench authors' public records has 311 letters; of 14,879 values
-that seven real models predicted for 654 sessions the longest has 848, and 99.9 % have 467 at most.
-"""
+# Lexical similarity from which two predictions are one. Among the same 14,879 values 194 pairs
+# within an answer reach it, 190 of them word for word; from .9 down, pairs begin to differ in a
+# name or a term.
 NEAR_COPY = 0.95
-"""Lexical similarity from which two predictions are one.
-
-Among the same 14,879 values 194 pairs within an answer reach it, 190 of them word for word; from .9
-down, pairs begin to differ in a name or a term.
-"""
-
-
+# Predictions that an answer may have beyond the number of gold memories; the longest of 4,662 real
+# lists has 31.
 MOST_EXTRA = 300
-"""Predictions that an answer may have beyond the number of gold memories; the longest of 4,662 real
-lists has 31.
-"""
-
+# Share of the pieces of words that near copies have in common at least: a word weighs the same in
+# however many. Most pairs have fewer, and need not be compared in full.
 _FEWEST_SHARED = 0.7
-"""Share of the pieces of words that near copies have in common at least; a word weighs the same in
-however many.
-"""
 
 
 @dataclass(frozen=True)
@@ -64,16 +55,13 @@ class Screening:
 
 
 def screen(gold: Sequence[Item], predicted: Sequence[Item]) -> Screening:
-    """Pair identical values, and set aside what is no memory or stands in the list twice.
-
-    What is identical to a gold memory is no copy: gold may hold two memories that are nearly alike.
-    """
+    """Pair identical values, and set aside what is no memory or stands in the list twice."""
     return _screen(tuple(item.value for item in gold), tuple(item.value for item in predicted))
 
 
 @lru_cache(maxsize=64)
 def _screen(gold: tuple[str, ...], predicted: tuple[str, ...]) -> Screening:
-    """Screen values; kept for a while, as the same two lists are judged, checked and scored."""
+    # Kept for a while, as the same two lists are judged, checked and scored.
     most = len(gold) + MOST_EXTRA
     too_long = tuple(
         n for n, value in enumerate(predicted[:most]) if length_in_letters(value) > LONGEST_VALUE
@@ -81,14 +69,16 @@ def _screen(gold: tuple[str, ...], predicted: tuple[str, ...]) -> Screening:
     too_many = tuple(range(most, len(predicted)))
     positions = left_over(min(most, len(predicted)), too_long)
     values = [predicted[position] for position in positions]
-    identical = tuple(
-        replace(pair, predicted=positions[pair.predicted]) for pair in identical_pairs(gold, values)
-    )
-    matched = {pair.predicted for pair in identical}
+    identical, matched, rows_found = [], set(), set()
+    for pair in identical_pairs(gold, values):
+        identical.append(replace(pair, predicted=positions[pair.predicted]))
+        matched.add(positions[pair.predicted])
+        rows_found.add(pair.gold)
+    # What is identical to a gold memory is no copy: gold may hold two that are nearly alike.
     copies = _near_copies(predicted, positions, matched)
-    rows = left_over(len(gold), (pair.gold for pair in identical))
+    rows = left_over(len(gold), rows_found)
     asked = tuple(n for n in positions if n not in matched and n not in copies)
-    return Screening(identical, too_long, too_many, copies, tuple(rows), asked)
+    return Screening(tuple(identical), too_long, too_many, copies, tuple(rows), asked)
 
 
 def _near_copies(
@@ -100,20 +90,15 @@ def _near_copies(
     for place, copy in enumerate(order):
         if copy in matched:
             continue
-        earlier = (original for original in order[:place] if original not in copies)
-        original = next(
-            (one for one in earlier if _nearly_equal(predicted[one], predicted[copy])), None
-        )
-        if original is not None:
-            copies[copy] = original
+        for original in order[:place]:
+            if original not in copies and _nearly_equal(predicted[original], predicted[copy]):
+                copies[copy] = original
+                break
     return copies
 
 
 def _nearly_equal(one: str, other: str) -> bool:
-    """Tell whether two values reach `NEAR_COPY`.
-
-    Most pairs share too few pieces of words to be compared in full.
-    """
+    """Tell whether two values reach `NEAR_COPY`."""
     first, second = features(one), features(other)
     shared = len(first.content.keys() & second.content.keys())
     if shared < _FEWEST_SHARED * max(len(first.content), len(second.content)):
