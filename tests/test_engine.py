@@ -23,11 +23,14 @@ def unit() -> Unit:
 
 
 def results_of(unit: Unit, known: Result | None = None) -> list[Result]:
-    async def collect() -> list[Result]:
-        options = JudgingOptions(extras=False)
-        return [result async for result in evaluate(unit, LexicalJudge(), options, known)]
+    kept: list[Result] = []
 
-    return asyncio.run(collect())
+    async def keep(result: Result) -> None:
+        kept.append(result)
+
+    options = JudgingOptions(extras=False)
+    last = asyncio.run(evaluate(unit, LexicalJudge(), options, keep, known))
+    return [*kept, last]
 
 
 def test_each_stage_gives_a_result_that_holds_those_before(unit: Unit) -> None:

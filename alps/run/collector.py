@@ -199,22 +199,23 @@ async def stopping_together(coroutines: Iterator[Any]) -> AsyncIterator[list[asy
 async def _evaluate(plan: Plan, unit: Unit) -> Result:
     """Evaluate a unit; what is new is on disk before the next stage begins."""
     journals = plan.journals
-    known = _known(journals, unit)
-    result = known
-    async for result in evaluate(unit, plan.judge, plan.options, known):
-        if result.score is not None:
-            row = unit.row(result.score.fields)
-            # A resumed run scores everything anew; only what differs is written.
-            if journals.scores.get(unit.key) != row:
-                await journals.scores.append_together(row)
-        elif result.verdict is not None:
+
+    async def keep(result: Result) -> None:
+        if result.verdict is not None:
             await journals.verdicts.append_together(result.verdict)
-        else:
-            # The verdict on an answer that was lost says nothing about this one: it goes first, in
-            # case the run dies between.
-            await journals.verdicts.withdraw(unit.row({}))
-            await journals.predictions.append_together(result.prediction.row())
-    assert result is not None
+            return
+        # The verdict on an answer that was lost says nothing about this one: it goes first, in case
+        # the run dies between.
+        await journals.verdicts.withdraw(unit.row({}))
+        await journals.predictions.append_together(result.prediction.row())
+
+    known = _known(journals, unit)
+    result = await evaluate(unit, plan.judge, plan.options, keep, known)
+    assert result.score is not None
+    row = unit.row(result.score.fields)
+    # A resumed run scores everything anew; only what differs is written.
+    if journals.scores.get(unit.key) != row:
+        await journals.scores.append_together(row)
     return result
 
 

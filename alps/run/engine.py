@@ -5,7 +5,7 @@ it can be done wherever the systems and judges are.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from random import Random
@@ -143,33 +143,34 @@ class Result:
     score: ScoreRow | None = None
 
 
-async def evaluate(
-    unit: Unit, judge: Judge, options: JudgingOptions, known: Result | None = None
-) -> AsyncIterator[Result]:
-    """Take a unit through the stages that are not known yet; yield a result after each.
+Keep = Callable[[Result], Awaitable[None]]
 
-    Nothing is kept here. A stage begins when the caller asks for the next result, so that it can
-    put an answer on disk before a judge is paid to look at it.
+
+async def evaluate(
+    unit: Unit, judge: Judge, options: JudgingOptions, keep: Keep, known: Result | None = None
+) -> Result:
+    """Take a unit through the stages that are not known yet; return all of it, with the score.
+
+    Nothing is written here. After each stage `keep` is given what is known by then and awaited, so
+    that an answer can be on disk before a judge is paid to look at it.
 
     Args:
         unit: What to evaluate.
         judge: Who judges it.
         options: What it is judged for.
+        keep: Takes the answer and the verdict as soon as they are new.
         known: What an earlier session came to.
-
-    Yields:
-        The answer and the verdict as soon as they are new; at last everything, with the score.
     """
     task = unit.track.task
     prediction = known.prediction if known is not None else None
     verdict = known.verdict if known is not None else None
     if prediction is None:
         prediction = await _answer(unit)
-        yield Result(prediction)
+        await keep(Result(prediction))
     if prediction.outcome == "ok" and verdict is None and task.has_gold(unit.sample):
         verdict = unit.row(await task.judge(unit.sample, prediction, judge, options))
-        yield Result(prediction, verdict)
-    yield Result(prediction, verdict, _score(unit, prediction, verdict, judge))
+        await keep(Result(prediction, verdict))
+    return Result(prediction, verdict, _score(unit, prediction, verdict, judge))
 
 
 async def _answer(unit: Unit) -> Prediction:
