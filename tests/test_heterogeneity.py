@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from alps.calibration.bias import LENGTHS
+from alps.calibration.controls import LENGTHS
 from tests.label_folders import BINARY, FIVE, binary, reports, write
 
 PAIR = {"kind": "nominal", "values": [1, 2]}

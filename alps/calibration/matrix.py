@@ -7,21 +7,22 @@ be compared with each other.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
-from statistics import median
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from alps.calibration.labels import Item, LabelSet, Verdict, Verdicts
 from alps.calibration.rows import Value, on_scale
-from alps.stats.agreement import Scale, disagreement, kappa_of, pair_features
+from alps.stats.agreement import Codes, Scale, disagreement, encode, kappa_of, pair_features
 from alps.stats.bootstrap import (
     Estimate,
     Floats,
+    Statistic,
     cluster_index,
     clustered_mean,
     clustered_statistics,
@@ -33,6 +34,9 @@ from alps.stats.bootstrap import (
 from alps.stats.intervals import proportion
 
 Labels = Sequence[Value | None]
+Cell = TypeVar("Cell")
+# The items that two people share, and their flat tables; shape (items, values²).
+_Pair = tuple[list[int], Floats]
 # Fields of a payload that a judge is shown; a payload without any of them is shown whole.
 SHOWN = ("query", "response", "memory", "dialogue", "gold", "predicted")
 
@@ -98,20 +102,35 @@ class LabelMatrix:
         return [verdict.value for verdict in self.verdicts]
 
     @cached_property
+    def truth_codes(self) -> Codes:
+        """The place on the scale of what people say of each item, -1 where they don't settle it."""
+        return self.scale.codes(self.truth)
+
+    @cached_property
+    def judge_codes(self) -> Codes:
+        """The place on the scale of what the judge said of each item, -1 where it is not known."""
+        return self.scale.codes(self.judge)
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """The judge's probability of the last value for each item, NaN where it gave none."""
+        return np.array([verdict.probability for verdict in self.verdicts], dtype=np.float64)
+
+    @cached_property
     def settled(self) -> list[int]:
         """The indices of items on which people say something."""
-        return [n for n, truth in enumerate(self.truth) if truth is not None]
+        return _places(self.truth_codes >= 0)
 
     @cached_property
     def tied(self) -> list[int]:
         """The indices of items that people labelled without settling them."""
-        unsettled = [n for n, truth in enumerate(self.truth) if truth is None]
-        return [n for n in unsettled if self.people[n].count(None) < len(self.names)]
+        labelled = (encode(self.people, self.scale) >= 0).any(axis=1)
+        return _places((self.truth_codes < 0) & labelled)
 
     @cached_property
     def parsed(self) -> list[int]:
         """The indices of items on which people and the judge say something."""
-        return [n for n in self.settled if self.verdicts[n].value is not None]
+        return _places((self.truth_codes >= 0) & (self.judge_codes >= 0))
 
     @property
     def binary(self) -> bool:
@@ -137,15 +156,15 @@ class LabelMatrix:
 
     def truth_at(self, indices: Sequence[int]) -> list[Value | None]:
         """Return what people say of the items at `indices`."""
-        return [self.truth[n] for n in indices]
+        return _at(indices, self.truth)
 
     def judge_at(self, indices: Sequence[int]) -> list[Value | None]:
         """Return what the judge says of the items at `indices`."""
-        return [self.judge[n] for n in indices]
+        return _at(indices, self.judge)
 
-    def agrees_at(self, indices: Sequence[int]) -> list[bool]:
+    def agrees_at(self, indices: Sequence[int]) -> NDArray[np.bool_]:
         """Tell of the items at `indices` whether the judge says what people say."""
-        return [self.judge[n] == self.truth[n] for n in indices]
+        return np.asarray((self.judge_codes == self.truth_codes)[list(indices)])
 
     def accepts(self, labels: Labels) -> list[bool]:
         """Tell of each label whether it counts as accepted."""
@@ -153,32 +172,51 @@ class LabelMatrix:
 
     def clusters_of(self, indices: Sequence[int]) -> list[str]:
         """Return the clusters of the items at `indices`."""
-        return [self.clusters[n] for n in indices]
+        return _at(indices, self.clusters)
 
 
 def label_matrix(labels: LabelSet, rubric: str, verdicts: Verdicts) -> LabelMatrix:
     """Lay out the items of `rubric` that have a verdict; there may be none."""
     people, derived = labels.annotators_of(rubric), labels.annotators_of(rubric, derived=True)
     scale = labels.scales[rubric]
-    items = [item for item in labels.items_of(rubric) if item.item_id in verdicts.by_item]
-    rows = [labels.labels_of(item.item_id) for item in items]
-    adjudicated = [n for n, row in enumerate(rows) if not row.keys().isdisjoint(derived)]
-    not_single: dict[str, Labels] = {}
-    for name in derived:
-        not_single[name] = [row.get(name) for row in rows]
+    items: list[Item] = []
+    labels_of_people: list[tuple[Value | None, ...]] = []
+    truth: list[Value | None] = []
+    adjudicated: set[int] = set()
+    not_single: dict[str, list[Value | None]] = {name: [] for name in derived}
+    for item in labels.items_of(rubric):
+        if item.item_id not in verdicts.by_item:
+            continue
+        row = labels.labels_of(item.item_id)
+        if not row.keys().isdisjoint(derived):
+            adjudicated.add(len(items))
+        items.append(item)
+        labels_of_people.append(tuple(map(row.get, people)))
+        truth.append(truth_of(row, people, derived, scale))
+        for name in derived:
+            not_single[name].append(row.get(name))
     return LabelMatrix(
         judge_name=verdicts.judge,
         scale=scale,
         items=items,
         names=people,
-        people=[tuple(map(row.get, people)) for row in rows],
-        truth=[truth_of(row, people, derived, scale) for row in rows],
+        people=labels_of_people,
+        truth=truth,
         verdicts=[verdicts.by_item[item.item_id] for item in items],
         clusters=_clusters(items),
         accepted=labels.positive.get(rubric, frozenset()),
         adjudicated=frozenset(adjudicated),
-        not_single=not_single | _of_crowds(labels, items, scale),
+        not_single={**not_single, **_of_crowds(labels, items, scale)},
     )
+
+
+def _at(indices: Sequence[int], column: Sequence[Cell]) -> list[Cell]:
+    return [column[n] for n in indices]
+
+
+def _places(chosen: NDArray[np.bool_]) -> list[int]:
+    places: list[int] = np.flatnonzero(chosen).tolist()
+    return places
 
 
 def _of_crowds(labels: LabelSet, items: Sequence[Item], scale: Scale) -> dict[str, Labels]:
@@ -217,8 +255,7 @@ def most_frequent(labels: Sequence[Value], scale: Scale) -> list[Value]:
     most = [label for label, count in counts.items() if count == highest]
     if len(most) < 2 or scale.kind == "nominal":
         return most
-    codes = sorted(int(code) for code in scale.codes(labels))
-    return [scale.values[int(median(codes))]]  # type: ignore[list-item]
+    return [scale.values[int(np.median(scale.codes(labels)))]]  # type: ignore[list-item]
 
 
 def _clusters(items: Sequence[Item]) -> list[str]:
@@ -241,7 +278,8 @@ def _nearest(mean: float | None, scale: Scale) -> Value | None:
     """Return the declared value nearest to a mean, the higher one of two that are as near."""
     if mean is None:
         return None
-    numbers = [float(value) for value in scale.values if isinstance(value, int | float)]
+    # A crowd whose scale has names is refused where it is read.
+    numbers = scale.numbers.tolist()
     return on_scale(min(numbers, key=lambda number: (abs(number - mean), -number)), scale)
 
 
@@ -278,13 +316,13 @@ def table_figures(
     size = len(scale.values) ** 2
     statistics = {name: on_table(_statistic(name, scale), size) for name in names}
     figures: list[dict[str, Estimate]] = []
+    # A study with many annotators has thousands of pairs: all at once would take gigabytes.
     for start in range(0, len(tables), _BLOCK):
-        block = tables[start : start + _BLOCK]  # all at once would take memory without need
-        of_block = [
-            partial(_from, n * size, statistic)
-            for n in range(len(block))
-            for statistic in statistics.values()
-        ]
+        block = tables[start : start + _BLOCK]
+        of_block: list[Statistic] = []
+        for n in range(len(block)):
+            for statistic in statistics.values():
+                of_block.append(partial(_from, n * size, statistic))
         features = np.hstack(block)
         estimates = clustered_statistics(features, clusters, of_block, seed=seed, draws=draws)
         in_order = iter(estimates)
@@ -314,16 +352,13 @@ def mean_kappa(
         None where no pair has a kappa.
     """
     kappa, index = _statistic("kappa", scale), cluster_index(clusters)
-    size = len(scale.values)
-    pairs = []
-    for items, features in _shared(people, scale):
-        if not np.isnan(kappa(features.sum(axis=0).reshape(size, size))):
-            pairs.append((items, features))
-    most = max((len(items) for items, _ in pairs), default=0)
-    pairs = [pair for pair in pairs if 2 * len(pair[0]) >= most]
-    if not pairs:
+    by_cluster: list[tuple[NDArray[np.int64], Floats]] = []
+    used: set[int] = set()
+    for items, features in _comparable(people, scale, kappa):
+        by_cluster.append(_by_cluster(index[items], features))
+        used.update(items)
+    if not by_cluster:
         return None
-    by_cluster = [_by_cluster(index[items], features) for items, features in pairs]
 
     def mean(tables: Sequence[Floats]) -> Floats:
         above, below = np.zeros(tables[0].shape[:-1]), np.zeros(tables[0].shape[:-1])
@@ -340,7 +375,6 @@ def mean_kappa(
         for times in resampled_times(count, seed=seed, draws=draws):
             drawn.append(mean([times[:, touched] @ sums for touched, sums in by_cluster]))
         low, high = percentile_interval(np.concatenate(drawn)) or (None, None)
-    used = set().union(*(items for items, _ in pairs))
     return Estimate(value, low, high, len(used))
 
 
@@ -352,34 +386,45 @@ def _by_cluster(clusters: NDArray[np.int64], features: Floats) -> tuple[NDArray[
     return touched, sums
 
 
-def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[tuple[list[int], Floats]]:
+def _comparable(people: Sequence[Labels], scale: Scale, kappa: Statistic) -> list[_Pair]:
+    """Return the pairs of people with a kappa that share half as many items as any of them."""
+    pairs: list[_Pair] = []
+    size = len(scale.values)
+    for items, features in _shared(people, scale):
+        if not np.isnan(kappa(features.sum(axis=0).reshape(size, size))):
+            pairs.append((items, features))
+    most = max((len(items) for items, _ in pairs), default=0)
+    return [pair for pair in pairs if 2 * len(pair[0]) >= most]
+
+
+def _shared(people: Sequence[Labels], scale: Scale) -> Iterator[_Pair]:
     """Yield the items that two people share, and their flat tables, for every pair with any."""
+    codes, size = encode(people, scale), len(scale.values)
     shared: dict[tuple[int, int], list[int]] = {}
-    for n, row in enumerate(people):
-        who = [person for person, label in enumerate(row) if label is not None]
-        for pair in combinations(who, 2):
+    for n, row in enumerate(codes):
+        for pair in combinations(_places(row >= 0), 2):
             shared.setdefault(pair, []).append(n)
     for (one, other), items in shared.items():
-        first = [people[n][one] for n in items]
-        second = [people[n][other] for n in items]
-        yield items, pair_features(first, second, scale)
+        features = np.zeros((len(items), size * size))
+        features[np.arange(len(items)), codes[items, one] * size + codes[items, other]] = 1
+        yield items, features
 
 
-def rate(successes: Sequence[bool], clusters: Sequence[str]) -> Estimate:
+def rate(successes: Sequence[bool] | NDArray[np.bool_], clusters: Sequence[str]) -> Estimate:
     """Estimate a share: exactly under 40 items, else by Wilson's interval; in clusters as a mean.
 
     The interval has a width where every item says the same.
     """
     if len(set(clusters)) == len(successes):
-        return proportion(sum(successes), len(successes))
+        return proportion(int(np.sum(successes)), len(successes))
     return clustered_mean(np.array(successes, dtype=np.float64), clusters)
 
 
-def _from(start: int, statistic: Callable[[Floats], Floats], sums: Floats) -> Floats:
+def _from(start: int, statistic: Statistic, sums: Floats) -> Floats:
     return statistic(sums[..., start:])
 
 
-def _statistic(name: str, scale: Scale) -> Callable[[Floats], Floats]:
+def _statistic(name: str, scale: Scale) -> Statistic:
     if name == "sensitivity":
         return lambda tables: ratio(tables[..., -1, -1], tables[..., -1, :].sum(axis=-1))
     if name == "specificity":

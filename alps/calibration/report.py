@@ -5,38 +5,49 @@ binary where its scale has two values; the last one is the positive one.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
-from alps.calibration.baselines import references
-from alps.calibration.bias import (
+from alps.calibration.controls import (
+    Acceptance,
+    Estimates,
+    GroupTest,
+    LengthPreference,
+    Reference,
+    SystemRanking,
     acceptance,
     heterogeneity,
     known_wrong,
     length_preference,
+    references,
     system_ranking,
 )
 from alps.calibration.labels import LabelSet, Verdicts
-from alps.calibration.matrix import LabelMatrix, label_matrix, mean_kappa, pair_figures, rate
-from alps.calibration.parts import (
-    AtThreshold,
-    Bin,
-    Confusion,
-    Details,
-    RaterPair,
-    Reliability,
-    Selective,
-    plain,
+from alps.calibration.matrix import (
+    LabelMatrix,
+    Labels,
+    label_matrix,
+    mean_kappa,
+    pair_figures,
+    rate,
 )
 from alps.calibration.rows import Value
 from alps.errors import UsageError
 from alps.judges.base import fingerprint_id
-from alps.stats.agreement import krippendorff, pair_estimates, pair_table, rater_estimates
+from alps.stats.agreement import (
+    Scale,
+    krippendorff,
+    pair_estimates,
+    pair_table,
+    rater_estimates,
+)
 from alps.stats.annotators import (
+    Alignment,
+    AlternativeAnnotator,
     alignment,
     alternative_annotator,
     leave_one_out,
@@ -44,6 +55,7 @@ from alps.stats.annotators import (
 )
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.intervals import (
+    Threshold,
     clustered_indices,
     clustered_rates,
     confusion,
@@ -57,9 +69,142 @@ BINS = 10
 # bound does not hold.
 RISK, FAILURE = 0.15, 0.1
 
-_Labels = Sequence[Value | None]
 # Two raters by name; None is the judge.
 _Pair = tuple[str | None, str]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often people and the judge gave which two values; a row for each value of people's."""
+
+    values: Sequence[Value]
+    counts: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class RaterPair:
+    """The kappa of two raters.
+
+    Attributes:
+        one: A rater.
+        other: The other one.
+        judge: Whether one of them is the judge.
+        single: Whether both gave labels of their own, not derived from those of several people.
+        kappa: Their agreement beyond chance.
+    """
+
+    one: str
+    other: str
+    judge: bool
+    single: bool
+    kappa: Estimate
+
+
+@dataclass(frozen=True)
+class Bin:
+    """People's share, or mean, where the judge's probability or verdict is about `judge`."""
+
+    judge: float
+    people: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How often people agree to what the judge says, by its `probability` or its `verdict`."""
+
+    by: str
+    bins: Sequence[Bin]
+    calibration_error: float | None = None
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """Cells and rates of accepting or not, on a scale of more than two values."""
+
+    accepted: Sequence[Value]
+    tp: int
+    fn: int
+    fp: int
+    tn: int
+    sensitivity: Estimate
+    specificity: Estimate
+
+
+@dataclass(frozen=True)
+class Selective:
+    """From which confidence the judge may be believed; None where no threshold keeps the promise.
+
+    The promise: a share of disagreements of at most `risk`, but for a probability of `failure`.
+    """
+
+    n: int
+    risk: float
+    failure: float
+    threshold: Threshold | None
+
+    @property
+    def reason(self) -> str:
+        """Why there is no threshold."""
+        return f"no confidence keeps disagreements at or under {self.risk:g}"
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The outcome as files have it."""
+        promised = {"risk": self.risk, "failure": self.failure}
+        if self.threshold is None:
+            return {"n": self.n, **promised, "reason": self.reason}
+        return {**vars(self.threshold), **promised}
+
+
+@dataclass(frozen=True)
+class Details:
+    """What a report says beyond single figures; a part that is not defined is None.
+
+    Attributes:
+        clusters: How many clusters the items form.
+        scale: Kind and values.
+        confusion: Values and counts.
+        pairs: Kappas of pairs of raters.
+        labelled: A row an item: its id, its cluster, what people say, what the judge says, and the
+            mean of the people's labels, which is there even where they don't settle the item.
+        sample: How the items were drawn, where that is known; null in the file where it is not.
+        reliability: How often people agree to what the judge says.
+        acceptance: What it accepts of items made right or wrong on purpose, by kind.
+        base_rates: How often people and the judge give each value.
+        references: Trivial judges, and people, on the same items.
+        aligned: Shares of items where the judge agrees with all, some or none of the people.
+        leave_one_out: People, and the judge in a person's place, against all others.
+        alternative_annotator: Outcome of the alternative-annotator test.
+        heterogeneity: Tests by system, language and length.
+        at_threshold: Cells and rates of accepting or not, on a scale of more than two values.
+        known_wrong: The share of items made wrong on purpose that it accepts.
+        system_ranking: Correlation with people's order of systems.
+        length_preference: How much more it likes long answers than people do.
+        selective: From which confidence the judge may be believed.
+    """
+
+    clusters: int
+    scale: Scale
+    confusion: Confusion
+    pairs: Sequence[RaterPair]
+    labelled: Sequence[Sequence[Any]]
+    sample: Mapping[str, Any] | None
+    reliability: Reliability | None = None
+    acceptance: Mapping[str, Acceptance] | None = None
+    base_rates: Mapping[str, Mapping[str, float]] | None = None
+    references: Mapping[str, Reference] | None = None
+    aligned: Alignment | None = None
+    leave_one_out: Estimates | None = None
+    alternative_annotator: AlternativeAnnotator | None = None
+    heterogeneity: Mapping[str, GroupTest] | None = None
+    at_threshold: AtThreshold | None = None
+    known_wrong: Estimate | None = None
+    system_ranking: SystemRanking | None = None
+    length_preference: LengthPreference | None = None
+    selective: Selective | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +243,24 @@ class RubricReport:
         return replace(self, verdict=verdict, reasons=(*self.reasons, *reasons))
 
 
+def plain(part: Any) -> Any:
+    """Return a part as JSON has it, without fields that are None and may be left out."""
+    if isinstance(part, AlternativeAnnotator):
+        return {name: plain(getattr(part, name)) for name in ("omega", "rho", "epsilon", "status")}
+    if hasattr(part, "row"):
+        return part.row
+    if is_dataclass(part):
+        row = {}
+        for field in fields(part):
+            value = getattr(part, field.name)
+            if value is not None or field.default is not None:
+                row[field.name] = plain(value)
+        return row
+    if isinstance(part, Mapping):
+        return {name: plain(value) for name, value in part.items()}
+    return [plain(value) for value in part] if isinstance(part, list | tuple) else part
+
+
 def report_rows(
     reports: Sequence[RubricReport], verdicts: Verdicts, labels: LabelSet
 ) -> dict[str, Any]:
@@ -120,13 +283,17 @@ def label_matrices(labels: LabelSet, verdicts: Verdicts) -> dict[str, LabelMatri
     if not verdicts.by_item:
         what = "gave no verdict, so there is nothing to compare with people"
         raise UsageError(f"judge={verdicts.judge}: {what}")
-    if not any(labels.labels_of(item) for item in verdicts.by_item if item in labels.items):
+    if not any(map(labels.labels_of, labels.items.keys() & verdicts.by_item.keys())):
         raise UsageError(
             f"judge={verdicts.judge}: none of its {len(verdicts.by_item):,} verdicts is on a "
             "labelled item: compare the item ids of verdicts and labels"
         )
-    matrices = {rubric: label_matrix(labels, rubric, verdicts) for rubric in labels.rubrics}
-    return {rubric: matrix for rubric, matrix in matrices.items() if matrix.items}
+    matrices: dict[str, LabelMatrix] = {}
+    for rubric in labels.rubrics:
+        matrix = label_matrix(labels, rubric, verdicts)
+        if matrix.items:
+            matrices[rubric] = matrix
+    return matrices
 
 
 def report_on(
@@ -185,18 +352,19 @@ def report_on(
 def _labelled(matrix: LabelMatrix) -> list[list[Any]]:
     """Return the labelled items; none where any was made right or wrong on purpose."""
     # No score may be corrected by items that somebody made.
-    if any(item.kind is not None for item in matrix.items):
-        return []
-    ids = [item.item_id for item in matrix.items]
-    columns = (ids, matrix.clusters, matrix.truth, matrix.judge, matrix.means)
-    return [list(row) for row in zip(*columns, strict=True)]
+    rows: list[list[Any]] = []
+    columns = (matrix.items, matrix.clusters, matrix.truth, matrix.judge, matrix.means)
+    for item, *row in zip(*columns, strict=True):
+        if item.kind is not None:
+            return []
+        rows.append([item.item_id, *row])
+    return rows
 
 
 def _confusion(matrix: LabelMatrix) -> Confusion:
     parsed = matrix.parsed
     table = pair_table(matrix.truth_at(parsed), matrix.judge_at(parsed), matrix.scale)
-    counts = [list(map(int, row)) for row in table]
-    return Confusion(matrix.scale.values, counts)  # type: ignore[arg-type]
+    return Confusion(matrix.scale.values, table.astype(int).tolist())  # type: ignore[arg-type]
 
 
 def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
@@ -204,18 +372,18 @@ def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
 
     First those of the pairs that share most items, then of labels that are no single person's.
     """
-    columns: dict[str, _Labels] = {}
-    for n, name in enumerate(matrix.names):
-        columns[name] = [row[n] for row in matrix.people]
+    judge: list[None] = [None]
+    columns: dict[str | None, Labels] = {None: matrix.judge}
+    columns |= dict(zip(matrix.names, zip(*matrix.people, strict=True), strict=True))
     chosen = [
-        *_most_shared([(None, name) for name in matrix.names], columns, matrix.judge),
-        *_most_shared(list(combinations(matrix.names, 2)), columns, matrix.judge),
+        *_most_shared(product(judge, matrix.names), columns),
+        *_most_shared(combinations(matrix.names, 2), columns),
     ]
-    columns |= matrix.not_single
+    for rater, labels in matrix.not_single.items():
+        columns[rater] = labels
     names = list(matrix.not_single)
-    derived: list[_Pair] = [*((None, name) for name in names), *combinations(names, 2)]
-    pairs = [*chosen, *derived]
-    raters = [(_column(one, columns, matrix.judge), columns[other]) for one, other in pairs]
+    pairs: list[_Pair] = [*chosen, *product(judge, names), *combinations(names, 2)]
+    raters = [(columns[one], columns[other]) for one, other in pairs]
     figures = pair_figures(raters, matrix.scale, ["kappa"], matrix.clusters, seed=seed, draws=draws)
     rows = []
     for n, ((one, other), estimates) in enumerate(zip(pairs, figures, strict=True)):
@@ -224,21 +392,16 @@ def _pairs(matrix: LabelMatrix, *, seed: int, draws: int) -> list[RaterPair]:
     return rows
 
 
-def _column(name: str | None, columns: Mapping[str, _Labels], judge: _Labels) -> _Labels:
-    return judge if name is None else columns[name]
-
-
-def _most_shared(
-    pairs: Sequence[_Pair], columns: Mapping[str, _Labels], judge: _Labels
-) -> list[_Pair]:
-    """Return the pairs of raters that share most items."""
+def _most_shared(pairs: Iterable[_Pair], columns: Mapping[str | None, Labels]) -> list[_Pair]:
+    """Return the pairs of raters that share most items, those that share most first."""
     shared: dict[_Pair, int] = {}
     for one, other in pairs:
-        both = zip(_column(one, columns, judge), columns[other], strict=True)
-        shared[one, other] = sum(None not in labels for labels in both)
+        labels = zip(columns[one], columns[other], strict=True)
+        both = sum(None not in pair for pair in labels)
+        if both:
+            shared[one, other] = both
     # A study with many annotators has thousands of pairs, which nobody can read.
-    most = sorted(pairs, key=lambda pair: -shared[pair])[:PAIRS]
-    return [pair for pair in most if shared[pair]]
+    return sorted(shared, key=shared.__getitem__, reverse=True)[:PAIRS]
 
 
 def _agreement(matrix: LabelMatrix, *, seed: int, draws: int) -> dict[str, Estimate]:
@@ -262,21 +425,20 @@ def _binary(
     matrix: LabelMatrix, *, seed: int, draws: int
 ) -> tuple[dict[str, Estimate], dict[str, int]]:
     """Return the figures of a binary rubric, clustered and not, and its confusion table."""
-    positive = matrix.scale.values[-1]
-    truth = [value == positive for value in matrix.truth_at(matrix.settled)]
-    verdicts = matrix.judge_at(matrix.settled)
-    judge = [None if value is None else value == positive for value in verdicts]
+    settled, parsed, positive = matrix.settled, matrix.parsed, matrix.scale.values[-1]
+    truth = (matrix.truth_codes[settled] == 1).tolist()
+    judge = [value if value is None else value == positive for value in matrix.judge_at(settled)]
     table = confusion(truth, judge)
     alone, counted = table.rates(), table.unparsed_as_wrong().rates()
     rates = dict(alone)
     if matrix.grouped:
-        rates = clustered_rates(truth, judge, matrix.clusters_of(matrix.settled))
+        rates = clustered_rates(truth, judge, matrix.clusters_of(settled))
     for name in ("sensitivity", "specificity"):
         rates |= {f"{name}_unclustered": alone[name], f"{name}_unparsed_wrong": counted[name]}
-    people = [value == positive for value in matrix.truth_at(matrix.parsed)]
-    parsed = [value == positive for value in matrix.judge_at(matrix.parsed)]
-    clusters = matrix.clusters_of(matrix.parsed)
-    indices = clustered_indices(people, parsed, clusters, seed=seed, draws=draws)
+    people = (matrix.truth_codes[parsed] == 1).tolist()
+    verdicts = (matrix.judge_codes[parsed] == 1).tolist()
+    clusters = matrix.clusters_of(parsed)
+    indices = clustered_indices(people, verdicts, clusters, seed=seed, draws=draws)
     cells = {"tp": table.tp, "fn": table.fn, "fp": table.fp, "tn": table.tn}
     return {**rates, **indices}, cells
 
@@ -291,9 +453,9 @@ def _at_threshold(matrix: LabelMatrix) -> AtThreshold | None:
     accepted: list[Any] = [value for value in matrix.scale.values if value in matrix.accepted]
     rates = []
     for kind in (True, False):
-        of_class = [n for n, label in enumerate(truth) if label == kind]
-        clusters = matrix.clusters_of([parsed[n] for n in of_class])
-        rates.append(rate([judge[n] == kind for n in of_class], clusters))
+        of_class = np.flatnonzero(np.array(truth) == kind)
+        clusters = matrix.clusters_of(np.array(parsed)[of_class].tolist())
+        rates.append(rate(np.array(judge)[of_class] == kind, clusters))
     return AtThreshold(accepted, table.tp, table.fn, table.fp, table.tn, *rates)
 
 
@@ -341,11 +503,12 @@ def _against_people(
 
 def _base_rates(matrix: LabelMatrix) -> dict[str, dict[str, float]]:
     rates = {}
-    for who, labels in (("people", matrix.truth), ("judge", matrix.judge)):
-        counts = Counter(labels[n] for n in matrix.parsed)
+    parsed = matrix.parsed
+    for who, labels in (("people", matrix.truth_at(parsed)), ("judge", matrix.judge_at(parsed))):
+        counts = Counter(labels)
         shares = {}
         for value in matrix.scale.values:
-            shares[str(value)] = counts[value] / len(matrix.parsed)  # type: ignore[index]
+            shares[str(value)] = counts[value] / len(parsed)  # type: ignore[index]
         rates[who] = shares
     return rates
 
@@ -357,7 +520,7 @@ def reliability(matrix: LabelMatrix) -> Reliability:
     is then the mean distance of probability and people's share over the bins, weighted by their
     items. Labels without a mean (three names or more) leave no bins.
     """
-    likely = [n for n in matrix.settled if matrix.verdicts[n].probability is not None]
+    likely = _with_probability(matrix, matrix.settled)
     # Probabilities of a minority would leave most items out of the diagram.
     if matrix.binary and len(likely) > len(matrix.settled) / 2:
         return _by_probability(matrix, likely)
@@ -371,7 +534,7 @@ def reliability(matrix: LabelMatrix) -> Reliability:
 
 def _by_probability(matrix: LabelMatrix, likely: Sequence[int]) -> Reliability:
     bins = []
-    probabilities = _probabilities(matrix, likely)
+    probabilities = matrix.probabilities[likely]
     of_bin = np.minimum((probabilities * BINS).astype(int), BINS - 1)
     for b in np.unique(of_bin):
         items = np.array(likely)[of_bin == b]
@@ -383,7 +546,7 @@ def _by_probability(matrix: LabelMatrix, likely: Sequence[int]) -> Reliability:
 def _bin(matrix: LabelMatrix, items: Sequence[int], judge: Floats) -> Bin:
     truth, clusters = matrix.numbers(matrix.truth_at(items)), matrix.clusters_of(items)
     if matrix.binary:
-        people = rate([bool(value) for value in truth], clusters)
+        people = rate(truth == 1, clusters)
     else:
         ends = float(matrix.scale.numbers.min()), float(matrix.scale.numbers.max())
         people = clustered_mean(truth, clusters, bounds=ends)
@@ -395,19 +558,19 @@ def selective(matrix: LabelMatrix) -> Selective | None:
 
     Confidence is the greater one of the probability and its complement.
     """
-    sure = [n for n in matrix.parsed if matrix.verdicts[n].probability is not None]
+    sure = _with_probability(matrix, matrix.parsed)
     if not matrix.binary or not sure:
         return None
-    likely = _probabilities(matrix, sure)
-    wrong = 1 - np.array(matrix.agrees_at(sure), dtype=np.float64)
+    likely = matrix.probabilities[sure]
+    wrong = 1 - matrix.agrees_at(sure).astype(np.float64)
     threshold = selective_threshold(
         np.maximum(likely, 1 - likely), wrong, risk=RISK, failure=FAILURE
     )
     return Selective(len(sure), RISK, FAILURE, threshold)
 
 
-def _probabilities(matrix: LabelMatrix, items: Sequence[int]) -> Floats:
-    return np.array([matrix.verdicts[n].probability for n in items], dtype=np.float64)
+def _with_probability(matrix: LabelMatrix, items: Sequence[int]) -> list[int]:
+    return [n for n in items if matrix.verdicts[n].probability is not None]
 
 
 def agreement_with_itself(matrix: LabelMatrix) -> Estimate | None:

@@ -9,14 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from alps.calibration.calibrate import Calibrated
-from alps.calibration.parts import (
-    Acceptance,
-    AtThreshold,
-    Details,
-    GroupTest,
-    Reference,
-)
-from alps.calibration.report import RubricReport
+from alps.calibration.controls import Acceptance, GroupTest, Reference
+from alps.calibration.report import AtThreshold, Details, RubricReport
 from alps.report.formatting import (
     counted,
     interval,
