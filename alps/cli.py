@@ -101,8 +101,7 @@ def sensitivity(words: tuple[str, ...]) -> None:
     \b
       alps sensitivity runs/extraction-rules-samples judge=openai/gpt-4.1 prompts=wordings
     """
-    from alps.report.sensitivity import find_sensitivity
-    from alps.report.sensitivity_table import print_sensitivity
+    from alps.report.sensitivity import find_sensitivity, print_sensitivity
     from alps.run.opened import find_run
     from alps.run.sensitivity import judge_reworded, plan_wordings
     from alps.settings import SensitivitySettings, parse_words, part_words
@@ -181,8 +180,7 @@ def compare(words: tuple[str, ...]) -> None:
     \b
       alps compare runs/extraction-rules-samples runs/extraction-oracle-samples
     """
-    from alps.report.compare import compare_runs
-    from alps.report.compare_table import print_comparison
+    from alps.report.compare import compare_runs, print_comparison
     from alps.run.opened import find_run
     from alps.settings import CompareSettings, parse_words, part_words
 

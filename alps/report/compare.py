@@ -4,27 +4,32 @@ Only runs on the same data under the same judge are compared. Records are paired
 repeats averaged; what belongs to one session is resampled together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from alps.errors import UsageError
-from alps.report.formatting import letter_of
+from alps.report.formatting import counted, interval, letter_of, number, signed, visible
 from alps.report.shared_records import (
     SharedRecords,
     Values,
-    judged_alike,
+    choose_metrics,
     metric_values,
     open_finished,
     record_values,
     refuse_other_data,
     refuse_other_scoring,
     sessions_of,
-    shared_tracks,
+    told_tracks,
 )
-from alps.rows import Score
+from alps.report.tables import figures_table, print_parts, run_legend
+from alps.report.terminal import as_html
 from alps.run.opened import Run
 from alps.stats.bootstrap import Estimate
 from alps.stats.paired import (
@@ -40,6 +45,9 @@ from alps.tasks import Metric
 SIGNIFICANT = 0.05
 """The highest p that is bold, and tells two runs apart."""
 _ROUNDING = 1e-12
+_RUNS_A_TABLE = 5
+_NARROW = 76
+_LOWER = " ↓"
 
 
 @dataclass(frozen=True)
@@ -135,16 +143,16 @@ class Comparison:
 
     def tests(self, first: str, second: str) -> int:
         """Return how many tests there are between two runs."""
-        return sum(
-            c.corrected is not None
-            for c in self._contrasts()
-            if (c.first, c.second) == (first, second)
-        )
+        count = 0
+        for contrast in _contrasts_of(self.tracks):
+            pair = contrast.first, contrast.second
+            count += pair == (first, second) and contrast.corrected is not None
+        return count
 
     @property
     def family(self) -> int:
         """Over how many tests every p is corrected: all that are shown."""
-        return sum(contrast.corrected is not None for contrast in self._contrasts())
+        return sum(contrast.corrected is not None for contrast in _contrasts_of(self.tracks))
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
@@ -166,13 +174,7 @@ class Comparison:
             "notes": list(self.notes),
         }
 
-    def _contrasts(self) -> list[Contrast]:
-        return _contrasts_of(self.tracks)
-
     def _repr_html_(self) -> str:
-        from alps.report.compare_table import print_comparison
-        from alps.report.terminal import as_html
-
         return as_html(lambda console: print_comparison(self, console))
 
 
@@ -191,10 +193,8 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
     """
     runs = open_finished(folders)
     by_letter = {letter_of(position): run for position, run in enumerate(runs)}
-    sides = []
-    for letter, run in by_letter.items():
-        sides.append(Side(letter, run.folder, run.model, run.judge))
-    shared, untold = _told_tracks(by_letter)
+    sides = [Side(letter, run.folder, run.model, run.judge) for letter, run in by_letter.items()]
+    shared, untold = told_tracks(by_letter)
     for track in shared:
         refuse_other_data(by_letter, track)
         refuse_other_scoring(by_letter, track)
@@ -204,28 +204,6 @@ def compare_runs(folders: Sequence[Path], *, seed: int = 0) -> Comparison:
         raise UsageError("no record is scored in all of these runs")
     notes = (*_notes(by_letter, [*shared, *untold]), *untold.values())
     return Comparison(tuple(sides), _corrected(tracks), notes, seed)
-
-
-def _told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
-    """Return the tracks on which every run has a score, and why the others are left out.
-
-    Raises:
-        UsageError: If there is none of which every run has one.
-    """
-    shared = shared_tracks(runs)
-    reasons: dict[str, str] = {}
-    for track in shared:
-        for run in runs.values():
-            scores = list(run.summary_of(track).scores.values())
-            if scores and all(score.unscored is not None for score in scores):
-                reasons.setdefault(track, str(scores[0].unscored))
-    if len(reasons) == len(shared):
-        each = "; ".join(dict.fromkeys(reasons.values()))
-        raise UsageError(
-            f"nothing to compare: {each}; alps score RUN judge=… judges a run with another judge"
-        )
-    untold = {track: f"Left out, {track}: {reason}" for track, reason in reasons.items()}
-    return [track for track in shared if track not in untold], untold
 
 
 def _notes(runs: Mapping[str, Run], shared: Sequence[str]) -> list[str]:
@@ -249,14 +227,15 @@ def _compare_track(
     values: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]],
 ) -> TrackComparison:
     records = {letter: values[letter].get(track, {}) for letter in runs}
-    first, *others = records.values()
-    ids = [name for name in first if all(name in other for other in others)]
+    ids = list(next(iter(records.values())))
+    for scored_records in records.values():
+        ids = [name for name in ids if name in scored_records]
     counts = []
     for letter, run in runs.items():
         scored = len(records[letter])
         counts.append(Counts(run.tracks[track].n, scored, scored - len(ids)))
     known = sessions_of(list(runs.values()), track, ids)
-    chosen, notes = _choose(runs, track)
+    chosen, notes = choose_metrics(runs, track)
     if known is None:
         notes.append(
             "The data was not found again, or has changed: each record stands alone in intervals"
@@ -269,47 +248,6 @@ def _compare_track(
         metrics.append(_compare_metric(metric, columns, ids, sessions))
     clusters = None if known is None else len(set(known.values()))
     return TrackComparison(track, len(ids), clusters, tuple(counts), tuple(metrics), tuple(notes))
-
-
-def _choose(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
-    """Return the metrics that can be compared, and why others can't."""
-    scores = {letter: run.summary_of(track).scores for letter, run in runs.items()}
-    chosen: list[Metric] = []
-    left_out: dict[str, list[str]] = {}
-    for metric in next(iter(runs.values())).tasks[track].metrics:
-        if all(metric.name not in own for own in scores.values()):
-            continue
-        reason = _why_not(metric, scores, alike=judged_alike(runs, track))
-        if reason is None:
-            chosen.append(metric)
-        else:
-            left_out.setdefault(reason, []).append(metric.title.strip())
-    notes = [f"Left out ({reason}): {', '.join(titles)}" for reason, titles in left_out.items()]
-    first, *others = (run.tasks[track].conditions for run in runs.values())
-    if any(other != first for other in others):
-        each = ", ".join(f"{letter} {_conditions(run, track)}" for letter, run in runs.items())
-        notes.append(f"Run under different conditions: {each}")
-    return chosen, notes
-
-
-def _why_not(
-    metric: Metric, scores: Mapping[str, Mapping[str, Score]], *, alike: bool
-) -> str | None:
-    """Return why runs with these scores can't be compared on a metric; None if they can."""
-    if metric.numerator is not None:
-        return "a ratio of sums, which single records don't have"
-    missing = [letter for letter, own in scores.items() if metric.name not in own]
-    if missing:
-        return f"not measured in {', '.join(missing)}"
-    for own in scores.values():
-        if own[metric.name].unscored is not None:
-            return own[metric.name].unscored
-    return "rated by different judges" if metric.rates and not alike else None
-
-
-def _conditions(run: Run, track: str) -> str:
-    conditions = run.tasks[track].conditions.items()
-    return " ".join(f"{name}={value}" for name, value in conditions) or "as usual"
 
 
 def _compare_metric(
@@ -327,6 +265,7 @@ def _compare_metric(
     records = SharedRecords.of(metric, ids, columns.values(), sessions)
     means = {letter: records.mean(column) for letter, column in columns.items()}
     sign = 1.0 if metric.lower_is_better else -1.0
+    # Runs of one score go by their letters, so that the same command prints the same table.
     order = sorted(means, key=lambda letter: (sign * (means[letter].value or 0.0), letter))
     ranked = tuple(Ranked(letter, means[letter], ()) for letter in order)
     return MetricComparison(metric, tuple(contrasts), ranked)
@@ -365,9 +304,11 @@ def _is_binary(records: SharedRecords, *columns: Values) -> bool:
 
 
 def _contrasts_of(tracks: Sequence[TrackComparison]) -> list[Contrast]:
-    return [
-        contrast for track in tracks for metric in track.metrics for contrast in metric.contrasts
-    ]
+    contrasts: list[Contrast] = []
+    for track in tracks:
+        for metric in track.metrics:
+            contrasts += metric.contrasts
+    return contrasts
 
 
 def _corrected(tracks: Sequence[TrackComparison]) -> tuple[TrackComparison, ...]:
@@ -442,3 +383,174 @@ def _contrast_json(contrast: Contrast) -> dict[str, Any]:
         "detectable": contrast.difference.detectable,
         "mcnemar": None if contrast.mcnemar is None else asdict(contrast.mcnemar),
     }
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print a comparison: every metric of two runs, or the ties and pairs of more."""
+    narrow = console.width < _NARROW
+    names = []
+    for side in comparison.sides:
+        names.append((side.letter, side.folder, f"{side.model} · judged by {side.judge}"))
+    parts: list[RenderableType] = [run_legend(names)]
+    for track in comparison.tracks:
+        parts += [Text(), *_track_parts(comparison.sides, track, narrow=narrow)]
+    notes = [f"{note}." for note in comparison.notes]
+    print_parts(console, parts, [*notes, *_explanations(comparison, narrow=narrow)])
+
+
+def _track_parts(
+    sides: Sequence[Side], track: TrackComparison, *, narrow: bool
+) -> Iterator[RenderableType]:
+    where = "" if track.clusters is None else f" from {counted(track.clusters, 'session')}"
+    title = visible(f"{track.track}: {counted(track.shared, 'shared record')}{where}")
+    if not track.metrics or not track.shared:
+        yield Text(title, style="bold")
+    elif len(sides) == 2:
+        yield _differences(title, sides, track, narrow=narrow)
+        yield from _discordant(track)
+    else:
+        yield from _ranks(title, sides, track)
+        if track.lead is not None:
+            yield _pairs(track.lead, narrow=narrow)
+    yield Text(_account(sides, track))
+    bare = [metric.metric.title.strip() for metric in track.metrics if not _records(metric)]
+    notes = [f"Left out (no record has it in all runs): {', '.join(bare)}"] if bare else []
+    for note in (*notes, *track.notes):
+        yield Text(visible(f"{note}."), style="dim")
+
+
+def _differences(
+    title: str, sides: Sequence[Side], track: TrackComparison, *, narrow: bool
+) -> Table:
+    """Lay out every metric of two runs; a narrow terminal gets no scores, only differences."""
+    # With the scores the table needs 76 columns: of what is cut, the difference would go first.
+    first, second = (side.letter for side in sides)
+    scored = () if narrow else (first, second)
+    table = figures_table(title, "", *scored, f"{first} – {second}", *_test_columns(narrow))
+    for metric in track.metrics:
+        contrast = metric.contrasts[0]
+        if _records(metric):
+            scores = () if narrow else tuple(number(score.value) for score in contrast.scores)
+            cells = (*scores, *_test_cells(contrast, narrow))
+            table.add_row(_title(metric.metric), *cells, style=_style(contrast))
+    return table
+
+
+def _test_columns(narrow: bool) -> tuple[str, ...]:
+    return ("95 % interval", "p", *(() if narrow else ("MDE",)), "n")
+
+
+def _test_cells(contrast: Contrast, narrow: bool) -> tuple[str, ...]:
+    """Return the cells of a difference: value, interval, corrected p, what is detectable, n."""
+    estimate = contrast.difference.estimate
+    cells = [signed(estimate.value), interval(estimate), _p(contrast.corrected)]
+    if not narrow:
+        cells.append(number(contrast.difference.detectable))
+    return (*cells, str(estimate.n))
+
+
+def _discordant(track: TrackComparison) -> Iterator[Text]:
+    for metric in track.metrics:
+        contrast = metric.contrasts[0]
+        if (test := contrast.mcnemar) is None or not (test.first_only or test.second_only):
+            continue
+        counts = f"{test.first_only} only in {contrast.first}"
+        counts += f", {test.second_only} only in {contrast.second}"
+        # Of records that belong together its p is none, and another than the table's would be a
+        # test of its own.
+        exact = f"; exact McNemar p {_p(contrast.corrected)}" if contrast.exact else ""
+        yield Text(visible(f"{metric.metric.title.strip()}: {counts}{exact}."))
+
+
+def _ranks(title: str, sides: Sequence[Side], track: TrackComparison) -> Iterator[Table]:
+    """Lay out the headline of every run, the best first, then every metric with its ties."""
+    lead = track.lead
+    assert lead is not None
+    table = figures_table(title, "", "", lead.metric.title.strip(), "95 % interval", "ties")
+    # A model's name may be longer than the table is wide: folded, the figures keep their place.
+    models = table.columns[1]
+    models.justify, models.overflow, models.no_wrap = "left", "fold", False
+    model_of = {side.letter: side.model for side in sides}
+    for one in lead.ranked:
+        row = (number(one.estimate.value), interval(one.estimate), " ".join(one.letters))
+        table.add_row(one.name, Text(visible(model_of[one.name])), *row)
+    yield table
+    letters = [side.letter for side in sides]
+    for start in range(0, len(letters), _RUNS_A_TABLE):
+        yield _ties(letters[start : start + _RUNS_A_TABLE], track)
+
+
+def _ties(letters: Sequence[str], track: TrackComparison) -> Table:
+    table = figures_table("Every metric, with the letters of its ties", "", *letters, "n")
+    for metric in track.metrics:
+        if not _records(metric):
+            continue
+        cells = {}
+        for one in metric.ranked:
+            cells[one.name] = f"{number(one.estimate.value)} {' '.join(one.letters)}"
+        shown = [cells[letter] for letter in letters]
+        table.add_row(_title(metric.metric), *shown, str(_records(metric)))
+    return table
+
+
+def _pairs(lead: MetricComparison, *, narrow: bool) -> Table:
+    title = f"{lead.metric.title.strip()}: every pair"
+    table = figures_table(title, "", "difference", *_test_columns(narrow))
+    for contrast in lead.contrasts:
+        pair = f"{contrast.first} – {contrast.second}"
+        table.add_row(pair, *_test_cells(contrast, narrow), style=_style(contrast))
+    return table
+
+
+def _records(metric: MetricComparison) -> int:
+    """Return on how many records all runs have a metric."""
+    if metric.ranked:
+        return metric.ranked[0].estimate.n
+    return metric.contrasts[0].difference.estimate.n
+
+
+def _account(sides: Sequence[Side], track: TrackComparison) -> str:
+    """Say of each run how many of its records are not among the shared ones."""
+    if not any(count.left_out or count.asked > count.scored for count in track.counts):
+        return "All records are shared."
+    parts = []
+    for side, count in zip(sides, track.counts, strict=True):
+        part = f"{count.left_out:,} of {side.letter}'s {count.scored:,} scored"
+        if count.asked > count.scored:
+            part += f", {count.asked - count.scored:,} unscored"
+        parts.append(part)
+    return f"Left out: {'; '.join(parts)}."
+
+
+def _explanations(comparison: Comparison, *, narrow: bool) -> Iterator[str]:
+    contrasts = _contrasts_of(comparison.tracks)
+    for reason in dict.fromkeys(contrast.difference.estimate.reason for contrast in contrasts):
+        if reason:
+            yield f"No interval: {reason}."
+    if not comparison.family:
+        return
+    tests = counted(comparison.family, "test")
+    yield f"p: Holm-corrected for {tests}, all that are shown; bold: at most .05."
+    if any(contrast.exact for contrast in contrasts):
+        yield "  McNemar's exact test where scores are 0 or 1 and every record stands alone."
+    if not narrow:
+        yield "MDE: minimum detectable effect (80 % power) of one test."
+    metrics: list[MetricComparison] = []
+    for track in comparison.tracks:
+        metrics += track.metrics
+    if any(metric.metric.lower_is_better for metric in metrics):
+        yield f"{_LOWER.strip()}: lower is better."
+    if len(comparison.sides) > 2:
+        yield "ties: runs that share a letter are not significantly different (p ≥ .05, Holm)."
+
+
+def _title(metric: Metric) -> Text:
+    return Text(visible(metric.title) + (_LOWER if metric.lower_is_better else ""))
+
+
+def _style(contrast: Contrast) -> str:
+    return "bold" if contrast.corrected is not None and contrast.corrected <= SIGNIFICANT else ""
+
+
+def _p(value: float | None) -> str:
+    return "<.001" if value is not None and value < 0.001 else number(value)

@@ -4,7 +4,7 @@ Everything is on the records that were scored under every wording, repeats avera
 figure differs because its records do. What belongs to one session is resampled together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from math import isnan
@@ -13,9 +13,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from alps.judges.rubric import rubric
-from alps.report.formatting import letter_of
+from alps.report.formatting import counted, interval, letter_of, number, signed, spent, visible
 from alps.report.shared_records import (
     SharedRecords,
     Values,
@@ -23,6 +26,8 @@ from alps.report.shared_records import (
     record_values,
     sessions_of,
 )
+from alps.report.tables import figures_table, print_parts, run_legend
+from alps.report.terminal import WIDTH
 from alps.rows import Calls
 from alps.run.opened import Run, open_run
 from alps.run.sensitivity import OURS, Reworded, Wording
@@ -182,25 +187,46 @@ def find_sensitivity(done: Reworded) -> Sensitivity:
         folders[letter] = (source, runs[letter][OURS].model)
     first = next(iter(runs.values()))[OURS]
     seed = int(first.manifest.settings.get("seed") or 0)
-    tracks, notes = [], list(plan.notes)
+    tracks, notes = _compare_tracks(plan.wordings, runs)
+    return Sensitivity(
+        plan.judge,
+        folders,
+        plan.wordings,
+        tuple(tracks),
+        (*plan.notes, *notes),
+        _calls(done),
+        seed,
+    )
+
+
+def _compare_tracks(
+    wordings: Sequence[Wording], runs: Mapping[str, Mapping[str, Run]]
+) -> tuple[list[TrackSensitivity], list[str]]:
+    """Return the tracks that wordings can move, and what was left out."""
+    tracks: list[TrackSensitivity] = []
+    notes: list[str] = []
     left_out: dict[str, list[str]] = {}
-    for track in dict.fromkeys(track for row in runs.values() for track in row[OURS].tracks):
+    names_of_tracks: dict[str, None] = {}
+    for row in runs.values():
+        names_of_tracks |= dict.fromkeys(row[OURS].tracks)
+    for track in names_of_tracks:
         having = {letter: row for letter, row in runs.items() if track in row[OURS].tracks}
         one = next(iter(having.values()))[OURS]
         metric = _judged_metric(one, track)
-        names = [wording.name for wording in plan.wordings if _rewords(wording, one, track)]
+        names = [wording.name for wording in wordings if _rewords(wording, one, track)]
         if metric is None:
             left_out.setdefault("no judge decides their scores", []).append(track)
         elif not names:
             left_out.setdefault("no wording says their rubrics otherwise", []).append(track)
         else:
-            if same := [other.name for other in plan.wordings[1:] if other.name not in names]:
+            # A wording that says nothing else here would add a row of zeros to every table.
+            same = [wording.name for wording in wordings[1:] if wording.name not in names]
+            if same:
                 notes.append(f"On {track} as ours, and left out there: {', '.join(same)}")
             tracks.append(_on_track(track, metric, having, [OURS, *names]))
-    notes += [f"Left out ({reason}): {', '.join(names)}" for reason, names in left_out.items()]
-    return Sensitivity(
-        plan.judge, folders, plan.wordings, tuple(tracks), tuple(notes), _calls(done), seed
-    )
+    for reason, left in left_out.items():
+        notes.append(f"Left out ({reason}): {', '.join(left)}")
+    return tracks, notes
 
 
 def _judged_metric(run: Run, track: str) -> Metric | None:
@@ -208,8 +234,10 @@ def _judged_metric(run: Run, track: str) -> Metric | None:
     if run.tasks[track].judged:
         return run.lead(track)
     scores = run.summary_of(track).scores
-    rated = (metric for metric in run.tasks[track].metrics if metric.rates)
-    return next((metric for metric in rated if metric.name in scores), None)
+    for metric in run.tasks[track].metrics:
+        if metric.rates and metric.name in scores:
+            return metric
+    return None
 
 
 def _rewords(wording: Wording, run: Run, track: str) -> bool:
@@ -268,8 +296,13 @@ def _under(
 def _spread(
     letter: str, clusters: int | None, under: Sequence[UnderWording], columns: Sequence[Floats]
 ) -> Spread:
-    scores = [one.score.value for one in under if one.score.value is not None]
-    halves = [half for one in under if (half := _half(one.score)) is not None]
+    scores: list[float] = []
+    halves: list[float] = []
+    for one in under:
+        if one.score.value is not None:
+            scores.append(one.score.value)
+        if one.score.low is not None and one.score.high is not None:
+            halves.append((one.score.high - one.score.low) / 2)
     table = np.array(columns)
     return Spread(
         letter,
@@ -287,7 +320,9 @@ def _rank(
     metric: Metric, values: Mapping[str, Mapping[str, Values]], sessions: Mapping[str, str]
 ) -> Ranking | None:
     """Rank runs under each wording; None where they have no record in common."""
-    columns = [column for row in values.values() for column in row.values()]
+    columns: list[Values] = []
+    for row in values.values():
+        columns += row.values()
     records = SharedRecords.of(metric, columns[0], columns, sessions)
     if not records.ids:
         return None
@@ -300,22 +335,29 @@ def _rank(
             scores.setdefault(name, {})[letter] = score
             # Rounded, so that noise of the floating point does not break ties.
             goodness.setdefault(name, {})[letter] = sign * round(score, 9)
-    flips = []
-    for one, other in combinations(values, 2):
-        ahead = [row[one] - row[other] for row in goodness.values()]
-        if min(ahead) < 0 < max(ahead):
-            differences = {}
-            for name, column in values[one].items():
-                differences[name] = records.difference(column, values[other][name]).estimate
-            flips.append(Flip(one, other, differences))
     ours = goodness[OURS]
     return Ranking(
         n=len(records.ids),
         orders={name: _order(row) for name, row in goodness.items()},
         scores=scores,
         tau={name: _tau(ours, row) for name, row in goodness.items() if name != OURS},
-        flips=tuple(flips),
+        flips=tuple(_flips(records, values, goodness)),
     )
+
+
+def _flips(
+    records: SharedRecords,
+    values: Mapping[str, Mapping[str, Values]],
+    goodness: Mapping[str, Mapping[str, float]],
+) -> Iterator[Flip]:
+    """Yield the pairs of runs that change places between wordings."""
+    for one, other in combinations(values, 2):
+        ahead = [row[one] - row[other] for row in goodness.values()]
+        if min(ahead) < 0 < max(ahead):
+            differences = {}
+            for name, column in values[one].items():
+                differences[name] = records.difference(column, values[other][name]).estimate
+            yield Flip(one, other, differences)
 
 
 def _order(goodness: Mapping[str, float]) -> tuple[tuple[str, ...], ...]:
@@ -335,11 +377,8 @@ def _tau(ours: Mapping[str, float], other: Mapping[str, float]) -> float | None:
 
 
 def _apart(one: Floats, other: Floats) -> Any:
+    # Means of repeats differ in their last digits when they are added in another order.
     return np.abs(one - other) > _ROUNDING
-
-
-def _half(score: Estimate) -> float | None:
-    return None if score.low is None or score.high is None else (score.high - score.low) / 2
 
 
 def _calls(done: Reworded) -> Calls:
@@ -390,3 +429,143 @@ def _ranking_json(ranking: Ranking) -> dict[str, Any]:
         "wordings": wordings,
         "flips": [asdict(flip) for flip in ranking.flips],
     }
+
+
+def print_sensitivity(sensitivity: Sensitivity, console: Console) -> None:
+    """Print for every track and run the scores by wording, and of several runs the rankings."""
+    names = [(letter, folder, model) for letter, (folder, model) in sensitivity.runs.items()]
+    judged = f"Judged by {sensitivity.judge} with {len(sensitivity.wordings)} prompt variants"
+    parts: list[RenderableType] = [
+        run_legend(names),
+        Text(visible(f"{judged} of its rubrics.")),
+    ]
+    for track in sensitivity.tracks:
+        for spread in track.spreads:
+            parts += [Text(), *_spread_parts(track, spread)]
+        if track.ranking is not None:
+            parts += [Text(), *_ranking_parts(track, track.ranking)]
+        elif len(track.spreads) > 1:
+            unranked = f"{track.track}: no record is scored in all runs under every variant."
+            parts += [Text(), Text(visible(unranked))]
+    notes = [f"{note}." for note in sensitivity.notes]
+    print_parts(console, parts, [*notes, *_explanations(sensitivity)])
+
+
+def _spread_parts(track: TrackSensitivity, spread: Spread) -> Iterator[RenderableType]:
+    title = f"{spread.letter} on {track.track}, {track.metric.title.strip()}"
+    if spread.n:
+        where = "" if spread.clusters is None else f" from {counted(spread.clusters, 'session')}"
+        yield _spread_table(f"{title}: {counted(spread.n, 'record')}{where}", spread)
+    else:
+        yield Text(visible(f"{title}: no record is scored under every variant."), style="bold")
+    for line in _noise(spread):
+        yield Text(line)
+    if lost := [_unscored(one) for one in spread.under if one.unscored]:
+        line = f"Unscored, and so left out under every variant: {', '.join(lost)}."
+        yield Text(visible(line), style="dim")
+    for one in spread.under:
+        if one.error is not None:
+            # One line an error: a provider may answer with a page of HTML.
+            yield Text(visible(f"  {one.wording}: {one.error}")[: WIDTH - 2], style="dim")
+
+
+def _spread_table(title: str, spread: Spread) -> Table:
+    columns = ("score", "95 % interval", "Δ ours", "95 % interval", "changed", "n")
+    table = _table(title, *columns)
+    for one in spread.under:
+        moved = ("", "", "")
+        style = ""
+        if one.difference is not None:
+            low, high = one.difference.low, one.difference.high
+            if low is not None and high is not None and (low > 0 or high < 0):
+                style = "bold"
+            shown = signed(one.difference.value), interval(one.difference)
+            moved = (*shown, _percent(one.changed))
+        row = (number(one.score.value), interval(one.score), *moved, str(one.score.n))
+        table.add_row(Text(visible(one.wording)), *row, style=style)
+    return table
+
+
+def _unscored(one: UnderWording) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.failures.items())
+    return f"{one.unscored:,} under {one.wording}{f' ({kinds})' if kinds else ''}"
+
+
+def _noise(spread: Spread) -> Iterator[str]:
+    """Say how far the scores lie apart, and whether that is more than sampling does."""
+    if spread.deviation is None:
+        return
+    records = counted(spread.n, "record")
+    share = f"{spread.changed:,} of {records} ({_percent(spread.changed / spread.n)})"
+    yield f"Spread {number(spread.spread)}; {share} scored differently by some two variants."
+    sampling = spread.sampling_error
+    if sampling is None:
+        deviation = f"Standard deviation between variants {number(spread.deviation)}"
+        yield f"{deviation}; sampling noise is not known."
+        return
+    deviation = f"standard deviation {number(spread.deviation)} between variants"
+    yield f"Noise of the prompt variant: {deviation}."
+    half = f"mean half-width {number(spread.half_width)}"
+    yield f"Noise of sampling: standard error {number(sampling)} ({half})."
+    if spread.deviation != sampling:
+        larger = "the prompt variant" if spread.deviation > sampling else "sampling"
+        yield f"The larger noise is that of {larger}."
+
+
+def _ranking_parts(track: TrackSensitivity, ranking: Ranking) -> Iterator[RenderableType]:
+    records = counted(ranking.n, "record")
+    title = f"Ranking on {track.track}, {records} scored in all runs under every variant"
+    table = _table(title, "order", "tau")
+    table.columns[1].justify, table.columns[1].no_wrap = "left", False
+    for name, order in ranking.orders.items():
+        tau = number(ranking.tau[name]) if name in ranking.tau else ""
+        places = [" = ".join(letters) for letters in order]
+        table.add_row(Text(visible(name)), " > ".join(places), tau)
+    yield table
+    if not ranking.flips:
+        yield Text("No two runs change places.")
+    else:
+        yield Text()
+        yield _flips_table(ranking.flips)
+
+
+def _flips_table(flips: Sequence[Flip]) -> Table:
+    """Lay out the pairs of runs that change places, wording by wording."""
+    table = _table("Runs that change places", "pair", "difference", "95 % interval", "ahead")
+    for flip in flips:
+        pair = f"{flip.first} – {flip.second}"
+        for name, estimate in flip.differences.items():
+            # Rounded as in the ranking: a tie there is no lead here.
+            value = round(estimate.value or 0.0, 9)
+            ahead = "tied" if value == 0 else flip.first if value > 0 else flip.second
+            row = (pair, signed(estimate.value), interval(estimate), ahead)
+            table.add_row(Text(visible(name)), *row)
+        table.add_section()
+    return table
+
+
+def _explanations(sensitivity: Sensitivity) -> Iterator[str]:
+    spreads: list[Spread] = []
+    for track in sensitivity.tracks:
+        spreads += track.spreads
+    if sensitivity.tracks:
+        yield "changed: records that the variant scores differently from ours; bold: the interval"
+        yield f"leaves out 0. Standard error: the half-width over {LEVEL_WIDTH}."
+    if any(spread.clusters is None for spread in spreads):
+        yield "The data was not found again: each record stands alone in intervals."
+    if any(track.ranking for track in sensitivity.tracks):
+        yield "tau: Kendall's tau-b with the order under ours (1: the same, -1: reversed)."
+    yield spent(sensitivity.calls)
+    if spreads:
+        yield f"Run folders: {spreads[0].under[0].folder.parent.parent}/RUN/VARIANT"
+
+
+def _table(title: str, *columns: str) -> Table:
+    """Return a table with a row a variant, whose names are folded: the user chose them."""
+    table = figures_table(title, "variant", *columns)
+    table.columns[0].overflow = "fold"
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from alps.errors import RunFolderError, UsageError
+from alps.rows import Score
 from alps.run.opened import Run, open_run, read_wanted
 from alps.stats.bootstrap import Estimate, Floats, clustered_mean
 from alps.stats.paired import (
@@ -22,6 +23,7 @@ from alps.stats.paired import (
 )
 from alps.tasks import Metric
 
+_DATA_PLACES = ("settings.data", "settings.split", "settings.limit", "settings.seed", "data.split")
 Values = Mapping[str, float]
 """The value of one metric by the ids of the records that have it."""
 
@@ -81,13 +83,17 @@ def record_values(run: Run) -> dict[str, dict[str, dict[str, float]]]:
 
 def metric_values(records: Mapping[str, Mapping[str, float]], metric: Metric) -> dict[str, float]:
     """Return the value of one metric for each record that has it."""
-    having = (name for name, scores in records.items() if metric.name in scores)
-    return {name: records[name][metric.name] for name in having}
+    values = {}
+    for name, scores in records.items():
+        if metric.name in scores:
+            values[name] = scores[metric.name]
+    return values
 
 
 def sessions_of(runs: Sequence[Run], track: str, ids: Collection[str]) -> dict[str, str] | None:
     """Return the session of each record; None where no run's data are there any more."""
     tried: list[Any] = []
+    # Runs under comparison have the same data, so the first whose data are still there tells all.
     for run in runs:
         if (data := run.manifest.settings.get("data")) in tried:
             continue
@@ -112,6 +118,7 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
         run = open_run(folder)
         if any(run.folder.resolve() == other.folder.resolve() for other in runs):
             raise UsageError(f"{folder}: named twice; a run is compared with others")
+        # A folder whose data has no hash can't be shown to be on the data of the others.
         for track in run.finished.tracks:
             if track not in run.tasks or run.tracks[track].sha256 is None:
                 raise RunFolderError(f"{folder}: not a run of this alps (no data of '{track}')")
@@ -119,7 +126,7 @@ def open_finished(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def shared_tracks(runs: Mapping[str, Run]) -> list[str]:
+def _shared_tracks(runs: Mapping[str, Run]) -> list[str]:
     """Return the tracks that all `runs`, by their letters, have, in the order of the first.
 
     Raises:
@@ -142,6 +149,76 @@ def judged_alike(runs: Mapping[str, Run], track: str) -> bool:
     return len({run.judge_fingerprint(track) for run in runs.values()}) == 1
 
 
+def told_tracks(runs: Mapping[str, Run]) -> tuple[list[str], dict[str, str]]:
+    """Return the tracks on which every run has a score, and why the others are left out.
+
+    Raises:
+        UsageError: If there is none of which every run has one.
+    """
+    shared = _shared_tracks(runs)
+    reasons: dict[str, str] = {}
+    for track in shared:
+        for run in runs.values():
+            scores = list(run.summary_of(track).scores.values())
+            if scores and all(score.unscored is not None for score in scores):
+                reasons.setdefault(track, str(scores[0].unscored))
+    if len(reasons) == len(shared):
+        each = "; ".join(dict.fromkeys(reasons.values()))
+        raise UsageError(
+            f"nothing to compare: {each}; alps score RUN judge=… judges a run with another judge"
+        )
+    untold = {track: f"Left out, {track}: {reason}" for track, reason in reasons.items()}
+    return [track for track in shared if track not in untold], untold
+
+
+def choose_metrics(runs: Mapping[str, Run], track: str) -> tuple[list[Metric], list[str]]:
+    """Return the metrics that can be compared, and why others can't."""
+    scores = {letter: run.summary_of(track).scores for letter, run in runs.items()}
+    alike = judged_alike(runs, track)
+    measured: set[str] = set().union(*scores.values())
+    chosen: list[Metric] = []
+    left_out: dict[str, list[str]] = {}
+    for metric in next(iter(runs.values())).tasks[track].metrics:
+        if metric.name not in measured:
+            continue
+        reason = _why_not(metric, scores, alike=alike)
+        if reason is None:
+            chosen.append(metric)
+        else:
+            left_out.setdefault(reason, []).append(metric.title.strip())
+    notes = []
+    for reason, titles in left_out.items():
+        notes.append(f"Left out ({reason}): {', '.join(titles)}")
+    first, *others = (run.tasks[track].conditions for run in runs.values())
+    if any(other != first for other in others):
+        notes.append(f"Run under different conditions: {_each_conditions(runs, track)}")
+    return chosen, notes
+
+
+def _each_conditions(runs: Mapping[str, Run], track: str) -> str:
+    parts = []
+    for letter, run in runs.items():
+        words = [f"{name}={value}" for name, value in run.tasks[track].conditions.items()]
+        parts.append(f"{letter} {' '.join(words) or 'as usual'}")
+    return ", ".join(parts)
+
+
+def _why_not(
+    metric: Metric, scores: Mapping[str, Mapping[str, Score]], *, alike: bool
+) -> str | None:
+    """Return why runs with these scores can't be compared on a metric; None if they can."""
+    # The mean over records of a share that counts sums is another number than the run's own.
+    if metric.numerator is not None:
+        return "a ratio of sums, which single records don't have"
+    missing = [letter for letter, own in scores.items() if metric.name not in own]
+    if missing:
+        return f"not measured in {', '.join(missing)}"
+    for own in scores.values():
+        if own[metric.name].unscored is not None:
+            return own[metric.name].unscored
+    return "rated by different judges" if metric.rates and not alike else None
+
+
 def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
     """Refuse runs whose data on `track` are not the same.
 
@@ -152,15 +229,12 @@ def refuse_other_data(runs: Mapping[str, Run], track: str) -> None:
     for other in others:
         if first.tracks[track].sha256 == other.tracks[track].sha256:
             continue
-        hashes = " and ".join(
-            f"{str(run.tracks[track].sha256)[:12]} ({run.folder})" for run in (first, other)
-        )
-        places = [f"settings.{name}" for name in ("data", "split", "limit", "seed")]
-        differing = [_part(first, other, place) for place in (*places, "data.split")]
-        parts = "; ".join(filter(None, differing))
-        raise UsageError(
-            f"not on the same data: {track} has sha256 {hashes}{f'; {parts}' if parts else ''}"
-        )
+        hashes = []
+        for run in (first, other):
+            hashes.append(f"{str(run.tracks[track].sha256)[:12]} ({run.folder})")
+        # The hash alone tells nobody what to do: the settings behind it do.
+        parts = [" and ".join(hashes), *_parts(first, other, _DATA_PLACES)]
+        raise UsageError(f"not on the same data: {track} has sha256 {'; '.join(parts)}")
 
 
 def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
@@ -173,39 +247,36 @@ def refuse_other_scoring(runs: Mapping[str, Run], track: str) -> None:
     """
     first, *others = runs.values()
     for other in others:
-        here, there = (run.tasks[track].conditions.get("scoring", "alps") for run in (first, other))
+        here = first.tasks[track].conditions.get("scoring", "alps")
+        there = other.tasks[track].conditions.get("scoring", "alps")
         if here != there:
             ways = f"scoring={here} in {first.folder}, {there} in {other.folder}"
             raise UsageError(f"not scored alike: {track} has {ways}")
-        ids = [run.judge_fingerprint(track) for run in (first, other)]
-        if ids[0] == ids[1] or not first.tasks[track].judged:
+        own, others_own = first.judge_fingerprint(track), other.judge_fingerprint(track)
+        if own == others_own or not first.tasks[track].judged:
             continue
         names = {*first.manifest.judge, *other.manifest.judge} - {"id"}
-        parts = []
-        for name in sorted(names, key=lambda name: (name != "judge", name)):
-            parts += [part] if (part := _part(first, other, f"judge.{name}")) else []
-        judges = f"{ids[0]} ({first.folder}) and {ids[1]} ({other.folder})"
+        # The judge's own name first: where it differs, nothing else has to be read.
+        order = sorted(names, key=lambda name: (name != "judge", name))
+        parts = _parts(first, other, [f"judge.{name}" for name in order])
+        judges = f"{own} ({first.folder}) and {others_own} ({other.folder})"
         raise UsageError(
             f"not under the same judge: {track} has fingerprint {judges}; "
             f"{'; '.join(parts[:3]) or 'its rubrics differ'}; alps score judges a run again"
         )
 
 
-def _part(first: Run, other: Run, place: str) -> str:
-    """Say how two manifests differ at a dotted place.
-
-    Nothing where they don't, and no values that are long.
-    """
-    section, _, name = place.partition(".")
-    here, there = (run.manifest.row()[section].get(name) for run in (first, other))
-    if here == there:
-        return ""
-    said = [str(value) if not isinstance(value, dict) else "{…}" for value in (here, there)]
-    return (
-        f"{place} is {_short(said[0])} and {_short(said[1])}"
-        if said[0] != said[1]
-        else f"{place} differs"
-    )
+def _parts(first: Run, other: Run, places: Iterable[str]) -> list[str]:
+    """Say how two manifests differ at dotted places; values are cut where they are long."""
+    parts = []
+    for place in places:
+        section, _, name = place.partition(".")
+        values = [run.manifest.row()[section].get(name) for run in (first, other)]
+        if values[0] != values[1]:
+            here, there = ("{…}" if isinstance(value, dict) else str(value) for value in values)
+            shown = f"is {_short(here)} and {_short(there)}" if here != there else "differs"
+            parts.append(f"{place} {shown}")
+    return parts
 
 
 def _short(text: str) -> str:

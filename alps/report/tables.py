@@ -1,18 +1,26 @@
 """Tables at the end of a run, in 80 columns."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from alps.judges.lexical import AGREEMENT
 from alps.report.charts import GOLD_ACTIONS
-from alps.report.formatting import counted, interval, number, price_lines, served_lines, spent
+from alps.report.formatting import (
+    counted,
+    interval,
+    number,
+    price_lines,
+    served_lines,
+    spent,
+    visible,
+)
 from alps.report.terminal import WIDTH, terminal
 from alps.rows import Corrected, Figure, Score, Summary, TrackSummary
 from alps.run.estimate import Stage
@@ -119,6 +127,33 @@ def close_table(title: str) -> Table:
     shape: Any = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
     width = min(WIDTH, len(title))
     return Table(title=Text(title, style="bold"), title_justify="left", min_width=width, **shape)
+
+
+def figures_table(title: str, first: str, *columns: str) -> Table:
+    """Return a close table: names in the first column, whole figures at the right of the others."""
+    table = close_table(visible(title))
+    table.add_column(first)
+    for name in columns:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    return table
+
+
+def run_legend(runs: Iterable[tuple[str, Path, str]]) -> Table:
+    """Lay out which run each letter stands for: its folder, and what it is of."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for letter, folder, about in runs:
+        name = Text(visible(str(folder)))
+        name.append(visible(f"  {about}"), style="dim")
+        grid.add_row(Text(letter, style="bold"), name)
+    return grid
+
+
+def print_parts(console: Console, parts: Sequence[RenderableType], remarks: Iterable[str]) -> None:
+    """Print tables and, below them, what is to be known of them."""
+    lines = [Text(visible(remark), style="dim") for remark in remarks]
+    console.print(Group(*parts, Text(), *lines), width=min(WIDTH, console.width))
 
 
 def _table(title: str) -> Table:
