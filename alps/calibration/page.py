@@ -4,11 +4,12 @@ What a calibration does not say is left out: a figure without a value, a chart w
 Nothing is computed here but shares of counts that stand beside them.
 """
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,9 @@ _LENGTH = {
     "longer": " judge minus people, longer half",
     "shorter": " judge minus people, shorter half",
 }
+# What a dot of the reliability diagram needs; and what judges are compared in, as far as they fit.
+_OF_BIN = ("judge", "people", "n", "low", "high")
+_COMPARED = ("kappa", "sensitivity", "specificity", "agreement", "mae")
 _TILES = {
     "sensitivity": "sensitivity",
     "specificity": "specificity",
@@ -137,18 +141,23 @@ def render(calibration: Mapping[str, Any]) -> str:
     """
     if not calibration.get("rubrics"):
         raise UsageError("a calibration of no rubric: nothing to show")
-    calibration = _finite(calibration)
+    # Python writes NaN and Infinity, which are no figures and are never shown.
+    calibration = json.loads(json.dumps(calibration), parse_constant=lambda _: None)
     judge, rows = visible(str(calibration.get("judge") or "judge")), calibration["rubrics"]
     kappas: list[Score | None] = []
     for row in rows.values():
         kappas += _score(row.get("kappa")), _score(row.get("people_kappa"))
     axis = charts.axis_for(filter(None, kappas))
-    rubrics = [_view(n, str(name), rows[name], judge, axis) for n, name in enumerate(rows, 1)]
-    verdicts = [rubric["verdict"] for rubric in rubrics]
-    tally = [(verdict, verdicts.count(verdict)) for verdict in VERDICTS if verdict in verdicts]
+    rubrics: list[dict[str, Any]] = []
+    scored: set[str] = set()
     words: set[str] = set()
-    for rubric in rubrics:
-        words |= {*rubric["scores"], *rubric["found"]}
+    tally: Counter[str] = Counter()
+    for n, (name, row) in enumerate(rows.items(), 1):
+        rubric = _view(n, name, row, judge, axis)
+        rubrics.append(rubric)
+        scored.update(rubric["scores"])
+        words.update(rubric["found"])
+        tally[rubric["verdict"]] += 1
     # Items that somebody made right or wrong are not listed: their labels are no person's.
     derived = all(row.get("labelled") == [] for row in rows.values())
     page: str = _template().render(
@@ -159,12 +168,12 @@ def render(calibration: Mapping[str, Any]) -> str:
         facts=_facts(calibration),
         rubrics=rubrics,
         verdicts=VERDICTS,
-        tally=tally,
-        rates=any("sensitivity" in rubric["scores"] for rubric in rubrics),
+        tally=[(verdict, tally[verdict]) for verdict in VERDICTS if tally[verdict]],
+        rates="sensitivity" in scored,
         overview_axis=axis_labels(axis),
         MOST_OPEN=MOST_OPEN,
         rate_axis=axis_labels(Axis()),
-        words=words,
+        words=words | scored,
     )
     return page.lstrip()
 
@@ -189,8 +198,8 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "found": row,
         "scores": rates,
         "verdict": str(row.get("verdict", "?")),
-        "reasons": [str(reason) for reason in row.get("reasons") or ()],
-        "labels": _names(_dict(row.get("scale"))),
+        "reasons": list(map(str, row.get("reasons") or ())),
+        "labels": _names(_dict(row.get("scale")).get("values")),
         "overview": charts.interval_dot(
             kappa, name=f"{visible(name)}, kappa", axis=axis, people=people
         ),
@@ -210,8 +219,8 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
     }
 
 
-def _names(scale: Json) -> list[str]:
-    return [visible(str(value)) for value in scale.get("values") or ()]
+def _names(values: Any) -> list[str]:
+    return [visible(str(value)) for value in values or ()]
 
 
 def _score(value: Any) -> Score | None:
@@ -232,15 +241,6 @@ def _score(value: Any) -> Score | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _finite(value: Any) -> Any:
-    """Return plain data with None for what is not a number, or infinite, and is never shown."""
-    if isinstance(value, Mapping):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _dict(value: Any) -> Json:
@@ -290,7 +290,7 @@ def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
     if "length_preference" in scores:
         length["length_preference"] = scores["length_preference"]
     threshold = _dict(row.get("at_threshold"))
-    accepted = " or ".join(visible(str(value)) for value in threshold.get("accepted") or ())
+    accepted = " or ".join(_names(threshold.get("accepted")))
     groups = [
         _group("Against what people say", scores, _RATES),
         _group(f"Where {accepted} is accepted", _scores_in(threshold), _RATES),
@@ -305,8 +305,12 @@ def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
 
 
 def _scores_in(row: Any) -> dict[str, Score]:
-    scores = {str(name): _score(value) for name, value in _dict(row).items()}
-    return {name: score for name, score in scores.items() if score is not None}
+    scores: dict[str, Score] = {}
+    for name, value in _dict(row).items():
+        score = _score(value)
+        if score is not None:
+            scores[name] = score
+    return scores
 
 
 def _parted(name: str) -> Markup:
@@ -327,18 +331,18 @@ def _shares(rates: Json) -> list[tuple[str, float, float, Markup]]:
 
 def _confusion(row: Json) -> Markup:
     values, counts = row.get("values") or (), row.get("counts") or ()
-    if not values or len(counts) != len(values) or any(len(row) != len(values) for row in counts):
+    if not values or {len(counts), *map(len, counts)} != {len(values)}:
         return Markup()
-    return charts.confusion_map([visible(str(value)) for value in values], counts)
+    return charts.confusion_map(_names(values), counts)
 
 
 def _reliability(row: Json) -> Markup:
     part = _dict(row.get("reliability"))
     bins = []
     for one in part.get("bins") or ():
-        if all(_is_number(one.get(key)) for key in ("judge", "people", "n")):
-            low, high = (one[end] if _is_number(one.get(end)) else None for end in ("low", "high"))
-            bins.append({**one, "low": low, "high": high})
+        shown = {name: one.get(name) for name in _OF_BIN if _is_number(one.get(name))}
+        if {"judge", "people", "n"} <= shown.keys():
+            bins.append({"low": None, "high": None, **shown})
     values = _dict(row.get("scale")).get("values") or ()
     printable = [visible(value) if isinstance(value, str) else value for value in values]
     plane = charts.plane_of(str(part.get("by")), printable, bins)
@@ -348,12 +352,13 @@ def _reliability(row: Json) -> Markup:
 def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group | None, int]:
     """Lay out the agreement of raters two by two; return the number of pairs not shown, too."""
     pairs: dict[str, list[tuple[str, Score]]] = {PEOPLE: [], JUDGE: []}
+    drawn: list[Score] = []
     for pair in row.get("pairs") or ():
         score = _score(pair.get("kappa"))
         if score is not None:
             name = f"{visible(str(pair.get('one')))} – {visible(str(pair.get('other')))}"
             pairs[JUDGE if pair.get("judge") else PEOPLE].append((name, score))
-    drawn = [score for of_kind in pairs.values() for _, score in of_kind]
+            drawn.append(score)
     if not drawn:
         return None, 0
     ceiling, kappa = scores.get("people_kappa"), scores.get("kappa")
@@ -375,28 +380,31 @@ def _references(
     row: Json, scores: Mapping[str, Score], judge: str
 ) -> tuple[list[tuple[str, Markup]], list[dict[str, Any]]]:
     """Put trivial judges next to the judge, figure by figure on the same axes."""
-    judges: list[tuple[str, dict[str, Any]]] = []
+    judges: list[tuple[str, dict[str, Any]]] = [(judge, {"n": row.get("n"), **scores})]
+    known: set[str] = set()
     for name, one in _dict(row.get("references")).items():
-        reason = str(_dict(one).get("reason") or "")
-        figures = {"n": _dict(one).get("n"), **_scores_in(one), "reason": reason}
-        judges.append((visible(str(name)), figures))
-    if not judges:
+        part, of_judge = _dict(one), _scores_in(one)
+        known.update(of_judge)
+        figures = {"n": part.get("n"), "reason": part.get("reason"), **of_judge}
+        judges.append((visible(name), figures))
+    if len(judges) == 1:
         return [], []
-    names = ("kappa", "sensitivity", "specificity", "agreement", "mae")
-    columns = [name for name in names if any(name in figures for _, figures in judges)]
-    judges.insert(0, (judge, {"n": row.get("n"), **scores, "reason": ""}))
-    axes: dict[str, Axis] = {}
-    for name in columns:
-        drawn = [figures[name] for _, figures in judges if name in figures]
+    rows: list[dict[str, Any]] = []
+    for name, figures in judges:
+        reason = str(figures.get("reason") or "")
+        rows.append({"name": name, "n": figures["n"], "cells": [], "reason": reason})
+    columns: list[tuple[str, Markup]] = []
+    for column in _COMPARED:
+        if column not in known:
+            continue
+        drawn = [figures[column] for _, figures in judges if column in figures]
         # An error has no highest value, and none below 0.
         errors = Axis(0.0, charts.axis_around_zero(drawn).highest)
-        axes[name] = errors if name == "mae" else charts.axis_for(drawn)
-    rows = []
-    for name, figures in judges:
-        cells = [_cell(name, column, figures.get(column), axes[column]) for column in columns]
-        own = {"name": name, "n": figures["n"], "cells": cells, "reason": figures["reason"]}
-        rows.append(own)
-    return [(name, axis_labels(axes[name])) for name in columns], rows
+        axis = errors if column == "mae" else charts.axis_for(drawn)
+        columns.append((column, axis_labels(axis)))
+        for (name, figures), shown in zip(judges, rows, strict=True):
+            shown["cells"].append(_cell(name, column, figures.get(column), axis))
+    return columns, rows
 
 
 def _cell(name: str, column: str, score: Score | None, axis: Axis) -> tuple[Score, Markup] | None:
@@ -410,7 +418,8 @@ def _heterogeneity(tests: Json) -> list[Group]:
     """Lay out the agreement of each group, and its sensitivity and specificity if there are any."""
     groups = []
     axis = Axis()
-    for name, test in ((str(name), _dict(test)) for name, test in tests.items()):
+    for name, one in tests.items():
+        test = _dict(one)
         agreement = _scores_in(test.get("agreement"))
         rows = [_row(visible(group), score, axis) for group, score in agreement.items()]
         for rate in ("sensitivity", "specificity"):
