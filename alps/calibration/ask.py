@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from alps.calibration.labels import Item, LabelSet
+from alps.calibration.labels import Item, LabelSet, Verdict
 from alps.calibration.rows import Value, on_scale
 from alps.errors import UsageError
 from alps.judges import matching
@@ -32,23 +32,6 @@ from alps.schema import Outcome, Turn
 from alps.stats.agreement import Scale
 
 _WORDS = {"met": True, "not_met": False, "yes": True, "no": False, "true": True, "false": False}
-
-
-@dataclass(frozen=True)
-class Opinion:
-    """What a judge says of one item.
-
-    Attributes:
-        outcome: `ok`, or what kept it from a verdict.
-        value: The verdict on the item's scale; None unless `ok`.
-        draws: The single opinions of a judge that was asked several times.
-    """
-
-    outcome: Outcome
-    value: Value | None = None
-    draws: tuple[Value | None, ...] = ()
-    raw: str | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +84,7 @@ class LabelledJudge:
             for item in labels.items_of(name):
                 self._question(item)
 
-    async def verdict(self, item: Item) -> Opinion:
+    async def verdict(self, item: Item) -> Verdict:
         """Return the judge's verdict on `item`, on the scale of its rubric."""
         question = self._question(item)
         key = json.dumps(question.payload(), sort_keys=True)
@@ -110,11 +93,11 @@ class LabelledJudge:
             self._calls[key] = asyncio.create_task(self._ask(question, item.item_id))
         answer = await self._calls[key]
         if answer.outcome != "ok":
-            return Opinion(answer.outcome, raw=answer.raw, error=answer.error)
+            return Verdict(None, answer.raw, outcome=answer.outcome, error=answer.error)
         by = self._labels.rubric_of(item.rubric)
         value_of = partial(_on_scale, by, item.rubric, self._labels.scales[item.rubric])
         draws = tuple(map(value_of, answer.draws))
-        return Opinion("ok", value_of(answer.marks), draws, answer.raw, answer.error)
+        return Verdict(value_of(answer.marks), answer.raw, None, draws, "ok", answer.error)
 
     async def _ask(self, question: _Question, about: str) -> _Answer:
         if isinstance(question, RubricQuestion):

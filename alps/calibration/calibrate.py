@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
-from alps.calibration.ask import LabelledJudge, Opinion
+from alps.calibration.ask import LabelledJudge
 from alps.calibration.gates import gated
 from alps.calibration.labels import (
     ITEMS,
@@ -260,14 +261,16 @@ def _from_judge(
     with claimed_folder(folder) as ledger:
         services = open_judge(settings, ledger)
         judge, totals = services.judge, ledger.totals
-        opinions, left_out, day = run_loop(_ask_all(settings, labels, services, folder, totals))
-        verdicts = _verdicts(judge, labels, opinions, folder / VERDICTS)
-        unheard = [name for name, one in opinions.items() if one.outcome in UNHEARD]
-        missing = Counter(labels.items[name].rubric for name in unheard)
+        answers, left_out, day = run_loop(_ask_all(settings, labels, services, folder, totals))
+        verdicts = _verdicts(judge, labels, answers, folder / VERDICTS)
+        unheard: Counter[str] = Counter()
+        for name, answer in answers.items():
+            if answer.outcome in UNHEARD:
+                unheard[labels.items[name].rubric] += 1
         reports = []
         for report in _reports(settings, labels, verdicts, sample):
             most = settings.max_failures * len(labels.items_of(report.rubric))
-            reports.append(_without(report, missing[report.rubric], most))
+            reports.append(_without(report, unheard[report.rubric], most))
         row = bound(
             report_rows(reports, verdicts, labels),
             judge,
@@ -277,17 +280,17 @@ def _from_judge(
             own=labels.own,
         )
         calls = summarise_calls(totals)
-        row |= {"unheard": len(unheard), "calls": calls.row(), **served_row(totals)}
+        row |= {"unheard": unheard.total(), "calls": calls.row(), **served_row(totals)}
         write_json(folder / CALIBRATION, row)
     return Calibrated(
         judge=judge.name,
         reports=tuple(reports),
         row=row,
         folder=folder,
-        unheard=len(unheard),
+        unheard=unheard.total(),
         left_out=left_out,
-        budget_spent=any(opinions[name].outcome == "budget" for name in unheard),
-        too_many_unheard=len(unheard) > settings.max_failures * len(opinions),
+        budget_spent=any(answer.outcome == "budget" for answer in answers.values()),
+        too_many_unheard=unheard.total() > settings.max_failures * len(answers),
         calls=calls,
         served=served(totals),
     )
@@ -317,10 +320,10 @@ def _folder(settings: CalibrateSettings, labels: LabelSet) -> Path:
 
 async def _ask_all(
     settings: CalibrateSettings, labels: LabelSet, services: Services, folder: Path, totals: Totals
-) -> tuple[dict[str, Opinion], tuple[str, ...], date]:
+) -> tuple[dict[str, Verdict], tuple[str, ...], date]:
     """Ask the judge about every item that the journal has no verdict on.
 
-    Return its opinions by item, the rubrics that it does not rate, and the day of the oldest
+    Return its verdicts by item, the rubrics that it does not rate, and the day of the oldest
     verdict: a calibration that is resumed gets no younger by that. An item that could not be asked
     about is not written down.
     """
@@ -329,28 +332,29 @@ async def _ask_all(
         among_others = settings.labels == STRESS and settings.judge_repeats > 1
         asker = LabelledJudge(judge, labels, companions=COMPANIONS if among_others else 0)
         _claim(settings, labels, judge, asker.rubrics, folder)
-        items = [item for name in asker.rubrics for item in labels.items_of(name)]
+        items = list(chain.from_iterable(map(labels.items_of, asker.rubrics)))
         key = partial(_item_judged, labels=labels, judge=judge.name)
         journal = Journal(folder / VERDICTS, key=key)
-        opinions: dict[str, Opinion] = {}
+        verdicts: dict[str, Verdict] = {}
+        # All workers take from one iterator, so that none asks what another one is asking.
         waiting = iter(items)
         try:
             with progress_line(f"calibrating {judge.name}", len(items), totals) as progress:
 
                 async def work() -> None:
                     for item in waiting:
-                        opinion = await _opinion(asker, item, journal, judge.name)
-                        opinions[item.item_id] = opinion
-                        progress(opinion.outcome == "ok")
+                        verdict = await _verdict(asker, item, journal, judge.name)
+                        verdicts[item.item_id] = verdict
+                        progress(verdict.outcome == "ok")
 
                 async with stopping_together(work() for _ in range(settings.workers)) as workers:
                     await asyncio.gather(*workers)
             journal.settle(item.item_id for item in items)
-            rows = [journal.get(item.item_id) for item in items]
+            days = map(_day, filter(None, map(journal.get, verdicts)))
+            oldest = min(filter(None, days), default=date.today())
         finally:
             journal.close()
-    days = [_day(row) for row in rows if row is not None]
-    return opinions, asker.left_out, min(filter(None, days), default=date.today())
+    return verdicts, asker.left_out, oldest
 
 
 def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:
@@ -359,20 +363,20 @@ def _item_judged(row: Row, labels: LabelSet, judge: str) -> str | None:
     item = labels.items.get(name) if isinstance(name, str) else None
     if item is None or row.get("judge") != judge or _day(row) is None:
         return None
-    if not all(isinstance(row.get(field), str | None) for field in ("raw", "error")):
+    if not isinstance(row.get("raw"), str | None) or not isinstance(row.get("error"), str | None):
         return None
-    return item.item_id if _is_opinion(row, labels.scales[item.rubric]) else None
+    return item.item_id if _is_verdict(row, labels.scales[item.rubric]) else None
 
 
-def _is_opinion(row: Row, scale: Scale) -> bool:
+def _is_verdict(row: Row, scale: Scale) -> bool:
     """Tell whether outcome, verdict and draws of a row fit each other and the scale."""
     outcome, verdict, draws = row.get("outcome"), row.get("verdict"), row.get("draws", [])
     if outcome not in get_args(Outcome) or outcome in UNHEARD or not isinstance(draws, list):
         return False
     if (outcome == "ok") != (verdict is not None):
         return False
-    values = [value for value in (verdict, *draws) if value is not None]
-    return all(on_scale(value, scale) is not None for value in values)
+    values = (verdict, *draws)
+    return all(value is None or on_scale(value, scale) is not None for value in values)
 
 
 def _day(row: Row) -> date | None:
@@ -384,28 +388,31 @@ def _day(row: Row) -> date | None:
     return day if day <= date.today() + _FURTHEST_AHEAD else None
 
 
-async def _opinion(asker: LabelledJudge, item: Item, journal: Journal, judge: str) -> Opinion:
-    """Return the opinion in the journal, or ask for one and write it down."""
+async def _verdict(asker: LabelledJudge, item: Item, journal: Journal, judge: str) -> Verdict:
+    """Return the verdict in the journal, or ask for one and write it down."""
     row = journal.get(item.item_id)
     if row is not None:
         draws = tuple(row.get("draws", ()))
-        return Opinion(row["outcome"], row["verdict"], draws, row.get("raw"), row.get("error"))
-    opinion = await asker.verdict(item)
-    if opinion.outcome not in UNHEARD:
-        journal.append(_row(item, opinion, judge))
-    return opinion
+        return Verdict(
+            row["verdict"], row.get("raw"), None, draws, row["outcome"], row.get("error")
+        )
+    verdict = await asker.verdict(item)
+    # What could not be asked is asked again when the same command goes on.
+    if verdict.outcome not in UNHEARD:
+        journal.append(_row(item, verdict, judge))
+    return verdict
 
 
-def _row(item: Item, opinion: Opinion, judge: str) -> Row:
+def _row(item: Item, verdict: Verdict, judge: str) -> Row:
     row: Row = {
         "item_id": item.item_id,
         "judge": judge,
-        "verdict": opinion.value,
-        "outcome": opinion.outcome,
+        "verdict": verdict.value,
+        "outcome": verdict.outcome,
     }
-    row |= {"draws": list(opinion.draws)} if opinion.draws else {}
-    row |= {"error": opinion.error} if opinion.error else {}
-    return {**row, "day": date.today().isoformat(), "raw": opinion.raw}
+    row |= {"draws": list(verdict.draws)} if verdict.draws else {}
+    row |= {"error": verdict.error} if verdict.error else {}
+    return {**row, "day": date.today().isoformat(), "raw": verdict.raw}
 
 
 def _claim(
@@ -431,18 +438,18 @@ def _claim(
 
 
 def _verdicts(
-    judge: Judge, labels: LabelSet, opinions: Mapping[str, Opinion], path: Path
+    judge: Judge, labels: LabelSet, answers: Mapping[str, Verdict], path: Path
 ) -> Verdicts:
-    """Return the verdicts among the opinions, in the order of the label folder."""
+    """Return the answers that the judge gave, in the order of the label folder."""
     verdicts: dict[str, Verdict] = {}
     # Workers finish in any order: that of the folder gives the same figures every time.
     for name in labels.items:
-        opinion = opinions.get(name)
-        if opinion is not None and opinion.outcome not in UNHEARD:
-            verdicts[name] = Verdict(opinion.value, opinion.raw, None, opinion.draws)
+        answer = answers.get(name)
+        if answer is not None and answer.outcome not in UNHEARD:
+            verdicts[name] = answer
     if not verdicts:
-        what = f"judge={judge.name}: no item was judged: {next(iter(opinions.values())).error}"
-        if all(opinion.outcome == "budget" for opinion in opinions.values()):
+        what = f"judge={judge.name}: no item was judged: {next(iter(answers.values())).error}"
+        if all(answer.outcome == "budget" for answer in answers.values()):
             raise BudgetError(f"{what}; the same command with a larger budget goes on")
         raise UsageError(what)
     return Verdicts(judge.name, verdicts, hashlib.sha256(path.read_bytes()).hexdigest())

@@ -7,6 +7,7 @@ the shape of a mark tells the judge from people without colour.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from markupsafe import Markup
@@ -41,12 +42,14 @@ _DIGIT, _STRIP = 6.4, 15.0
 def axis_for(estimates: Iterable[Mapping[str, Any]]) -> Axis:
     """Return an axis to 1 that begins at 0, or below where one of the figures does."""
     lowest = min((_ends(estimate)[0] for estimate in estimates), default=0.0)
-    return Axis(next((start for start in (0.0, -0.25, -0.5, -0.75) if lowest >= start), -1.0))
+    # In steps of a quarter, whose ticks are round numbers.
+    return Axis(math.floor(4 * max(-1.0, min(lowest, 0.0))) / 4)
 
 
 def axis_around_zero(estimates: Iterable[Mapping[str, Any]]) -> Axis:
     """Return an axis with 0 in its middle that holds every figure."""
-    furthest = max((abs(end) for estimate in estimates for end in _ends(estimate)), default=1.0)
+    ends = list(chain.from_iterable(map(_ends, estimates)))
+    furthest = max(map(abs, ends), default=1.0)
     reach = next((step for step in round_numbers() if step >= furthest), furthest)
     return Axis(-reach, reach)
 
@@ -97,7 +100,7 @@ def confusion_map(values: Sequence[str], counts: Sequence[Sequence[int]]) -> Mar
     """
     if not any(map(sum, counts)):
         return Markup()
-    names = [_clipped(value) for value in values]
+    names = list(map(_clipped, values))
     right = frozenset((n, n) for n in range(len(values)))
     return heat_map(
         HeatMap(names, names, counts, right, down="people", across="judge"),
@@ -128,7 +131,7 @@ def plane_of(by: str, values: Sequence[Any], bins: Sequence[Mapping[str, Any]]) 
         values: The labels of the scale, in order; names stand one step apart.
         bins: What shall fit into it.
     """
-    names = [str(value) for value in values]
+    names = list(map(str, values))
     steps = [(tick, number_on_axis(tick)) for tick in Axis().ticks]
     positive = f"share that people call {_clipped(names[-1]) if len(names) == 2 else 'positive'}"
     if by == "probability":
@@ -138,6 +141,7 @@ def plane_of(by: str, values: Sequence[Any], bins: Sequence[Mapping[str, Any]]) 
         return Plane(0.0, 1.0, verdicts, steps, "what the judge says", positive)
     numeric = all(isinstance(value, int | float) for value in values)
     places = [float(value if numeric else n) for n, value in enumerate(values)]
+    # A mean may lie beyond every verdict that the judge gave: the plane holds both.
     figures = [*places]
     for one in bins:
         figures += float(one["judge"]), float(one["people"])
@@ -201,7 +205,7 @@ def _label_lines(bins: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, An
     Too many are left out.
     """
     for lines in ([list(bins)], [list(bins[::2]), list(bins[1::2])]):
-        if all(sum(_label_width(one) for one in line) <= _SIDE + _RIGHT for line in lines):
+        if max(sum(map(_label_width, line)) for line in lines) <= _SIDE + _RIGHT:
             return lines
     return []
 
@@ -218,7 +222,7 @@ def _counts_strip(
     for n, line in enumerate(lines):
         y = area.top - 10 - _STRIP * n
         dots = [float(area.at(axis.at(one["judge"]), 0)[0]) for one in line]
-        widths = [_label_width(one) for one in line]
+        widths = list(map(_label_width, line))
         for one, dot, x in zip(line, dots, _apart(dots, widths), strict=True):
             leader = f"M{short(x)} {short(y + 3)}L{short(dot)} {short(area.top)}"
             parts.append(element("path", "leader", d=leader))

@@ -35,6 +35,7 @@ from alps.calibration.rows import Row, Value, on_scale, read_object, read_rows
 from alps.errors import DataError, UsageError, closest, shown
 from alps.judges.calibration_file import rubric_of
 from alps.judges.rubric import Rubric, rubric
+from alps.schema import Outcome
 from alps.stats.agreement import Kind, Scale
 
 ITEMS, LABELS, SCALE, PEOPLE = "items.jsonl", "labels.jsonl", "scale.json", "people.json"
@@ -142,15 +143,20 @@ class Verdict:
     """What a judge said of an item.
 
     Attributes:
-        value: None where it could not be parsed.
+        value: On the scale of the item; None where it could not be parsed, or was not given.
+        raw: The judge's replies as they came.
         probability: That of the last value of the scale, where the judge gives one.
-        draws: Its single opinions, where it was asked several times.
+        draws: Its single verdicts, where it was asked several times.
+        outcome: `ok`, or what kept the judge from a verdict; None where the verdict was recorded.
+        error: What went wrong, in a line.
     """
 
     value: Value | None
     raw: str | None = None
     probability: float | None = None
     draws: tuple[Value | None, ...] = ()
+    outcome: Outcome | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -267,9 +273,13 @@ def _read_scales(path: Path) -> tuple[dict[str, Scale], dict[str, frozenset[Valu
     if not row.values:
         raise DataError('holds no scale: write {RUBRIC: {"kind": …, "values": […]}}', path=path)
     # All scales are read before any positive value: what is wrong with a scale is reported first.
-    scales = {rubric: _scale(row.part(rubric)) for rubric in row.values}
-    positive = {rubric: _positive(row.part(rubric), scale) for rubric, scale in scales.items()}
-    return scales, {rubric: values for rubric, values in positive.items() if values}
+    scales = {name: _scale(row.part(name)) for name in row.values}
+    positive: dict[str, frozenset[Value]] = {}
+    for name, scale in scales.items():
+        accepted = _positive(row.part(name), scale)
+        if accepted:
+            positive[name] = accepted
+    return scales, positive
 
 
 def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
@@ -401,8 +411,9 @@ def _draws(row: Row, scale: Scale, rubric: str) -> tuple[Value | None, ...]:
         return ()
     if not isinstance(draws, list):
         raise row.wrong("draws", f"must be a list of numbers, texts or null, got {shown(draws)}")
-    declared = [None if value is None else on_scale(value, scale) for value in draws]
+    declared: list[Value | None] = []
     for n, value in enumerate(draws):
+        declared.append(on_scale(value, scale))
         if value is not None and declared[n] is None:
             message = f"{shown(value)} is not on the scale of {shown(rubric)}"
             raise row.wrong(f"draws.{n}", message)
@@ -422,22 +433,28 @@ def stress_labels() -> LabelSet:
     emotional intelligence are rubrics of their own.
     """
     folder = files("alps.judges") / STRESS
-    paths = [path for path in folder.iterdir() if path.name.endswith(".jsonl")]
-    texts = [path.read_bytes() for path in sorted(paths, key=lambda path: path.name)]
+    # Folders list their files in any order, and the hash must not depend on it.
+    paths = sorted(folder.iterdir(), key=lambda path: path.name)
+    texts = [path.read_bytes() for path in paths if path.name.endswith(".jsonl")]
     items: dict[str, Item] = {}
     labels: dict[str, dict[str, Value]] = {}
     for text in texts:
         for line in text.decode().splitlines():
             for item, label in _stress_items(json.loads(line)):
                 items[item.item_id], labels[item.item_id] = item, {KNOWN: label}
-    rubrics = {item.rubric: rubric_of(item.rubric) for item in items.values()}
+    scales: dict[str, Scale] = {}
+    positive: dict[str, frozenset[Value]] = {}
+    for item in items.values():
+        by = rubric_of(item.rubric)
+        scales[item.rubric] = Scale(by.kind, by.scale)
+        positive[item.rubric] = by.accepted
     return LabelSet(
         items=items,
-        scales={name: Scale(by.kind, by.scale) for name, by in rubrics.items()},
+        scales=scales,
         labels=labels,
         annotators={KNOWN: Annotator(KNOWN, derived=True)},
         sha256=hashlib.sha256(b"".join(texts)).hexdigest(),
-        positive={name: by.accepted for name, by in rubrics.items()},
+        positive=positive,
     )
 
 
@@ -447,6 +464,7 @@ def _stress_items(row: dict[str, Any]) -> list[tuple[Item, Value]]:
     labels = [row["label"]] if len(by.marks) == 1 else row["label"]
     items = []
     for labelled, label in zip(by.labels, labels, strict=True):
+        # The marks of one answer come from one reading of it: they are one cluster.
         item = Item(f"{name}{by.part(labelled)}", labelled, None, name, None, payload, kind)
         items.append((item, label))
     return items

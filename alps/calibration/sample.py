@@ -34,6 +34,8 @@ from alps.similarity import similarity_matrix
 SAMPLE, README = "sample.json", "README.md"
 # Pairs of memories: track, record, repeat, and the ids of gold and predicted.
 _Related = set[tuple[str, str, int, str, str]]
+# A question that was drawn, and the items that people label for it.
+_Chosen = tuple[Asked, Sequence[Row]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class _Draw:
 
     rubric: Rubric
     asked: Sequence[Asked]
-    chosen: Sequence[tuple[Asked, Sequence[Row]]]
+    chosen: Sequence[_Chosen]
 
     @property
     def rubrics(self) -> tuple[str, ...]:
@@ -74,7 +76,7 @@ class _Draw:
     @property
     def counts(self) -> Counts:
         """The counts of each of them."""
-        population = sum(one.size for one in self.asked)
+        population = _population(self.asked)
         return Counts(population, len(self.chosen), self.rubric.name != MATCHING)
 
 
@@ -107,16 +109,19 @@ def draw_labels(run: Path, *, n: int, out: Path, seed: int = 0) -> Drawn:
         raise UsageError(
             f"{run}: no judge is asked anything there: no answers to rate, no memories to match"
         )
-    draws = []
+    draws: list[_Draw] = []
+    counts: dict[str, Counts] = {}
     for rubric, asked in sorted(by_rubric.items()):
         pairs = rubric == MATCHING
         chosen = _pairs(asked, _related(run), n, seed) if pairs else _ratings(asked, n, seed)
-        draws.append(_Draw(asked[0].by, asked, chosen))
+        draw = _Draw(asked[0].by, asked, chosen)
+        draws.append(draw)
+        counts |= dict.fromkeys(draw.rubrics, draw.counts)
     try:
         _write(out, draws, run=run, system=settings.model, seed=seed)
     except OSError as error:
         raise UsageError(f"out={out}: can't be written ({error.strerror})") from error
-    return Drawn(out, {rubric: draw.counts for draw in draws for rubric in draw.rubrics})
+    return Drawn(out, counts)
 
 
 def _open(run: Path) -> tuple[RunSettings, Data]:
@@ -136,13 +141,18 @@ def _related(run: Path) -> _Related:
     return related
 
 
+def _population(asked: Sequence[Asked]) -> int:
+    """Return how many items the questions are of: a question has one a rated answer or pair."""
+    return sum(one.size for one in asked)
+
+
 def _rank(seed: int, *words: str) -> str:
     """Return a place in a random order, which depends on nothing but the seed and the words."""
     # Not of a generator: a further answer then leaves the order of all others as it is.
     return hashlib.sha256(json.dumps([seed, *words]).encode()).hexdigest()
 
 
-def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[tuple[Asked, list[Row]]]:
+def _ratings(asked: Sequence[Asked], n: int, seed: int) -> list[_Chosen]:
     """Draw `n` questions to rate an answer at random."""
     ranked = sorted(asked, key=lambda one: _rank(seed, one.rubric, one.name))
     return [(one, _rating_items(one)) for one in ranked[:n]]
@@ -156,9 +166,7 @@ def _rating_items(asked: Asked) -> list[Row]:
     return [_item(asked, asked.by.part(name), name, payload) for name in asked.by.labels]
 
 
-def _pairs(
-    asked: Sequence[Asked], related: _Related, n: int, seed: int
-) -> list[tuple[Asked, list[Row]]]:
+def _pairs(asked: Sequence[Asked], related: _Related, n: int, seed: int) -> list[_Chosen]:
     """Draw pairs that a judge related and the most similar others; if one is short, more others."""
     named: list[tuple[float, str, Asked, Item, Item]] = []
     others: list[tuple[float, str, Asked, Item, Item]] = []
@@ -196,7 +204,8 @@ def _write(out: Path, draws: Sequence[_Draw], *, run: Path, system: str, seed: i
     sample: dict[str, Any] = {}
     scales: dict[str, Any] = {}
     for draw in draws:
-        groups += [items for _, items in draw.chosen]
+        for _, items_of_one in draw.chosen:
+            groups.append(items_of_one)
         sample |= dict.fromkeys(draw.rubrics, _sample_row(draw))
         scales |= dict.fromkeys(draw.rubrics, _scale(draw.rubric))
     # Items of one answer stay together: who rates three dimensions reads its dialogue once.
@@ -220,14 +229,17 @@ def _sample_row(draw: _Draw) -> dict[str, Any]:
     by_track: dict[str, list[Asked]] = {}
     for one in draw.asked:
         by_track.setdefault(one.track, []).append(one)
-    drawn = Counter(one.track for one, _ in draw.chosen)
+    drawn: Counter[str] = Counter()
+    for one, _ in draw.chosen:
+        drawn[one.track] += 1
     tracks: dict[str, dict[str, Any]] = {}
     for track, asked in sorted(by_track.items()):
-        population, predictions = sum(one.size for one in asked), [one.about for one in asked]
         tracks[track] = {
-            "population": population,
+            "population": _population(asked),
             "drawn": drawn[track],
-            "predictions": population_hash(predictions),
+            # Names the answers that were drawn from: labels of a random sample of just these let
+            # PPI++ correct a score of them.
+            "predictions": population_hash([one.about for one in asked]),
         }
     only = next(iter(tracks)) if len(tracks) == 1 else None
     row: dict[str, Any] = {"track": only, **vars(draw.counts)}
