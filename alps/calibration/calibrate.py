@@ -242,11 +242,16 @@ def _recorded(settings: CalibrateSettings) -> Path | None:
     names = {str(row.get("judge")): None for _, _, row in scan(path) if row is not None}
     if settings.judge in names:
         return path
-    if "/" not in settings.judge and not is_embedded_judge(settings.judge):
-        known = f"recorded: {', '.join(names)}; embedded: lexical; LLMs: provider/model"
-        hint = closest(settings.judge, names)
-        raise UsageError(f"judge={settings.judge}: unknown{hint} ({known})")
+    _refuse_unknown(settings.judge, names)
     return None
+
+
+def _refuse_unknown(judge: str, recorded: Iterable[str]) -> None:
+    """Refuse a judge that is neither recorded nor can be asked: most likely a misspelt name."""
+    if "/" in judge or is_embedded_judge(judge):
+        return
+    known = f"recorded: {', '.join(recorded)}; embedded: lexical; LLMs: provider/model"
+    raise UsageError(f"judge={judge}: unknown{closest(judge, recorded)} ({known})")
 
 
 def _from_judge(

@@ -139,14 +139,21 @@ def plane_of(by: str, values: Sequence[Any], bins: Sequence[Mapping[str, Any]]) 
     if len(names) == 2:
         verdicts = list(zip((0.0, 1.0), map(_clipped, names), strict=True))
         return Plane(0.0, 1.0, verdicts, steps, "what the judge says", positive)
+    return _plane_of_steps(values, names, bins)
+
+
+def _plane_of_steps(
+    values: Sequence[Any], names: Sequence[str], bins: Sequence[Mapping[str, Any]]
+) -> Plane | None:
     numeric = all(isinstance(value, int | float) for value in values)
-    places = [float(value if numeric else n) for n, value in enumerate(values)]
+    places = list(map(float, values if numeric else range(len(values))))
     # A mean may lie beyond every verdict that the judge gave: the plane holds both.
     figures = [*places]
     for one in bins:
         figures += float(one["judge"]), float(one["people"])
     if not figures or min(figures) == max(figures):
         return None
+    # A name stands at every step, or at every second, third … where they would touch.
     each = -(-len(names) // _LARGEST_SCALE) or 1
     ticks = list(zip(places, map(_clipped, names), strict=True))[::each]
     across, up = "what the judge says", "what people say on average"

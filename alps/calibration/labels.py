@@ -289,14 +289,17 @@ def _positive(entry: Row, scale: Scale) -> frozenset[Value]:
     binary = len(scale.values) == 2
     if values is None:
         return frozenset([last]) if binary else frozenset()  # type: ignore[list-item]
-    declared = [on_scale(value, scale) for value in values] if isinstance(values, list) else []
-    if not declared or None in declared or len(set(declared)) >= len(scale.values):
+    declared: set[Value | None] = set()
+    for value in values if isinstance(values, list) else ():
+        declared.add(on_scale(value, scale))
+    # With every value accepted no verdict could be wrong.
+    if not declared or None in declared or len(declared) >= len(scale.values):
         message = f"must be a list of some of the values, not all of them, got {shown(values)}"
         raise entry.wrong("positive", message)
-    if binary and declared[0] != last:
+    if binary and declared != {last}:
         message = f"must be the last of two values, got {shown(values)}"
         raise entry.wrong("positive", f"{message}: write the positive value last")
-    return frozenset(value for value in declared if value is not None)
+    return frozenset(declared)  # type: ignore[arg-type]
 
 
 def _scale(entry: Row) -> Scale:

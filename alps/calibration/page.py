@@ -7,7 +7,7 @@ Nothing is computed here but shares of counts that stand beside them.
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from alps.calibration import charts
 from alps.calibration.charts import JUDGE, PEOPLE
+from alps.calibration.table import SAID, TITLES
 from alps.errors import UsageError
 from alps.report.charts import share_label
 from alps.report.formatting import visible
@@ -29,33 +30,34 @@ Json = Mapping[str, Any]
 Score = dict[str, Any]
 
 _SHA256 = re.compile("[0-9a-f]{64}")
-VERDICTS = {"pass": ("✓", "pass"), "limits": ("!", "passes with caveats"), "fail": ("✕", "fail")}
+# Signs, so that the verdict does not hang on its colour, and words.
+VERDICTS = {
+    "pass": ("✓", SAID["pass"]),
+    "limits": ("!", SAID["limits"]),
+    "fail": ("✕", SAID["fail"]),
+}
 MOST_PAIRS, MOST_OPEN = 40, 3
 """Pairs of raters that are drawn; rubrics up to which nothing is folded away."""
 
-_RATES = {
-    "sensitivity": "sensitivity",
-    "sensitivity_unclustered": " as if items were independent",
-    "sensitivity_unparsed_wrong": " unparsed counted as wrong",
-    "specificity": "specificity",
-    "specificity_unclustered": " as if items were independent",
-    "specificity_unparsed_wrong": " unparsed counted as wrong",
+# Titles that have more room on a page than in a terminal.
+_TITLES = TITLES | {
+    "kappa": "kappa with people",
     "ppv": "positive predictive value",
     "npv": "negative predictive value",
-    "agreement": "agreement",
-}
-_CHANCE = {
-    "kappa": "kappa with people",
-    "people_kappa": " people with each other",
-    "ac1": "AC1",
-    "ac2": " AC2, where near misses count in part",
+    "ac2": "  AC2, where near misses count in part",
     "pabak": "PABAK",
-    "alpha_people": "alpha of the people",
-    "alpha_with_judge": " with the judge among them",
     "spearman": "Spearman correlation",
-    "kendall": "Kendall tau-b",
 }
-_DISTANCES = {"mae": "mean absolute error", "bias": "bias (judge minus people)"}
+_RATES = (
+    *("sensitivity", "sensitivity_unclustered", "sensitivity_unparsed_wrong"),
+    *("specificity", "specificity_unclustered", "specificity_unparsed_wrong"),
+    *("ppv", "npv", "agreement"),
+)
+_CHANCE = (
+    *("kappa", "people_kappa", "ac1", "ac2", "pabak", "alpha_people", "alpha_with_judge"),
+    *("spearman", "kendall"),
+)
+_TILES = ("sensitivity", "specificity", "kappa", "people_kappa", "mae", "bias")
 _ALONE = {
     "full": "agrees with all people of an item",
     "partial": "agrees with some of them",
@@ -65,7 +67,6 @@ _ALONE = {
     "rho": "fits as well as a person (rho)",
 }
 _PEOPLES = frozenset({"people_kappa", "alpha_people", "everyone", "people"})
-_INDICES = {"prevalence_index": "prevalence index", "bias_index": "bias index"}
 _LENGTH = {
     "length_preference": "the judge's, net of people's own",
     "judge": " the judge prefers the longer one",
@@ -76,14 +77,6 @@ _LENGTH = {
 # What a dot of the reliability diagram needs; and what judges are compared in, as far as they fit.
 _OF_BIN = ("judge", "people", "n", "low", "high")
 _COMPARED = ("kappa", "sensitivity", "specificity", "agreement", "mae")
-_TILES = {
-    "sensitivity": "sensitivity",
-    "specificity": "specificity",
-    "kappa": "kappa with people",
-    "people_kappa": "people with each other",
-    "mae": "mean absolute error",
-    "bias": "bias",
-}
 
 
 @dataclass(frozen=True)
@@ -203,7 +196,7 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "overview": charts.interval_dot(
             kappa, name=f"{visible(name)}, kappa", axis=axis, people=people
         ),
-        "tiles": [(title, rates[key]) for key, title in _TILES.items() if key in rates],
+        "tiles": [(_tile(name), rates[name]) for name in _TILES if name in rates],
         "groups": _groups(row, scores),
         "shares": _shares(_dict(row.get("base_rates"))),
         "confusion": _confusion(_dict(row.get("confusion"))),
@@ -217,6 +210,11 @@ def _view(n: int, name: str, row: Json, judge: str, axis: Axis) -> dict[str, Any
         "ranking": _scores_in(row.get("system_ranking")),
         "acceptance": _acceptance(_dict(row.get("acceptance"))),
     }
+
+
+def _tile(figure: str) -> str:
+    """Return the title of a tile, which has no room for what the bias is."""
+    return "bias" if figure == "bias" else _TITLES[figure].strip()
 
 
 def _names(values: Any) -> list[str]:
@@ -269,7 +267,12 @@ def _row(
 
 
 def _group(
-    title: str, scores: Mapping[str, Score], names: Mapping[str, str], *, around_zero: bool = False
+    title: str,
+    scores: Mapping[str, Score],
+    names: Iterable[str],
+    titles: Mapping[str, str] = _TITLES,
+    *,
+    around_zero: bool = False,
 ) -> Group:
     shown = {name: scores[name] for name in names if name in scores}
     axis_of = charts.axis_around_zero if around_zero else charts.axis_for
@@ -277,7 +280,7 @@ def _group(
     rows = []
     for name, score in shown.items():
         kind = PEOPLE if name in _PEOPLES else JUDGE
-        rows.append(_row(names[name], score, axis, kind=kind))
+        rows.append(_row(titles[name], score, axis, kind=kind))
     return Group(title, axis_labels(axis), rows)
 
 
@@ -295,11 +298,11 @@ def _groups(row: Json, scores: Mapping[str, Score]) -> list[Group]:
         _group("Against what people say", scores, _RATES),
         _group(f"Where {accepted} is accepted", _scores_in(threshold), _RATES),
         _group("Beyond chance", scores, _CHANCE),
-        _group("Distance on the scale", scores, _DISTANCES, around_zero=True),
-        _group("As one of the people", alone, _ALONE),
-        _group("Asked again", scores, {"self_agreement": "agreement with itself"}),
-        _group("Preference for longer answers", length, _LENGTH, around_zero=True),
-        _group("Prevalence and bias", scores, _INDICES, around_zero=True),
+        _group("Distance on the scale", scores, ("mae", "bias"), around_zero=True),
+        _group("As one of the people", alone, _ALONE, _ALONE),
+        _group("Asked again", scores, ("self_agreement",)),
+        _group("Preference for longer answers", length, _LENGTH, _LENGTH, around_zero=True),
+        _group("Prevalence and bias", scores, ("prevalence_index", "bias_index"), around_zero=True),
     ]
     return [group for group in groups if group.rows]
 
@@ -369,11 +372,15 @@ def _forest(row: Json, scores: Mapping[str, Score], judge: str) -> tuple[Group |
     more = len(drawn) - len(rows)
     if kappa is not None:
         rows.append(_row(f"{judge} – what people say together", kappa, axis, strong=True))
-    band = None
-    if ceiling is not None and ceiling["low"] is not None:
-        low, level, high = (percent(axis.at(ceiling[end])) for end in ("low", "value", "high"))
-        band = (low, level, high)
-    return Group("", axis_labels(axis), rows, band=band), more
+    return Group("", axis_labels(axis), rows, band=_band(ceiling, axis)), more
+
+
+def _band(score: Score | None, axis: Axis) -> tuple[str, str, str] | None:
+    """Return where the interval of a figure begins, the figure lies and the interval ends."""
+    if score is None or score["low"] is None:
+        return None
+    low, level, high = (percent(axis.at(score[end])) for end in ("low", "value", "high"))
+    return low, level, high
 
 
 def _references(
@@ -398,13 +405,18 @@ def _references(
         if column not in known:
             continue
         drawn = [figures[column] for _, figures in judges if column in figures]
-        # An error has no highest value, and none below 0.
-        errors = Axis(0.0, charts.axis_around_zero(drawn).highest)
-        axis = errors if column == "mae" else charts.axis_for(drawn)
+        axis = _axis_of(column, drawn)
         columns.append((column, axis_labels(axis)))
         for (name, figures), shown in zip(judges, rows, strict=True):
             shown["cells"].append(_cell(name, column, figures.get(column), axis))
     return columns, rows
+
+
+def _axis_of(figure: str, drawn: Sequence[Score]) -> Axis:
+    # An error has no highest value, and none below 0.
+    if figure == "mae":
+        return Axis(0.0, charts.axis_around_zero(drawn).highest)
+    return charts.axis_for(drawn)
 
 
 def _cell(name: str, column: str, score: Score | None, axis: Axis) -> tuple[Score, Markup] | None:

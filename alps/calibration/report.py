@@ -246,19 +246,25 @@ class RubricReport:
 def plain(part: Any) -> Any:
     """Return a part as JSON has it, without fields that are None and may be left out."""
     if isinstance(part, AlternativeAnnotator):
-        return {name: plain(getattr(part, name)) for name in ("omega", "rho", "epsilon", "status")}
-    if hasattr(part, "row"):
+        # Powers and p-values of single people are too many to be read, and nothing reads them.
+        part = {name: getattr(part, name) for name in ("omega", "rho", "epsilon", "status")}
+    elif hasattr(part, "row"):
         return part.row
-    if is_dataclass(part):
-        row = {}
-        for field in fields(part):
-            value = getattr(part, field.name)
-            if value is not None or field.default is not None:
-                row[field.name] = plain(value)
-        return row
+    elif is_dataclass(part):
+        part = _fields(part)
     if isinstance(part, Mapping):
         return {name: plain(value) for name, value in part.items()}
     return [plain(value) for value in part] if isinstance(part, list | tuple) else part
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    """Return the fields of a part; one that is None by default stands only where it is not."""
+    values = {}
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if value is not None or field.default is not None:
+            values[field.name] = value
+    return values
 
 
 def report_rows(

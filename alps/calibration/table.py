@@ -28,7 +28,8 @@ WIDTH = 80
 SAID = {"pass": "pass", "limits": "passes with caveats", "fail": "fail"}
 _BRIEF = {"limits": "caveats"}
 _COLOURS = {"pass": "green", "limits": "yellow", "fail": "red"}
-_FIGURES = {
+# Titles of figures; one that is indented says more of the figure above it.
+TITLES = {
     "sensitivity": "sensitivity",
     "sensitivity_unclustered": "  as if items were independent",
     "sensitivity_unparsed_wrong": "  unparsed counted as wrong",
@@ -139,7 +140,7 @@ def _figures(report: RubricReport) -> Iterator[tuple[str, ...]]:
     values = report.details.scale.values
     words = {"negative": visible(str(values[0])), "positive": visible(str(values[-1]))}
     words["weights"] = "" if report.kind == "nominal" else " (quadratic)"
-    for name, title in _FIGURES.items():
+    for name, title in TITLES.items():
         figure = report.figures.get(name)
         if figure is None or figure.value is None or _repeats(report.figures, name):
             continue
