@@ -1,4 +1,4 @@
-"""Copies: how much of a response the dialogue has said already."""
+"""Shares of a response that repeat the dialogue, and of a memory that turn up in a response."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-from alps.judges.support import Dialogue
+from alps.judges.matching import Dialogue
+from alps.similarity import features
 from alps.text import fold, letters
 
 # A response of which so much is copied from the dialogue says nothing of its own.
@@ -69,6 +70,21 @@ def own_text(response: str, dialogue: Dialogue) -> str:
         if sentence and not _is_copied_sentence(sentence, texts):
             own.append(sentence)
     return " ".join(own)
+
+
+def grounding(response: str, memory: str, dialogue: Dialogue) -> float | None:
+    """Return the weighted share of a memory's content words in an answer, in [0, 1].
+
+    Only the answer's own sentences count. None where the memory has no content words.
+    """
+    # Words, not meaning: an answer can use a memory without its words, and name it without using
+    # it. So this stands next to a rubric's verdict, never in its place.
+    wanted = features(memory).content
+    if not wanted:
+        return None
+    # What is copied from the dialogue does not count: repeating everything is using nothing.
+    said = features(own_text(response, dialogue)).content
+    return sum(weight for piece, weight in wanted.items() if piece in said) / sum(wanted.values())
 
 
 def _texts(dialogue: Dialogue) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from alps.judges.base import Question
 from alps.judges.matching import (
     RELATIONS,
     Item,
@@ -21,13 +22,14 @@ from alps.judges.matching import (
     MatchQuestion,
     Pair,
     Relation,
+    Support,
+    SupportJudgement,
+    SupportQuestion,
     blocks,
     items_at,
 )
-from alps.judges.question import Question
 from alps.judges.replies import MATCH_ANSWER, JudgedPair, rating_answer, support_answer
 from alps.judges.rubric import MATCHING, SUPPORT, Rating, Rubric, RubricQuestion, enforce, rubric
-from alps.judges.support import Support, SupportJudgement, SupportQuestion
 from alps.llm.recording import Completes
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.schemas import schema_of

@@ -2,8 +2,9 @@
 
 A judge names the relation of pairs of memories. Identical values pair without asking it. Out of the
 named relations the best one-to-one set is picked; which relations count as a match is a policy,
-declared and reported. A memory says one
-thing: a prediction that states several facts is a `bundle`, and matches nothing.
+declared and reported. A memory says one thing: a prediction that states several facts is a
+`bundle`, and matches nothing. A second question, whether the dialogue supports a memory, tells a
+hallucination from a memory that the annotators missed.
 """
 
 from collections import Counter, defaultdict
@@ -12,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from alps.judges.question import Question
+from alps.judges.base import Question
 from alps.rejection import shown_value
-from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome
+from alps.schema import CANONICAL_LABELS, UNMAPPED, Memory, Outcome, Turn
 from alps.similarity import features
 from alps.text import fold_value
 
@@ -22,6 +23,9 @@ Relation = Literal["same", "narrower", "bundle", "broader", "conflicting", "rela
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 UNRELATED = "unrelated"
 """What pairs are that a judge does not name."""
+Support = Literal["supported", "unsupported", "not_about_user"]
+SUPPORTS: tuple[Support, ...] = get_args(Support)
+Dialogue = Sequence[Turn]
 
 # Which relations count as a match, and which of them is preferred where a memory could match two
 # others.
@@ -98,6 +102,47 @@ class MatchQuestion(Question[Judgement]):
     def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> Judgement:
         """Return the verdict where there is none."""
         return Judgement(outcome, error=error, raw=raw)
+
+
+@dataclass(frozen=True)
+class SupportJudgement:
+    """What a judge says of each item by its id; unless `ok`, nothing may be concluded."""
+
+    outcome: Outcome
+    support: Mapping[str, tuple[Support, str]]
+    error: str | None = None
+    raw: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return the judgement as it is written to a file."""
+        items = [
+            {"id": name, "support": support, "reason": reason}
+            for name, (support, reason) in self.support.items()
+        ]
+        return {"outcome": self.outcome, "items": items, "error": self.error, "raw": self.raw}
+
+
+@dataclass(frozen=True)
+class SupportQuestion(Question[SupportJudgement]):
+    """Of each of `items`: does `dialogue` support it?"""
+
+    dialogue: Dialogue
+    items: Sequence[Item]
+    unanswered: ClassVar[str] = "this judge does not read dialogues"
+
+    def payload(self) -> dict[str, Any]:
+        """Return the question as an LLM is shown it."""
+        return {
+            "kind": "support",
+            "dialogue": [turn.model_dump() for turn in self.dialogue],
+            "items": [{"id": item.id, "value": item.value} for item in self.items],
+        }
+
+    def failed(
+        self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()
+    ) -> SupportJudgement:
+        """Return the verdict where there is none."""
+        return SupportJudgement(outcome, {}, error, "\n".join(raw) if raw else None)
 
 
 @dataclass(frozen=True)

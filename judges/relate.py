@@ -14,11 +14,14 @@ from typing import Any
 from alps.judges.base import Judge, fingerprint_id
 from alps.judges.matching import (
     POLICIES,
+    SUPPORTS,
+    Dialogue,
     Item,
     Judgement,
     Match,
     MatchQuestion,
     Pair,
+    SupportQuestion,
     assign,
     bundles_named,
     gold_items,
@@ -30,7 +33,6 @@ from alps.judges.matching import (
 )
 from alps.judges.rubric import MATCHING, SUPPORT, rubric
 from alps.judges.screening import Screening, screen
-from alps.judges.support import SUPPORTS, Dialogue, SupportQuestion
 from alps.rejection import shown_value
 from alps.schema import Memory
 from alps.similarity import features

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from alps.judges.matching import RELATIONS, Relation
-from alps.judges.support import SUPPORTS, Support
+from alps.judges.matching import RELATIONS, SUPPORTS, Relation, Support
 from alps.llm.schemas import ReplyModel, forgiving, read_tolerantly, refuse
 from alps.llm.types import AnswerType, Read
 

@@ -13,7 +13,7 @@ from statistics import median_low
 from typing import Any
 
 from alps.errors import UsageError, closest
-from alps.judges.base import Judge
+from alps.judges.base import Judge, Question
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     POLICIES,
@@ -23,11 +23,12 @@ from alps.judges.matching import (
     MatchQuestion,
     Pair,
     Relation,
+    Support,
+    SupportJudgement,
+    SupportQuestion,
 )
-from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import Rating, Rubric, agreement_of
-from alps.judges.support import Support, SupportJudgement, SupportQuestion
 from alps.llm.recording import Completes
 
 _BY_FAVOUR = (*RELATIONS, UNRELATED)

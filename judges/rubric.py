@@ -13,16 +13,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Literal
 
+from alps.judges.base import Question
 from alps.judges.copying import is_copied
-from alps.judges.matching import POLICIES, RELATIONS, UNRELATED
-from alps.judges.question import Question
+from alps.judges.matching import POLICIES, RELATIONS, SUPPORTS, UNRELATED, Dialogue
 from alps.judges.replies import (
     BinaryReply,
     EmotionalReply,
     MatchReply,
     SupportReply,
 )
-from alps.judges.support import SUPPORTS, Dialogue
 from alps.llm.schemas import ReplyModel
 from alps.prompts import Prompt, load_prompt, read_prompt
 from alps.schema import Outcome

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from alps.judges.base import Judge, fingerprint_id
-from alps.judges.grounding import grounding
+from alps.judges.copying import grounding
 from alps.judges.rubric import RubricQuestion, rubric
 from alps.llm.types import AnswerType, EmptyAnswer, Read
 from alps.prompts import load_prompt

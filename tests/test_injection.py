@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from alps.data.release import write_track
 from alps.judges.llm import INTRODUCTION, LlmJudge
-from alps.judges.matching import Item, MatchQuestion
+from alps.judges.matching import Item, MatchQuestion, SupportQuestion
 from alps.judges.relate import screened
 from alps.judges.rubric import BINARY, RubricQuestion, rubric
-from alps.judges.support import SupportQuestion
 from alps.llm.types import Request
 from alps.schema import CANONICAL_LABELS, Turn, UpdatedMemory
 from alps.tasks import TaskOptions, load_task

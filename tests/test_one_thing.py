@@ -20,11 +20,12 @@ from alps.judges.matching import (
     Judgement,
     MatchQuestion,
     Pair,
+    SupportJudgement,
+    SupportQuestion,
     gold_items,
     predicted_items,
 )
 from alps.judges.screening import LONGEST_VALUE, MOST_EXTRA, screen
-from alps.judges.support import SupportJudgement, SupportQuestion
 from alps.llm.types import Request
 from alps.schema import Memory, Outcome, Prediction, Turn
 from alps.tasks.base import JUST_THE_SCORE, JudgingOptions, Scored

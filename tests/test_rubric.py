@@ -10,8 +10,7 @@ import pytest
 from alps.data.release import open_split, read_track
 from alps.errors import DataError
 from alps.judges.base import EmbeddedJudge, fingerprint_id
-from alps.judges.copying import copied_share, own_text
-from alps.judges.grounding import grounding
+from alps.judges.copying import copied_share, grounding, own_text
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge

@@ -5,8 +5,8 @@ from typing import Any
 
 from alps.jsonl import Row
 from alps.judges.base import Judge, fingerprint_id
+from alps.judges.matching import SupportQuestion
 from alps.judges.rubric import RubricQuestion
-from alps.judges.support import SupportQuestion
 from alps.llm.ledger import Totals
 from alps.rows import Calls, Floor, Interval, Score, ServedBy, TrackSummary
 from alps.run.collector import Outcome, Plan
