@@ -30,7 +30,7 @@ from alps.judges.llm import LlmJudge
 from alps.judges.matching import Item, MatchQuestion
 from alps.judges.recorded import RELATION_OF
 from alps.judges.relate import screened
-from alps.judges.replies import MatchReply
+from alps.judges.rubric import MatchReply
 from alps.llm.recording import Recorder
 from alps.llm.schemas import schema_of
 from alps.llm.types import Request

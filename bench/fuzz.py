@@ -54,7 +54,7 @@ from alps.errors import AlpsError
 from alps.jsonl import dump
 from alps.judges.calibration_file import read_calibration_row
 from alps.judges.recorded import RecordedJudge
-from alps.judges.replies import (
+from alps.judges.rubric import (
     MATCH_ANSWER,
     BinaryReply,
     EmotionalReply,

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from alps.judges.replies import BinaryReply, EmotionalReply, MatchReply, SupportReply
+from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, SupportReply
 from alps.llm.schemas import schema_of
 from alps.tasks import load_tracks
 from alps.tasks.base import TaskOptions

@@ -59,7 +59,7 @@ def asking(client: str, url: str) -> Ask:
         return lambda row: litellm.acompletion(model=row["model"], messages=row["input"], **common)
     import instructor
 
-    from alps.judges.replies import MATCH_ANSWER
+    from alps.judges.rubric import MATCH_ANSWER
     from alps.tasks import load_tracks
 
     schemas = {MODEL: load_tracks("extraction")[0].answer.schema, JUDGE: MATCH_ANSWER.schema}

@@ -222,6 +222,11 @@ def picks(ids: Sequence[str], session: str) -> dict[str, int]:
     return places
 
 
+def chance_of(sizes: Sequence[int]) -> float:
+    """Return the share of pools of these sizes whose gold a blind guess finds."""
+    return math.fsum(1 / size for size in sizes) / len(sizes)
+
+
 def above_chance(hits: int, sizes: Sequence[int], *, tried: int) -> float | None:
     """Return p where a rule that hit in `hits` pools is above chance, else None.
 
@@ -232,7 +237,8 @@ def above_chance(hits: int, sizes: Sequence[int], *, tried: int) -> float | None
     n = len(sizes)
     if not n:
         return None
-    chance = math.fsum(1 / size for size in sizes) / n
+    chance = chance_of(sizes)
+    # Of thousands of pools any small gain is significant; what helps nobody is no leak.
     if hits / n - chance < LEAST_GAIN:
         return None
     from scipy.stats import binom

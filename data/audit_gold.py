@@ -15,8 +15,11 @@ from alps.data.audit_rows import (
     Turns,
     conversation,
     dicts_at,
+    folded_values,
     gold_memories,
+    ids_of,
     joined,
+    joined_texts,
     queries,
     task_of,
     text_at,
@@ -106,7 +109,7 @@ def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
     if gold is None:
         return
     values, ids = _secrets(row, gold)
-    dialogues = fold(" ".join(text for _, text in conversation(row)))
+    dialogues = joined_texts(conversation(row))
     inside = {value for value in values if len(value) >= SHORTEST_INSIDE and value not in dialogues}
     by_value, by_id = [], []
     for path, text in _leaves(row, ()):
@@ -123,7 +126,7 @@ def check_labels(name: str, row: Row, gold: Row | None, tally: Tally) -> None:
 
 def _note_labels(name: str, row: Row, gold: Row, tally: Tally) -> None:
     stratum = text_at(row, "stratum")
-    kept = {text_at(item, "memory_id") for item in dicts_at(row, "input", "memory")}
+    kept = ids_of(dicts_at(row, "input", "memory"))
     new = [memory for memory in gold_memories(gold) if text_at(memory, "memory_id") not in kept]
     if stratum in {text_at(memory, "label") for memory in new} - _NO_LABEL:
         candidates = dicts_at(row, "input", "candidate_memories")
@@ -139,16 +142,15 @@ def _note_labels(name: str, row: Row, gold: Row, tally: Tally) -> None:
 
 def _secrets(row: Row, gold: Row) -> tuple[set[str], set[str]]:
     """Return the folded values and the ids that would tell the gold."""
-    # Of an update only what changes.
-    values = {fold(text_at(item, "value")) for item in gold_memories(gold)}
+    values = set(folded_values(gold_memories(gold)))
     if not dicts_at(gold, "gold", "answer"):
         ids = {text_at(gold, "gold", "selected_memory_id"), text_at(gold, "gold", "memory_key")}
         ids.add(text_at(gold, "gold", "selected_memory", "memory_id"))
         return values - {""}, ids - {""}
     old = dicts_at(row, "input", "memory")
-    before = {text_at(item, "memory_id") for item in old}
-    after = {text_at(item, "memory_id") for item in gold_memories(gold)}
-    return values - {fold(text_at(item, "value")) for item in old} - {""}, (before ^ after) - {""}
+    # Of an update only what changes is a secret: the system is shown the old list.
+    changed = ids_of(old) ^ ids_of(gold_memories(gold))
+    return values.difference(folded_values(old), ("",)), changed - {""}
 
 
 def _leaves(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -206,11 +208,11 @@ class UpdateAudit:
         """Look at one record: how many values changed, and where the new ones are told."""
         if gold is None:
             return
-        old = {fold(text_at(item, "value")) for item in dicts_at(row, "input", "memory")}
+        old = set(folded_values(dicts_at(row, "input", "memory")))
         items = gold_memories(gold)
-        kept = {fold(text_at(item, "value")) for item in items}
+        kept = folded_values(items)
         new = [item for item in items if fold(text_at(item, "value")) not in old]
-        self._changes[len(new), len(old - kept)] += 1
+        self._changes[len(new), len(old.difference(kept))] += 1
         self._look_at_evidence(name, row, new)
 
     def _look_at_evidence(self, name: str, row: Row, new: list[Row]) -> None:
@@ -238,8 +240,8 @@ class UpdateAudit:
         n = sum(self._distances.values())
         if n < FEWEST:
             return
-        commonest = sorted(distance for distance, _ in self._distances.most_common(NEAR))
-        hits = sum(self._distances[distance] for distance in commonest)
+        commonest = dict(self._distances.most_common(NEAR))
+        hits = sum(commonest.values())
         chance = sum(min(1.0, NEAR / turns) for turns in self._user_turns) / n
         if hits / n < LEAST_SHARE or hits / n - chance < LEAST_GAIN:
             return
@@ -249,7 +251,7 @@ class UpdateAudit:
         p = min(1.0, longest * (longest - 1) / 2 * float(binom.sf(hits - 1, n, chance)))
         if p >= ALPHA:
             return
-        turns = " or ".join(map(str, commonest))
+        turns = " or ".join(map(str, sorted(commonest)))
         where = f"user turn {turns} from the end of the new dialogue"
         chances = f"(by chance {chance:.0%}, p = {p:.1g})"
         detail = f"the evidence of a new memory lies in {where} {chances}"
@@ -297,7 +299,7 @@ class Overlap:
     def __init__(self, split: Split) -> None:
         self.splits: list[str] = []
         self._known: dict[bytes, str] = {}
-        for folder in sorted(path for path in split.folder.parent.iterdir() if path.is_dir()):
+        for folder in sorted(filter(Path.is_dir, split.folder.parent.iterdir())):
             tracks = [] if folder == split.folder else track_folders(Split(folder.name, folder))
             if tracks:
                 self.splits.append(folder.name)
@@ -328,7 +330,7 @@ def _traces(row: Row, track: str) -> Iterator[tuple[str, str, bytes]]:
     if session := text_at(row, "session_id"):
         yield "session", session, _digest(task, "session", session)
     for path in DIALOGUES:
-        dialogue = fold(" ".join(text for _, text in turns_at(row, *path)))
+        dialogue = joined_texts(turns_at(row, *path))
         if len(dialogue) >= _SHORTEST_TEXT:
             yield "dialogue", f"«{dialogue[:80]}»", _digest(task, "dialogue", dialogue)
     # In extraction and update the query is the instruction, the same for everyone.

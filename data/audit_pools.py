@@ -15,18 +15,19 @@ from alps.data.audit_findings import (
     Severity,
     Tally,
     above_chance,
+    chance_of,
     far_from_uniform,
     picks,
     shifted,
     shorten,
 )
-from alps.data.audit_rows import MISALIGNED, at, dicts_at, text_at
+from alps.data.audit_rows import MISALIGNED, at, dicts_at, folded_values, text_at
+from alps.data.pools import BANK
 from alps.data.release import Row, read_rows
 from alps.rejection import shown_value
 from alps.similarity import BOILERPLATE_WEIGHT, THRESHOLD, features, similarity
 from alps.text import fold, fold_loosely
 
-BANK = "bank.jsonl"
 _PLACES = ("the first candidate", "the last candidate")
 _LENGTHS = ("the longest value", "the shortest value")
 _OVER_BANK = "queries over a bank"
@@ -79,7 +80,7 @@ class PoolAudit:
                 self._look_at_bank(name, row, gold)
             return
         self._tally.look("pools")
-        folded = [fold(text_at(candidate, "value")) for candidate in candidates]
+        folded = folded_values(candidates)
         pool = self._find_gold(name, row, gold, candidates, folded)
         self._duplicates(name, candidates, folded, pool.gold_value if pool else None)
         if pool is None:
@@ -151,7 +152,7 @@ class PoolAudit:
         """Note where the length of the gold stands among those of its pool, its own among them."""
         if len(lengths) < 2:
             return
-        shorter, equal = sum(n < gold for n in lengths), sum(n == gold for n in lengths) - 1
+        shorter, equal = sum(n < gold for n in lengths), lengths.count(gold) - 1
         self._value_sizes.append(len(lengths))
         self._ranks.append((shorter + equal / 2) / (len(lengths) - 1))
         if equal == 0 and shorter in (0, len(lengths) - 1):
@@ -220,7 +221,7 @@ class PoolAudit:
     def findings(self) -> list[Finding]:
         """Return what the figures of all pools say: `id-leak`, `position-cue`, `length-cue`."""
         cues = [self._id_leak(), self._position_cue(), self._length_cue(), self._bank_duplicates()]
-        return [finding for finding in cues if finding is not None]
+        return list(filter(None, cues))
 
     def _id_leak(self) -> Finding | None:
         """Test every rule over ids alone; the one that finds most is reported, as serious."""
@@ -228,9 +229,10 @@ class PoolAudit:
         # of rules; for «always the same id» also for the ids that could have been it (the size of
         # the largest pool).
         tried = len(ID_RULES) + 1
-        rules = {rule: (self._hits[rule], tried) for rule in ID_RULES}
+        rules = dict.fromkeys(ID_RULES, tried)
         if self._gold_ids:
-            rules[SAME_ID] = self._gold_ids.most_common(1)[0][1], tried * max(self._sizes)
+            self._hits[SAME_ID] = self._gold_ids.most_common(1)[0][1]
+            rules[SAME_ID] = tried * max(self._sizes)
         return self._by_rule("id-leak", rules, self._sizes)
 
     def _position_cue(self) -> Finding | None:
@@ -240,9 +242,10 @@ class PoolAudit:
         if not self._sizes:
             return None
         largest = max(self._sizes)
-        rules = {rule: (self._hits[rule], largest + 2) for rule in _PLACES}
         place, count = self._fixed_places.most_common(1)[0]
-        rules[f"candidate {place + 1}"] = count, largest + 2
+        most_frequent = f"candidate {place + 1}"
+        self._hits[most_frequent] = count
+        rules = dict.fromkeys((*_PLACES, most_frequent), largest + 2)
         if finding := self._by_rule("position-cue", rules, self._sizes):
             return finding
         if uneven := far_from_uniform(self._places):
@@ -256,7 +259,7 @@ class PoolAudit:
         """Test the length of the gold's value among those of its pool."""
         # Serious: the longest, or the shortest, is the gold (`above_chance`). Warning: its mean
         # rank is off (`shifted`).
-        rules = {rule: (self._hits[rule], len(_LENGTHS)) for rule in _LENGTHS}
+        rules = dict.fromkeys(_LENGTHS, len(_LENGTHS))
         if finding := self._by_rule("length-cue", rules, self._value_sizes):
             return finding
         if off := shifted(self._ranks, self._value_sizes):
@@ -268,15 +271,14 @@ class PoolAudit:
             return self._tally.finding("length-cue", "warning", (count, n), self._unit, detail)
         return None
 
-    def _by_rule(
-        self, code: str, rules: Mapping[str, tuple[int, int]], sizes: Sequence[int]
-    ) -> Finding | None:
-        rule = max(rules, key=lambda name: rules[name][0])
-        hits, tried = rules[rule]
-        p = above_chance(hits, sizes, tried=tried)
+    def _by_rule(self, code: str, rules: Mapping[str, int], sizes: Sequence[int]) -> Finding | None:
+        """Test the rule that hits most; `rules` are mapped to how many were tried with each."""
+        rule = max(rules, key=self._hits.__getitem__)
+        hits = self._hits[rule]
+        p = above_chance(hits, sizes, tried=rules[rule])
         if p is None:
             return None
-        chance = math.fsum(1 / size for size in sizes) / len(sizes)
+        chance = chance_of(sizes)
         detail = f"{rule} is the gold: chance {chance:.1%}, p {_p(p)} (binomial)"
         share, examples = (hits, len(sizes)), self._hit_examples.get(rule, ())
         return self._tally.finding(code, "serious", share, self._unit, detail, *examples)

@@ -1,6 +1,6 @@
 """Rows as an audit reads them: whatever is broken is counted, never raised."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,21 @@ def dicts_at(node: Any, *path: str) -> list[Row]:
     """Return the objects of the list at a path of keys."""
     items = at(node, *path)
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def folded_values(items: Iterable[Row]) -> list[str]:
+    """Return the values of memories, folded."""
+    return [fold(text_at(item, "value")) for item in items]
+
+
+def ids_of(items: Iterable[Row]) -> set[str]:
+    """Return the ids of memories."""
+    return {text_at(item, "memory_id") for item in items}
+
+
+def joined_texts(turns: Turns) -> str:
+    """Return all that is said in turns, folded."""
+    return fold(" ".join(text for _, text in turns))
 
 
 def turns_at(node: Any, *path: str) -> Turns:

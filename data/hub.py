@@ -170,8 +170,10 @@ class HubSplit:
                 revision=self.commit,
                 allow_patterns=[f"{glob.escape(place)}/*" for place in places],
             )
-        folders = [Path(snapshot) / place for place in places]
-        return next((folder for folder in folders if (folder / file).exists()), None)
+        for place in places:
+            if (Path(snapshot) / place / file).exists():
+                return Path(snapshot) / place
+        return None
 
     def _other_splits(self) -> str:
         """Say which splits the data set has, where this one is not among them."""
@@ -182,9 +184,12 @@ class HubSplit:
             )
         except hub.errors.CachedRepoTreeNotFoundError:
             return ""
-        paths = [file.path.removeprefix(f"{_FOLDERS[0]}/").split("/") for file in files]
-        splits = sorted({path[0] for path in paths if len(path) > 2 and path[-1] == _INPUT})
-        names = ", ".join(splits) or "none in the release layout"
+        splits: set[str] = set()
+        for file in files:
+            split, *inside = file.path.removeprefix(f"{_FOLDERS[0]}/").split("/")
+            if len(inside) > 1 and inside[-1] == _INPUT:
+                splits.add(split)
+        names = ", ".join(sorted(splits)) or "none in the release layout"
         return "" if self.name in splits else f" (splits: {names})"
 
 

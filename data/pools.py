@@ -12,11 +12,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from alps.data.bank import BankMemory, generated_memories, read_bank
-from alps.data.release import GOLD, INPUT, Row, RowPair, Split, open_split, read_track, write_track
+from alps.data.release import (
+    GOLD,
+    INPUT,
+    Row,
+    RowPair,
+    Split,
+    open_split,
+    read_rows,
+    read_track,
+    write_track,
+)
 from alps.errors import DataError, UsageError
 from alps.rejection import is_rejected, shown_value
 from alps.similarity import THRESHOLD, features, similarity
@@ -29,7 +39,20 @@ GENERATED = 2_000
 SIZES = (100, 300, 500, 700, 1000)
 
 _WORTH_COMPARING = 0.3
+_FIELDS = ("memory_id", "session_id", "value", "label")
+_TRACKS = ("task1", "task2", *map("task4_ability{}".format, range(1, 6)))
 _GOLD_LISTS = ("memory_items", "answer", "extracted_memory")
+
+
+@dataclass(frozen=True)
+class BankMemory:
+    """One memory of somebody; `generated` ones were not written by hand."""
+
+    memory_id: str
+    session_id: str | None
+    value: str
+    label: str
+    generated: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,8 +91,9 @@ class PoolSource:
             UsageError: If it has none.
             DataError: If one can't be read; names the file, the line and the field.
         """
-        places = (QUERIES, *(f"{QUERIES}/d{size}" for size in SIZES))
-        place = next((name for name in places if self._split.has(name)), None)
+        # A release with pools of its own has the queries in them: any size gives the same ones.
+        places = (QUERIES, *map(f"{QUERIES}/d{{}}".format, SIZES))
+        place = next(filter(self._split.has, places), None)
         if place is None:
             raise UsageError(
                 f"{self._split.folder}: no {QUERIES}/{INPUT} here: retrieval needs queries"
@@ -118,15 +142,18 @@ class PoolSource:
             return 0.0
         count = 0
         for row, _ in self.rows(size):
-            values = [fold(item["value"]) for item in row["input"]["candidate_memories"]]
-            count += sum(value in generated for value in values)
+            for item in row["input"]["candidate_memories"]:
+                count += fold(item["value"]) in generated
         return count / (size * len(self.queries))
 
     def _pool(self, query: Query, size: int) -> tuple[Row, Row]:
         drawing = random.Random(f"{self.seed}\x00{query.benchmark_id}")
-        eligible = self._eligible(query)
-        known = [memory for memory in eligible if not memory.generated]
-        generated = [memory for memory in eligible if memory.generated]
+        known: list[BankMemory] = []
+        generated: list[BankMemory] = []
+        for memory in self._eligible(query):
+            (generated if memory.generated else known).append(memory)
+        # Each is shuffled whole before it is cut: the distractors of a smaller pool are then the
+        # first of a larger one. Generated memories fill up what people's memories leave open.
         drawing.shuffle(known)
         drawing.shuffle(generated)
         drawn = [*known, *generated][:size]
@@ -136,6 +163,7 @@ class PoolSource:
             instead = f"choose fewer, or give pools as task3/d{size}"
             raise UsageError(f"distractors={size}: {most}; {instead}")
         values = [memory.value for memory in drawn]
+        # Drawn apart from the distractors, as the place of the gold must tell nothing of its pool.
         placing = random.Random(f"{self.seed}\x00{query.benchmark_id}\x00{size}")
         placing.shuffle(values)
         values.insert(placing.randint(0, size), query.value)
@@ -174,7 +202,7 @@ def write_pools(
         raise UsageError(f"data={data}: pools are built from a local copy; give its folder")
     source = PoolSource(opened, seed=seed)
     folders = {size: Path(out) / opened.name / QUERIES / f"d{size}" for size in sizes or SIZES}
-    if there := next((folder for folder in folders.values() if folder.exists()), None):
+    if there := next(filter(Path.exists, folders.values()), None):
         raise UsageError(f"out={out}: {there} is there already; choose another folder")
     for number, (size, folder) in enumerate(folders.items()):
         try:
@@ -254,10 +282,9 @@ def _memories(split: Split) -> list[BankMemory]:
     """Collect the memories of a split: of its bank, and of the gold of the other tasks."""
     bank = split.folder / QUERIES / BANK
     memories = [*read_bank(bank)] if bank.is_file() else []
-    for track in ("task1", "task2", *(f"task4_ability{n}" for n in range(1, 6))):
-        if split.has(track):
-            for pair in read_track(split.folder / track):
-                memories += _of_row(track, pair.input, pair.gold)
+    for track in filter(split.has, _TRACKS):
+        for pair in read_track(split.folder / track):
+            memories += _of_row(track, pair.input, pair.gold)
     return [memory for memory in memories if not is_rejected(memory.value)]
 
 
@@ -265,9 +292,10 @@ def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
     session = str(row.get("session_id") or row["benchmark_id"])
     held, shown = (gold or {}).get("gold"), row.get("input")
     items: list[Any] = []
-    for node, name in (*((held, name) for name in _GOLD_LISTS), (shown, "memory")):
-        listed = node.get(name) if isinstance(node, dict) else None
-        items += listed if isinstance(listed, list) else []
+    for node, names in ((held, _GOLD_LISTS), (shown, ("memory",))):
+        for name in names if isinstance(node, dict) else ():
+            listed = node.get(name)
+            items += listed if isinstance(listed, list) else []
     for number, item in enumerate(items, start=1):
         if _is_memory(item):
             name = f"{track}/{row['benchmark_id']}/{number}"
@@ -314,3 +342,130 @@ def _rows(query: Query, values: Sequence[str]) -> tuple[Row, Row]:
         **ids,
         "gold": gold,
     }
+
+
+def read_bank(path: Path) -> tuple[BankMemory, ...]:
+    """Read a bank: one object a line with `memory_id`, `session_id`, `value` and `label`.
+
+    Raises:
+        DataError: If a line is no such object, or an id stands twice; names the file, the line and
+            the field.
+    """
+    found: dict[str, BankMemory] = {}
+    for line, row in read_rows(path):
+        memory = _bank_memory(row, path, line)
+        if memory.memory_id in found:
+            raise DataError(
+                f"'{memory.memory_id}' stands twice", path=path, line=line, field="memory_id"
+            )
+        found[memory.memory_id] = memory
+    return tuple(found.values())
+
+
+def _bank_memory(row: Row, path: Path, line: int) -> BankMemory:
+    for name in _FIELDS:
+        if not isinstance(row.get(name), str) or not row[name].strip():
+            raise DataError("must be a non-empty text", path=path, line=line, field=name)
+    return BankMemory(*map(row.__getitem__, _FIELDS))
+
+
+# Nobody wrote generated memories one by one: a seed fills the slots of a few dozen frames. They
+# keep to matters that no query of our samples asks about (hobby gear, errands, small plans), so
+# that none of them is a second right answer. Their share stands in every run that uses them.
+
+
+def _fillings(listed: str) -> tuple[str, ...]:
+    return tuple(map(str.strip, listed.split(",")))
+
+
+_TOWNS = _fillings(
+    "Perugia, Tampere, Durban, Quito, Leipzig, Osaka, Bergen, Adelaide, Sibiu, Cusco"
+)
+_MONTHS = _fillings("January, March, April, June, July, September, October, December")
+_SUBJECTS = _fillings(
+    "bookkeeping, screen printing, soil science, sign painting, web design, beekeeping, upholstery"
+)
+_GEAR = _fillings(
+    "a table saw, a kayak, a film camera, a loom, a telescope, a drum kit, a label printer, a kiln"
+)
+_STYLES = _fillings(
+    "ska, fado, drone metal, chamber jazz, bluegrass, trip hop, choral mass settings, afrobeat"
+)
+_DISHES = _fillings(
+    "pierogi, ceviche, dal, ramen, moussaka, pho, goulash, tagine, gnocchi, bibimbap"
+)
+_GAMES = _fillings("backgammon, go, darts, bridge, petanque, mahjong, table football, shogi")
+_AUTHORS = _fillings("Lispector, Lem, Achebe, Jansson, Sebald, Munro, Mahfouz, Szymborska")
+_KIN = _fillings(
+    "a cousin, an uncle, a godmother, a stepbrother, a great-aunt, a niece, a former flatmate"
+)
+_TRADES = _fillings(
+    "a plumber, a notary, a beekeeper, a stonemason, an optician, a tailor, a cartographer"
+)
+_HABITS = _fillings(
+    "before breakfast, on the tram, every second evening, only on Sundays, during lunch breaks"
+)
+_REASONS = _fillings(
+    "as a favour, out of curiosity, for a bet, to save money, because a friend insisted"
+)
+
+_FRAMES: tuple[tuple[str, str, tuple[tuple[str, ...], ...]], ...] = (
+    ("Possessions/Important_Items", "Bought {} second-hand in {}", (_GEAR, _TOWNS)),
+    ("Possessions/Important_Items", "Lent {} to {} and wants it back", (_GEAR, _KIN)),
+    ("Possessions/Important_Items", "Repaired {} {}", (_GEAR, _REASONS)),
+    ("Preferences/Shopping", "Compares prices for {} every {}", (_GEAR, _MONTHS)),
+    ("Personal_Background/Education", "Took an evening class in {} in {}", (_SUBJECTS, _TOWNS)),
+    ("Personal_Background/Education", "Teaches {} to {} {}", (_SUBJECTS, _KIN, _REASONS)),
+    ("Thoughts/Goals/Short_Term", "Wants to finish a course in {} by {}", (_SUBJECTS, _MONTHS)),
+    ("Thoughts/Curiosity", "Looks up the history of {} {}", (_SUBJECTS, _HABITS)),
+    ("Personal_Background/Occupation", "Used to assist {} in {}", (_TRADES, _TOWNS)),
+    ("Social_Relationships/Colleagues", "Was recommended to {} by {}", (_TRADES, _KIN)),
+    ("Social_Relationships/Family", "Has {} who works as {} in {}", (_KIN, _TRADES, _TOWNS)),
+    ("Social_Relationships/Friends", "Plays {} with {} {}", (_GAMES, _KIN, _HABITS)),
+    (
+        "Preferences/Entertainment",
+        "Organises a {} evening in {} each {}",
+        (_GAMES, _TOWNS, _MONTHS),
+    ),
+    (
+        "Thoughts/Opinions/Negative",
+        "Finds {} overrated, apart from tournaments in {}",
+        (_GAMES, _TOWNS),
+    ),
+    ("Preferences/Music", "Listens to {} {}", (_STYLES, _HABITS)),
+    ("Preferences/Music", "Went to a {} festival in {} {}", (_STYLES, _TOWNS, _REASONS)),
+    ("Thoughts/Opinions/Positive", "Thinks that {} is best heard live in {}", (_STYLES, _TOWNS)),
+    ("Preferences/Food", "Learned to cook {} from {}", (_DISHES, _KIN)),
+    ("Preferences/Food", "Orders {} whenever the family is in {}", (_DISHES, _TOWNS)),
+    ("Plans/Commitments", "Promised {} a pot of {} in {}", (_KIN, _DISHES, _MONTHS)),
+    ("Preferences/Reading", "Reads {} {}", (_AUTHORS, _HABITS)),
+    ("Preferences/Reading", "Gave up on {} half-way, {}", (_AUTHORS, _REASONS)),
+    ("States_Experiences/Past_Experience", "Saw a play after {} in {}", (_AUTHORS, _TOWNS)),
+    ("Plans/Schedule", "Has an appointment with {} in {} in {}", (_TRADES, _TOWNS, _MONTHS)),
+    ("Plans/Schedule", "Visits {} in {} every {}", (_KIN, _TOWNS, _MONTHS)),
+    ("Thoughts/Goals/Long_Term", "Dreams of opening a shop for {} in {}", (_SUBJECTS, _TOWNS)),
+)
+
+
+def generated_memories(count: int, seed: int) -> list[BankMemory]:
+    """Return `count` distinct generated memories.
+
+    The first of them are the same for every larger count.
+
+    Raises:
+        ValueError: If there are not so many.
+    """
+    everything = []
+    for label, frame, slots in _FRAMES:
+        for filling in product(*slots):
+            everything.append((label, frame.format(*filling)))
+    if count > len(everything):
+        raise ValueError(f"at most {len(everything)} memories can be generated, not {count}")
+    drawing = random.Random(f"generated memories {seed}")
+    drawing.shuffle(everything)
+    memories = []
+    for number, (label, value) in enumerate(everything[:count], start=1):
+        # Each is of a session of its own, so that none is kept from a pool as its user's.
+        session = f"gen_s_{number:04}"
+        memories.append(BankMemory(f"gen{number:04}", session, value, label, generated=True))
+    return memories

@@ -1,41 +1,16 @@
-"""A judge, and what it is asked: `MatchQuestion`, `SupportQuestion`, `RubricQuestion`."""
+"""The judge: it answers questions, and says which it can answer."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+from alps.judges.matching import MatchQuestion, Relation
+from alps.judges.question import Question
+from alps.judges.rubric import Rubric
 from alps.llm.recording import Completes
-from alps.schema import Outcome
-
-# The kinds of questions stand next to the verdicts that answer them, in modules that import this.
-if TYPE_CHECKING:
-    from alps.judges.matching import Relation
-    from alps.judges.rubric import Rubric
 
 V = TypeVar("V")
-
-
-class Question(Generic[V]):
-    """One thing that a judge is asked; `V` is the verdict that answers it.
-
-    Attributes:
-        unanswered: Why a judge that can't answer it does not.
-    """
-
-    unanswered: ClassVar[str]
-
-    def payload(self) -> dict[str, Any]:
-        """Return the question as an LLM is shown it."""
-        raise NotImplementedError
-
-    def failed(self, outcome: Outcome, error: str | None, raw: tuple[str, ...] = ()) -> V:
-        """Return the verdict where there is none: nothing may be concluded from it."""
-        raise NotImplementedError
-
-    def refused(self) -> V:
-        """Return the verdict of a judge that can't answer it."""
-        return self.failed("invalid", self.unanswered)
 
 
 class Judge(Protocol):
@@ -52,10 +27,10 @@ class Judge(Protocol):
     name: str
     fingerprint: Mapping[str, Any]
     answers: frozenset[type[Question[Any]]]
-    relations: "frozenset[Relation]"
+    relations: frozenset[Relation]
     comparable: bool
 
-    def fingerprint_for(self, rubrics: "Sequence[Rubric]") -> Mapping[str, Any]:
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
         """Return everything that verdicts under `rubrics` depend on."""
         ...
 
@@ -72,12 +47,13 @@ class EmbeddedJudge:
     """What embedded judges share: they make no calls, and read no rubrics."""
 
     fingerprint: Mapping[str, Any]
+    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
 
     def on(self, client: Completes) -> Self:
         """Return itself."""
         return self
 
-    def fingerprint_for(self, rubrics: "Sequence[Rubric]") -> Mapping[str, Any]:
+    def fingerprint_for(self, rubrics: Sequence[Rubric]) -> Mapping[str, Any]:
         """Return the fingerprint, whatever the rubrics."""
         return self.fingerprint
 

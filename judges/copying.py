@@ -1,4 +1,4 @@
-"""Shares of a response that repeat the dialogue, and of a memory that turn up in a response."""
+"""Copies: how much of a response the dialogue says already, and of a memory the response."""
 
 import re
 from collections.abc import Iterator

@@ -8,8 +8,9 @@ AlpsBench sample: see `AGREEMENT`.
 from collections.abc import Mapping
 from typing import Any
 
-from alps.judges.base import EmbeddedJudge, Question
+from alps.judges.base import EmbeddedJudge
 from alps.judges.matching import Judgement, MatchQuestion, Pair, Relation
+from alps.judges.question import Question
 from alps.similarity import THRESHOLD, VERSION, similar_pairs
 
 AGREEMENT = (
@@ -24,7 +25,6 @@ class LexicalJudge(EmbeddedJudge):
     """Pairs values whose similarity reaches `THRESHOLD`; labels and types are never looked at."""
 
     name = "lexical"
-    answers: frozenset[type[Question[Any]]] = frozenset({MatchQuestion})
     relations: frozenset[Relation] = frozenset({"same"})
     comparable = False
 

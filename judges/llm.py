@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from alps.judges.base import Question
 from alps.judges.matching import (
     RELATIONS,
     Item,
@@ -28,8 +27,20 @@ from alps.judges.matching import (
     blocks,
     items_at,
 )
-from alps.judges.replies import MATCH_ANSWER, JudgedPair, rating_answer, support_answer
-from alps.judges.rubric import MATCHING, SUPPORT, Rating, Rubric, RubricQuestion, enforce, rubric
+from alps.judges.question import Question
+from alps.judges.rubric import (
+    MATCH_ANSWER,
+    MATCHING,
+    SUPPORT,
+    JudgedPair,
+    Rating,
+    Rubric,
+    RubricQuestion,
+    enforce,
+    rating_answer,
+    rubric,
+    support_answer,
+)
 from alps.llm.recording import Completes
 from alps.llm.repair import PARSER_VERSION
 from alps.llm.schemas import schema_of

@@ -13,7 +13,7 @@ from statistics import median_low
 from typing import Any
 
 from alps.errors import UsageError, closest
-from alps.judges.base import Judge, Question
+from alps.judges.base import Judge
 from alps.judges.lexical import LexicalJudge
 from alps.judges.matching import (
     POLICIES,
@@ -27,6 +27,7 @@ from alps.judges.matching import (
     SupportJudgement,
     SupportQuestion,
 )
+from alps.judges.question import Question
 from alps.judges.recorded import RecordedJudge
 from alps.judges.rubric import Rating, Rubric, agreement_of
 from alps.llm.recording import Completes

@@ -14,7 +14,6 @@ from alps.judges.copying import copied_share, grounding, own_text
 from alps.judges.lexical import LexicalJudge
 from alps.judges.llm import LlmJudge
 from alps.judges.recorded import RecordedJudge
-from alps.judges.replies import rating_answer
 from alps.judges.resolve import RepeatedJudge
 from alps.judges.rubric import (
     BINARY,
@@ -23,6 +22,7 @@ from alps.judges.rubric import (
     agreement_of,
     broken_rule,
     enforce,
+    rating_answer,
     rubric,
 )
 from alps.llm.client import Client

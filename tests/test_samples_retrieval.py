@@ -5,8 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from alps.data.bank import generated_memories, read_bank
-from alps.data.pools import PoolSource
+from alps.data.pools import PoolSource, generated_memories, read_bank
 from alps.data.release import open_split
 from alps.errors import DataError
 from alps.schema import CANONICAL_LABELS

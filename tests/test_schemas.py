@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alps.judges.llm import LlmJudge
-from alps.judges.replies import BinaryReply, EmotionalReply, MatchReply, rating_answer
-from alps.judges.rubric import rubric
+from alps.judges.rubric import BinaryReply, EmotionalReply, MatchReply, rating_answer, rubric
 from alps.llm.schemas import is_strict, schema_of
 from alps.prompts import asked_sha256
 from alps.schema import MemoryList

@@ -5,7 +5,7 @@ from time import process_time
 
 import pytest
 
-from alps.judges.replies import BinaryReply, rating_answer
+from alps.judges.rubric import BinaryReply, rating_answer
 from alps.llm.types import Completion, Reply
 from alps.llm.understanding import part_thought, understand
 from alps.schema import Candidate, RetrievalSample

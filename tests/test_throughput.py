@@ -13,7 +13,7 @@ import pytest
 
 from alps.jsonl import Appender, scan
 from alps.judges.matching import Item, MatchQuestion
-from alps.judges.replies import MATCH_ANSWER
+from alps.judges.rubric import MATCH_ANSWER
 from alps.llm import structured
 from alps.llm.cache import Cache, cache_key
 from alps.llm.client import Client

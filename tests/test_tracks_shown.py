@@ -403,7 +403,7 @@ def test_bars_and_whiskers_lie_on_a_scale_of_their_own() -> None:
 def test_pools_that_were_built_are_built_again_and_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("alps.data.bank", reason="pools can't be built here")
+    pytest.importorskip("alps.data.pools", reason="pools can't be built here")
     monkeypatch.chdir(tmp_path)
     _write_bank(tmp_path / "data" / "dev")
     finished = run(tmp_path, "run", "task=retrieval", "model=bm25", "data=data", "out=built")
