@@ -163,7 +163,7 @@ class PoolSource:
             instead = f"choose fewer, or give pools as task3/d{size}"
             raise UsageError(f"distractors={size}: {most}; {instead}")
         values = [memory.value for memory in drawn]
-        # Drawn apart from the distractors, as the place of the gold must tell nothing of its pool.
+        # Seeded by the size, too: distractors of pools are nested, their places and the gold's not.
         placing = random.Random(f"{self.seed}\x00{query.benchmark_id}\x00{size}")
         placing.shuffle(values)
         values.insert(placing.randint(0, size), query.value)
@@ -293,9 +293,9 @@ def _of_row(track: str, row: Row, gold: Row | None) -> Iterator[BankMemory]:
     held, shown = (gold or {}).get("gold"), row.get("input")
     items: list[Any] = []
     for node, names in ((held, _GOLD_LISTS), (shown, ("memory",))):
-        for name in names if isinstance(node, dict) else ():
-            listed = node.get(name)
-            items += listed if isinstance(listed, list) else []
+        if isinstance(node, dict):
+            for listed in map(node.get, names):
+                items += listed if isinstance(listed, list) else []
     for number, item in enumerate(items, start=1):
         if _is_memory(item):
             name = f"{track}/{row['benchmark_id']}/{number}"

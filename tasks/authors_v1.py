@@ -14,7 +14,7 @@ from alps.judges.recorded import RecordedJudge
 from alps.schema import Memory, Prediction
 from alps.tasks.base import JudgingOptions, Metric, Row, Scored, Task
 from alps.tasks.extraction import predicted_memories
-from alps.tasks.update import predicted_lists
+from alps.tasks.update_scores import predicted_lists
 
 METRICS = (
     Metric("authors_f1", "F1 (authors' matcher)", headline=True),

@@ -16,8 +16,7 @@ from alps.llm.schemas import schema_of
 from alps.llm.types import AnswerType, Read
 from alps.prompts import Prompt, asked_sha256
 from alps.schema import Prediction
-from alps.tasks.highlights import OF_ANY_TASK, Highlight
-from alps.tasks.record_parts import AnsweredRecord, Part, no_parts
+from alps.tasks.record_parts import OF_ANY_TASK, AnsweredRecord, Highlight, Part, no_parts
 
 Row = Mapping[str, Any]
 

@@ -50,12 +50,17 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
-from alps.tasks.highlights import FAILED, JUDGEMENT_FAILED, REPAIRED, Highlight, Rank, ScoredAnswer
 from alps.tasks.record_parts import (
+    FAILED,
+    JUDGEMENT_FAILED,
+    REPAIRED,
     AnsweredRecord,
     Dialogue,
+    Highlight,
     Paired,
     Part,
+    Rank,
+    ScoredAnswer,
     align,
     memory_side,
     numbered_gold,

@@ -1,15 +1,15 @@
-"""Parts of a record that a task shows to readers: plain data, the same for terminal and page.
+"""Parts of a record that a task shows, and highlights: the records to look at first.
 
-A task lists the parts of one answered record; `alps.report` draws them. Matched, missed and extra
-memories of the tasks that compare lists are put next to each other here.
+Both are plain data, the same for terminal and page; `alps.report` draws them. Matched, missed and
+extra memories of the tasks that compare lists are put next to each other here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from alps.rejection import shown_value
-from alps.schema import Memory, Turn
+from alps.schema import FAILURES, Memory, Turn
 
 Row = Mapping[str, Any]
 
@@ -201,8 +201,7 @@ def align(
     """
     score = record.score
     if score is None or "matched" not in score:
-        unjudged = [Pairing("unjudged", gold=side) for side in golds.values()]
-        return unjudged + [Pairing("unjudged", predicted=side) for side in predictions.values()]
+        return [*_unjudged(golds, predictions)]
     pairs = (record.verdict or {}).get("pairs", ())
     # What is left in it are pairs that the judge related but that were not matched.
     related = {(pair["gold"], pair["predicted"]): pair for pair in pairs}
@@ -219,26 +218,43 @@ def align(
         kept.append(pairing)
         if pair is not None:
             related.pop((pair["gold"], pair["predicted"]), None)
-    names = {name: side.id for name, side in (gone or {}).items()}
-    others = [{**pair, "gold": names.get(pair["gold"], pair["gold"])} for pair in related.values()]
+    others = _with_shown_ids(related.values(), gone or {})
     for item in score["missed"]:
         gold = golds.get(item["id"]) or Side(item["id"], item["value"])
         rows.append(Pairing("missed", gold=gold, remarks=_of_gold(item["id"], others, partners)))
-    return [*rows, *kept, *_unmatched(record, predictions, others, partners)]
+    extra = _extra(record, predictions, others, partners)
+    return [*rows, *kept, *extra, *_repeated(score, predictions)]
 
 
-def _unmatched(
+def _unjudged(golds: _Sides, predictions: _Sides) -> Iterator[Pairing]:
+    for side in golds.values():
+        yield Pairing("unjudged", gold=side)
+    for side in predictions.values():
+        yield Pairing("unjudged", predicted=side)
+
+
+def _with_shown_ids(pairs: Iterable[Row], gone: _Sides) -> list[Row]:
+    """Name old memories in pairs as readers see them: verdicts number them behind the gold."""
+    shown = []
+    for pair in pairs:
+        side = gone.get(pair["gold"])
+        shown.append(pair if side is None else {**pair, "gold": side.id})
+    return shown
+
+
+def _extra(
     record: AnsweredRecord,
     predictions: _Sides,
     others: Sequence[Row],
     partners: Mapping[str, str],
 ) -> Iterator[Pairing]:
-    """Yield the predictions that match nothing: extra ones, then those that repeat another."""
+    """Yield the predictions that match nothing."""
     score, support = record.score or {}, (record.verdict or {}).get("support") or {}
     supported = {item["id"]: item for item in support.get("items", ())}
     aside = {item["id"]: item["reason"] for item in score.get("set_aside", ())}
     for item in score["extra"]:
         name = item["id"]
+        # No judge was asked about it, so nothing else would say why it matches nothing.
         remarks = ["too long to be one memory"] if aside.get(name) == "too long" else []
         if (answer := supported.get(name)) is not None:
             reason = f" – {answer['reason']}" if answer.get("reason") else ""
@@ -246,6 +262,10 @@ def _unmatched(
         remarks += _of_prediction(name, others, partners)
         side = predictions.get(name) or Side(name, item["value"])
         yield Pairing("extra", predicted=side, remarks=tuple(remarks))
+
+
+def _repeated(score: Row, predictions: _Sides) -> Iterator[Pairing]:
+    """Yield the predictions that repeat another: they don't count, and so are no extras."""
     for item in score.get("set_aside", ()):
         if item["reason"].startswith("repeats "):
             side = predictions.get(item["id"]) or Side(item["id"], item["value"])
@@ -309,3 +329,69 @@ def rating_rows(title: str, verdict: Row) -> Iterator[tuple[str, str]]:
         yield "overruled", f"the judge said otherwise, but {rule}"
     if verdict.get("reason"):
         yield "reason", str(verdict["reason"])
+
+
+# Groups of instructive records: what a reader of a run should look at first. A task lists its own,
+# and ranks answers by their counts and scores.
+
+Rank = tuple[float, ...] | None
+"""Where an answer stands in a group: the larger, the earlier; None where it does not belong."""
+
+
+@dataclass(frozen=True)
+class ScoredAnswer:
+    """One answer of a run: its outcome in a word, and the row of its score."""
+
+    state: str
+    score: Mapping[str, Any]
+
+    def count(self, name: str) -> int:
+        """Return one of the counts of its score."""
+        return int(self.score.get("counts", {}).get(name, 0))
+
+    def value(self, metric: str) -> float | None:
+        """Return one of its scores, None where it is not defined for it."""
+        value: float | None = self.score.get("scores", {}).get(metric)
+        return value
+
+    @property
+    def judged(self) -> bool:
+        """Whether it was answered and judged."""
+        return self.state in ("ok", "repaired")
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """One group of instructive records.
+
+    Attributes:
+        title: What they are.
+        quota: How many of them at most, before places that other groups leave empty are given out.
+        rank: Where an answer stands in it.
+    """
+
+    title: str
+    quota: int
+    rank: Callable[[ScoredAnswer], Rank]
+
+
+def _failed(answer: ScoredAnswer) -> Rank:
+    return () if answer.state in FAILURES else None
+
+
+def _judgement_failed(answer: ScoredAnswer) -> Rank:
+    return () if answer.state.startswith("judge:") and answer.state != "judge:no_gold" else None
+
+
+def _repaired(answer: ScoredAnswer) -> Rank:
+    return () if answer.state == "repaired" else None
+
+
+FAILED = Highlight("invalid responses", 5, _failed)
+JUDGEMENT_FAILED = Highlight("the judgement failed", 2, _judgement_failed)
+REPAIRED = Highlight("repaired before they could be read", 3, _repaired)
+OF_ANY_TASK = (
+    Highlight(FAILED.title, 10, _failed),
+    Highlight(JUDGEMENT_FAILED.title, 5, _judgement_failed),
+    Highlight(REPAIRED.title, 5, _repaired),
+)

@@ -7,7 +7,7 @@ it names.
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import import_module
@@ -105,15 +105,26 @@ def _tracks_of(name: str, options: TaskOptions) -> tuple[Task, ...]:
         raise UsageError(
             f"task={name}: tracks(options) raised {type(error).__name__}: {error}"
         ) from error
-    if not tracks or not all(isinstance(track, Task) for track in tracks):
-        raise UsageError(f"task={name}: tracks(options) must return one or more alps.tasks.Task")
-    if bare := next((task.track for task in tracks if not task.metrics), None):
-        raise UsageError(f"task={name}: track {bare} has no metrics; give it one Metric or more")
-    if len({task.track for task in tracks}) < len(tracks):
-        raise UsageError(
-            f"task={name}: two of its tracks have the same name; give each a name of its own"
-        )
+    if (fault := _fault_of(tracks)) is not None:
+        raise UsageError(f"task={name}: {fault}")
     return tuple(_in_one_line(task, name) for task in tracks)
+
+
+def _fault_of(tracks: Sequence[object]) -> str | None:
+    """Return what is wrong with the tracks of a user's module, if anything is."""
+    names = set()
+    for task in tracks:
+        if not isinstance(task, Task):
+            return "tracks(options) must return one or more alps.tasks.Task"
+        if not task.metrics:
+            return f"track {task.track} has no metrics; give it one Metric or more"
+        names.add(task.track)
+    if not tracks:
+        return "tracks(options) must return one or more alps.tasks.Task"
+    # Journals and summaries know a track by its name: of two alike one would overwrite the other.
+    if len(names) < len(tracks):
+        return "two of its tracks have the same name; give each a name of its own"
+    return None
 
 
 def _in_one_line(task: Task, name: str) -> Task:

@@ -8,7 +8,7 @@ of a judge that can tell.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -20,17 +20,21 @@ from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
 from alps.schema import Prediction, RetrievalAnswer, RetrievalSample
-from alps.tasks.base import (
-    JudgingOptions,
-    Metric,
-    PublicAnswers,
-    Row,
-    Scored,
-    Task,
-    TaskOptions,
+from alps.tasks.base import JudgingOptions, Metric, PublicAnswers, Row, Scored, Task, TaskOptions
+from alps.tasks.record_parts import (
+    FAILED,
+    JUDGEMENT_FAILED,
+    AnsweredRecord,
+    Facts,
+    Highlight,
+    Listed,
+    Part,
+    Passage,
+    Rank,
+    ScoredAnswer,
+    Side,
+    rating_rows,
 )
-from alps.tasks.highlights import FAILED, JUDGEMENT_FAILED, Highlight, Rank, ScoredAnswer
-from alps.tasks.record_parts import AnsweredRecord, Facts, Listed, Part, Passage, Side, rating_rows
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "retrieval")
@@ -159,22 +163,26 @@ def read_answer(node: object) -> Read[dict[str, Any]]:
     Raises:
         ValueError: If no memory is named.
     """
-    notes = ["a bare id"] if isinstance(node, str) else []
     given = {"selected_memory_id": node} if isinstance(node, str) else node
     if not isinstance(given, dict):
         raise ValueError("expected an object with `selected_memory_id`")
-    ranking = given.get("ranking") or []
-    if not isinstance(ranking, list) or not all(isinstance(name, str) for name in ranking):
-        raise ValueError("`ranking` must be a list of ids")
-    chosen = next(
-        (given[key] for key in ("selected_memory_id", "memory_id", "id") if given.get(key)), None
-    )
-    chosen = chosen if chosen is not None or not ranking else ranking[0]
+    order = _ranking_of(given)
+    # Who ranks and names no choice has chosen what stands first.
+    named = (*map(given.get, ("selected_memory_id", "memory_id", "id")), *order[:1])
+    chosen = next(filter(None, named), None)
     if not isinstance(chosen, str) or not chosen.strip():
         raise ValueError("`selected_memory_id` is missing: name the id of one candidate")
     texts = {name: str(given.get(name) or "") for name in ("answer", "reason")}
-    order = list(dict.fromkeys(name.strip() for name in ranking))
-    return Read({"selected_memory_id": chosen.strip(), **texts, "ranking": order}, tuple(notes))
+    notes = ("a bare id",) if isinstance(node, str) else ()
+    return Read({"selected_memory_id": chosen.strip(), **texts, "ranking": order}, notes)
+
+
+def _ranking_of(given: Row) -> list[str]:
+    ranking = given.get("ranking") or []
+    if not isinstance(ranking, list) or not all(isinstance(name, str) for name in ranking):
+        raise ValueError("`ranking` must be a list of ids")
+    # An id that stands twice has its first rank.
+    return list(dict.fromkeys(map(str.strip, ranking)))
 
 
 def _choice_of(answer: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -228,27 +236,38 @@ def score(
     # A shorter ranking can't say whether the gold is among the first ten.
     ranked = len(ranking) >= min(10, len(sample.candidates))
     if ranked or verdict is None:
-        rank = ranking.index(sample.gold) + 1 if sample.gold in ranking else None
-        scores |= {f"recall_at_{k}": float(rank is not None and rank <= k) for k in (5, 10)}
-        scores["mrr"] = 1 / rank if rank is not None else 0.0
+        scores |= _ranking_scores(ranking, sample.gold)
+    counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
     used = (verdict or {}).get("used")
     if verdict is None and RubricQuestion in judge.answers:
         scores[USED] = 0.0
-    if used is not None and used["outcome"] == "ok":
-        scores[USED] = float(used["marks"]["met"])
-        scores |= (
-            {"judge_agreement": used["agreement"]} if used.get("agreement") is not None else {}
-        )
-    counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
     if used is not None:
+        scores |= _use_scores(used)
         counts["asked"] = 1
-        counts |= {"unchecked": 1} if used["outcome"] != "ok" else {}
-    details = {"chosen": {"id": chosen, "value": _value(sample, chosen)}} if chosen else {}
-    return Scored(
-        scores,
-        counts,
-        {**details, "gold": {"id": sample.gold, "value": _value(sample, sample.gold)}},
-    )
+        if used["outcome"] != "ok":
+            counts["unchecked"] = 1
+    details = {"chosen": _details(sample, chosen)} if chosen else {}
+    return Scored(scores, counts, {**details, "gold": _details(sample, sample.gold)})
+
+
+def _ranking_scores(ranking: Sequence[str], gold: str | None) -> dict[str, float]:
+    rank = ranking.index(gold) + 1 if gold in ranking else None
+    scores = {f"recall_at_{k}": float(rank is not None and rank <= k) for k in (5, 10)}
+    return {**scores, "mrr": 1 / rank if rank is not None else 0.0}
+
+
+def _use_scores(used: Row) -> dict[str, float]:
+    # Nothing is known of an answer whose judgement failed: it is unscored, and not unused.
+    if used["outcome"] != "ok":
+        return {}
+    scores = {USED: float(used["marks"]["met"])}
+    if used.get("agreement") is not None:
+        scores["judge_agreement"] = used["agreement"]
+    return scores
+
+
+def _details(sample: RetrievalSample, name: str | None) -> dict[str, Any]:
+    return {"id": name, "value": _value(sample, name)}
 
 
 def _question(sample: RetrievalSample, given: Row) -> RubricQuestion | None:
@@ -267,34 +286,48 @@ _FIRST_OF_RANKING = 5
 
 def record_parts(record: AnsweredRecord) -> list[Part]:
     """Show the query, gold and choice, the beginning of the ranking, and the answer."""
-    answer, details = record.answer, record.score or {}
-    candidates = record.of_sample("candidates")
-    values = {candidate.id: candidate.value for candidate in candidates}
-    for known in (details.get("gold"), details.get("chosen")):
-        values |= {known["id"]: known["value"]} if known and known.get("id") else {}
-    gold = getattr(record.sample, "gold", None) or (details.get("gold") or {}).get("id")
-    size = len(candidates) or details.get("counts", {}).get("candidates")
+    answer, score = record.answer, record.score or {}
+    values = _known_values(record)
+    gold = getattr(record.sample, "gold", None) or (score.get("gold") or {}).get("id")
     chosen, ranking = answer.get("selected_memory_id"), list(answer.get("ranking") or ())
     sides = [Side(gold, values.get(gold), "the gold")] if gold else []
     if chosen:
         right = ": the right one" if chosen == gold else ": not the gold"
         sides.append(Side(chosen, values.get(chosen), f"chosen{right if gold else ''}"))
-    rows = [("pool", f"{size:,} candidates")] if size else []
     first = []
-    if len(ranking) > 1:
-        rows += [("rank of the gold", _rank(gold, ranking))] if gold else []
-        for name in ranking[:_FIRST_OF_RANKING]:
-            first.append(Side(name, values.get(name), "the gold" if name == gold else ""))
-    if used := (record.verdict or {}).get("used"):
-        rows += rating_rows("memory used", used)
+    # A ranking of one is the choice again.
+    for name in ranking[:_FIRST_OF_RANKING] if len(ranking) > 1 else ():
+        first.append(Side(name, values.get(name), "the gold" if name == gold else ""))
     return [
         Passage("Query", getattr(record.sample, "query", "")),
         Listed("Gold and choice", tuple(sides)),
-        Facts("Metrics", tuple(rows)),
+        Facts("Metrics", tuple(_facts(record, gold, ranking))),
         Listed(f"The first {len(first)} of the ranking", tuple(first)),
         Passage("Answer", str(answer.get("answer") or "")),
         Passage("Reason given", str(answer.get("reason") or "")),
     ]
+
+
+def _known_values(record: AnsweredRecord) -> dict[str, str]:
+    """Return the values of candidates by id; gold and choice alone without the data."""
+    values = {candidate.id: candidate.value for candidate in record.of_sample("candidates")}
+    for name in ("gold", "chosen"):
+        known = (record.score or {}).get(name)
+        if known and known.get("id"):
+            values[known["id"]] = known["value"]
+    return values
+
+
+def _facts(
+    record: AnsweredRecord, gold: str | None, ranking: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    counts = (record.score or {}).get("counts", {})
+    if size := len(record.of_sample("candidates")) or counts.get("candidates"):
+        yield "pool", f"{size:,} candidates"
+    if gold and len(ranking) > 1:
+        yield "rank of the gold", _rank(gold, ranking)
+    if used := (record.verdict or {}).get("used"):
+        yield from rating_rows("memory used", used)
 
 
 def _rank(gold: str, ranking: Sequence[str]) -> str:

@@ -1,31 +1,17 @@
 """Update: old memories, old and new dialogue in, the whole list as it should stand now out.
 
-Each item has its action.
-
-Doing nothing keeps most of a list right, so the headline is F1 on what changed. One matching
-question covers it all:
-its rows are the gold memories and the old ones that should be gone, which a contradiction that was
-kept then matches.
+Each item has its action. One matching question covers it all: its rows are the gold memories and
+the old ones that should be gone, which a contradiction that was kept then matches.
 """
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from itertools import chain
+from typing import Any
 
 from alps.judges.base import Judge
-from alps.judges.matching import Match, assign, left_over
-from alps.judges.relate import (
-    RUBRICS,
-    Relations,
-    counted_extras,
-    in_other_words,
-    relate,
-    relation_counts,
-    relations_of,
-    set_aside,
-)
+from alps.judges.relate import RUBRICS, in_other_words, relate
 from alps.llm.types import AnswerType, Read
 from alps.prompts import load_prompt
 from alps.rejection import shown_value
@@ -40,33 +26,38 @@ from alps.schema import (
     read_gold,
     read_memories,
 )
-from alps.tasks.base import (
-    JudgingOptions,
-    Metric,
-    Overlap,
-    PublicAnswers,
-    Row,
-    Scored,
-    Task,
-    TaskOptions,
+from alps.tasks.base import JudgingOptions, Overlap, PublicAnswers, Row, Task, TaskOptions
+from alps.tasks.extraction import dumped, gold_lines, values_of, with_labels
+from alps.tasks.record_parts import (
+    FAILED,
+    JUDGEMENT_FAILED,
+    AnsweredRecord,
+    Dialogue,
+    Highlight,
+    Listed,
+    Paired,
+    Pairing,
+    Part,
+    Rank,
+    ScoredAnswer,
+    Side,
+    align,
+    memory_side,
+    numbered_gold,
+    predicted_sides,
 )
-from alps.tasks.extraction import (
-    dumped,
-    gold_lines,
-    memory_rows,
-    pairs_matched,
-    precision_recall_f1,
-    rejected,
-    values_of,
-    with_labels,
+from alps.tasks.update_scores import (
+    ACTIONS,
+    METRICS,
+    Lists,
+    compare,
+    memories_of,
+    predicted_lists,
+    score,
 )
-from alps.tasks.update_actions import Lists, compare, deleted_old, predicted_actions, rewritten_old
-from alps.tasks.update_parts import HIGHLIGHTS, record_parts
 from alps.text import fold
 
 PROMPT = load_prompt("alps.tasks", "prompts", "update")
-ACTIONS: tuple[Action, ...] = get_args(Action)
-_SCORED_ACTIONS = ("retain", "add", "modify")
 _ACTION_FIELDS = frozenset({"action", "replaces", "replaces_id", "replaced_id", "old_id"})
 _SYNONYMS: Mapping[str, Action] = {
     **{action: action for action in ACTIONS},
@@ -86,42 +77,6 @@ _BOTH_LISTS = (
     "memories",
     "updated_memories",
     "new_memories",
-)
-
-
-def _per_action(action: str) -> tuple[Metric, Metric]:
-    right = {f"right_{action}": 1.0}
-    return (
-        Metric(f"precision_{action}", f"precision of {action}", right, {f"predicted_{action}": 1}),
-        Metric(f"recall_{action}", f"recall of {action}", right, {f"gold_{action}": 1}),
-    )
-
-
-METRICS = (
-    Metric("f1_changed", "F1 of changed memories (macro)", headline=True, beside=("f1",)),
-    Metric("precision_changed", "precision, changed memories"),
-    Metric("recall_changed", "recall, changed memories"),
-    Metric("f1", "F1 of the whole list (macro)", with_floors=True),
-    Metric("precision", "precision, whole list"),
-    Metric("recall", "recall, whole list"),
-    Metric("action_accuracy", "action accuracy"),
-    *(metric for action in _SCORED_ACTIONS for metric in _per_action(action)),
-    Metric(
-        "contradiction_kept",
-        "contradictions kept",
-        {"kept_gone": 1},
-        {"gone": 1},
-        lower_is_better=True,
-    ),
-    Metric(
-        "over_update",
-        "retained memories rewritten",
-        {"rewritten": 1},
-        {"retained": 1},
-        lower_is_better=True,
-    ),
-    Metric("lost", "retained memories lost", {"lost": 1}, {"retained": 1}, lower_is_better=True),
-    Metric("judge_agreement", "judge's agreement with itself", optional=True),
 )
 
 
@@ -202,22 +157,7 @@ def fits(sample: UpdateSample, prediction: Row) -> None:
     Raises:
         ValueError: If it is something else.
     """
-    _memories_of(prediction)
-
-
-def predicted_lists(
-    prediction: Prediction,
-) -> tuple[tuple[UpdatedMemory, ...], tuple[UpdatedMemory, ...]]:
-    """Return the memories that a prediction has in its list, and those it deleted."""
-    kept: list[UpdatedMemory] = []
-    deleted: list[UpdatedMemory] = []
-    for memory in _memories_of(prediction.prediction or {"memory_items": ()}):
-        (deleted if memory.action == "delete" else kept).append(memory)
-    return tuple(kept), tuple(deleted)
-
-
-def _memories_of(prediction: Row) -> list[UpdatedMemory]:
-    return [UpdatedMemory.model_validate(item) for item in prediction["memory_items"]]
+    memories_of(prediction)
 
 
 async def judge_prediction(
@@ -248,197 +188,6 @@ def _dialogue(sample: UpdateSample) -> tuple[Turn, ...]:
     return (*sample.old_dialogue, *sample.new_dialogue)
 
 
-def score(
-    sample: UpdateSample, prediction: Prediction, verdict: Row | None, judge: Judge
-) -> Scored:
-    """Score one updated list.
-
-    A failed prediction keeps every contradiction and loses every other memory.
-    """
-    lists = compare(sample.memory, sample.gold or ())
-    listed, deleted = predicted_lists(prediction)
-    relations = relations_of(verdict, lists.rows, listed, judge)
-    matches = assign(relations.pairs, "lenient")
-    actions = predicted_actions(
-        sample.memory, listed, lists, matches=matches, pairs=relations.pairs
-    )
-    failed, gold = verdict is None, len(lists.changes)
-    counted = relations.screening.counted(len(listed))
-    in_gold = [match for match in matches if match.gold < gold]
-    whole = precision_recall_f1(len(in_gold), gold=gold, predicted=counted, failed=failed)
-    reworded = _reworded(lists, matches, relations, judge, listed=len(listed))
-    of_changed = precision_recall_f1(
-        **_changes(lists, matches, predicted=counted, reworded=reworded), failed=failed
-    )
-    deleted_rows = _rows_of(lists, deleted_old(sample.memory, deleted))
-    cells = _cells(
-        lists, matches, actions, deleted_rows=deleted_rows, copies=set(relations.screening.copies)
-    )
-    scores = {**whole, **{f"{name}_changed": value for name, value in of_changed.items()}}
-    told = gold + len(lists.gone) - len(lists.replaced)
-    scores["action_accuracy"] = (
-        0.0 if failed else sum(cells[a, a] for a in ACTIONS) / told if told else 1.0
-    )
-    if verdict is not None and verdict.get("agreement") is not None:
-        scores["judge_agreement"] = verdict["agreement"]
-    counts = {
-        **_fates(lists, matches, rewritten_old(sample.memory, listed, actions), failed=failed),
-        **_action_counts(cells, failed=failed),
-        "gold": gold,
-        "predicted": counted,
-        "matched": len(in_gold),
-        "rejected_gold": rejected(lists.rows[:gold]),
-        **relation_counts(relations, in_gold, judge),
-    }
-    return Scored(scores, counts, _details(lists, listed, matches, actions, relations))
-
-
-def _reworded(
-    lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int
-) -> int:
-    """Return how many of the retained memories that are lost stand in the list reworded.
-
-    A judge that tells relations says which: those that it relates to a prediction which matches
-    nothing.
-    """
-    lost = set(lists.retained) - {match.gold for match in matches}
-    extra = set(counted_extras(listed, relations, matches))
-    if "related" not in judge.relations:
-        # Each such prediction stands for one. Without this bound a list that drops every old
-        # memory could add as many wrong ones for nothing.
-        return min(len(lost), len(extra))
-    related = []
-    for pair in (*relations.pairs, *relations.unsupported):
-        if pair.gold in lost and pair.predicted in extra and pair.relation != "bundle":
-            related.append(replace(pair, relation="same"))
-    return len(assign(related, "strict"))
-
-
-def _changes(
-    lists: Lists, matches: Sequence[Match], *, predicted: int, reworded: int
-) -> dict[str, int]:
-    """Count right changes, those of the gold, and those of the prediction.
-
-    The actions that the prediction declares do not count.
-    """
-    found = {match.gold for match in matches}
-    replacement: dict[int | None, int] = {}
-    right = total = contradicting = 0
-    for row, change in enumerate(lists.changes):
-        if change.action == "modify":
-            replacement[change.old] = row
-        if change.action != "retain":
-            total += 1
-            right += row in found
-    for row, old in enumerate(lists.gone, start=len(lists.changes)):
-        if old not in lists.replaced:
-            # A withdrawn memory is a change, too, made by not having it any more.
-            total += 1
-            right += row not in found
-        # A list that has an old memory next to its replacement contradicts itself.
-        contradicting += row in found and replacement.get(old) in found
-    lost = len(set(lists.retained) - found)
-    # A retained memory that is lost is a wrong change; with the prediction that rewords it, one.
-    wrong = predicted - len(matches) + lost - reworded + contradicting
-    return {"matched": right, "gold": total, "predicted": right + wrong}
-
-
-def _cells(
-    lists: Lists,
-    matches: Sequence[Match],
-    actions: Sequence[Action],
-    *,
-    deleted_rows: set[int],
-    copies: set[int],
-) -> Counter[tuple[str, str]]:
-    """Count gold action against predicted action.
-
-    `none` where there is no gold, or no prediction, to stand against.
-
-    A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any
-    more.
-    """
-    taken = {match.gold: match.predicted for match in matches}
-    cells: Counter[tuple[str, str]] = Counter()
-    for row, change in enumerate(lists.changes):
-        absent = "delete" if row in deleted_rows else "none"
-        cells[change.action, actions[taken[row]] if row in taken else absent] += 1
-    for row, old in enumerate(lists.gone, start=len(lists.changes)):
-        if old not in lists.replaced:
-            cells["delete", actions[taken[row]] if row in taken else "delete"] += 1
-    # A prediction that keeps a replaced memory stands against no gold; all others that match do.
-    matched = set(copies)
-    for match in matches:
-        if match.gold < len(lists.changes) or lists.old_of(match.gold) not in lists.replaced:
-            matched.add(match.predicted)
-    for position in left_over(len(actions), sorted(matched)):
-        cells["none", actions[position]] += 1
-    return cells
-
-
-def _action_counts(cells: Counter[tuple[str, str]], *, failed: bool) -> dict[str, float]:
-    counts: Counter[str] = Counter()
-    for (gold, predicted), n in cells.items():
-        counts[f"cell_{gold}_{'failed' if failed else predicted}"] += n
-        if gold != "none":
-            counts[f"gold_{gold}"] += n
-        if predicted != "none" and not failed:
-            counts[f"predicted_{predicted}"] += n
-        if gold == predicted and not failed:
-            counts[f"right_{gold}"] += n
-    return dict(counts)
-
-
-def _fates(
-    lists: Lists, matches: Sequence[Match], rewritten: set[int], *, failed: bool
-) -> dict[str, float]:
-    """Count what became of the memories that should stay, and of those that should be gone."""
-    found = {match.gold for match in matches}
-    missing = set(lists.retained) - found
-    here = len(missing & _rows_of(lists, rewritten))
-    kept = len(found.intersection(range(len(lists.changes), len(lists.rows))))
-    return {
-        "retained": len(lists.retained),
-        "rewritten": here,
-        "lost": len(missing) - here,
-        "gone": len(lists.gone),
-        # An answer that failed left the old list as it was.
-        "kept_gone": len(lists.gone) if failed else kept,
-    }
-
-
-def _rows_of(lists: Lists, places: set[int]) -> set[int]:
-    return {row for row in lists.retained if lists.changes[row].old in places}
-
-
-def _details(
-    lists: Lists,
-    predicted: Sequence[UpdatedMemory],
-    matches: Sequence[Match],
-    actions: Sequence[Action],
-    relations: Relations,
-) -> dict[str, Any]:
-    gold = len(lists.changes)
-    matched, kept = [], []
-    for match in matches:
-        if match.gold < gold:
-            matched.append(match)
-        else:
-            value = lists.rows[match.gold].value
-            kept.append({"id": f"p{match.predicted + 1}", "value": value})
-    missed = left_over(gold, (match.gold for match in matches))
-    extra = counted_extras(len(predicted), relations, matches)
-    return {
-        "matched": pairs_matched(matched),
-        "missed": memory_rows("g", missed, lists.rows),
-        "extra": memory_rows("p", extra, predicted),
-        "kept": kept,
-        "gold_actions": [change.action for change in lists.changes],
-        "actions": list(actions),
-        **set_aside(predicted, relations),
-    }
-
-
 def _joined(node: object) -> tuple[object, list[str]]:
     """Join an answer that came as two lists, the old memories and the changed ones.
 
@@ -447,13 +196,12 @@ def _joined(node: object) -> tuple[object, list[str]]:
     if not isinstance(node, dict):
         return node, []
     lists = [node[key] for key in _BOTH_LISTS if isinstance(node.get(key), list)]
-    items = [item for found in lists for item in found]
-    if len(lists) < 2 or not all(isinstance(item, dict) for item in items):
+    if len(lists) < 2 or not all(isinstance(item, dict) for item in chain.from_iterable(lists)):
         return node, []
     kept: list[dict[str, object]] = []
-    for found in lists:
-        again = {_id_of(item) for item in found} - {None}
-        kept = [item for item in kept if _id_of(item) not in again] + found
+    for items in lists:
+        again = set(map(_id_of, items)) - {None}
+        kept = [item for item in kept if _id_of(item) not in again] + items
     return {"memory_items": kept}, ["two lists, joined"]
 
 
@@ -490,6 +238,116 @@ def _overlap(sample: UpdateSample, answer: Row) -> Overlap:
 def _paired(sample: UpdateSample, prediction: Prediction) -> tuple[int, int]:
     rows = compare(sample.memory, sample.gold or ()).rows
     return len(rows), len(predicted_lists(prediction)[0])
+
+
+def record_parts(record: AnsweredRecord) -> list[Part]:
+    """Show the old list and what happens to it, both dialogues, and the new lists."""
+    lists = compare(record.of_sample("memory"), record.of_sample("gold"))
+    parts = _before(record, lists) if record.sample is not None else []
+    parts.append(Paired(tuple(_pairings(record, lists))))
+    deleted = []
+    for item in record.items:
+        if item.get("action") == "delete":
+            deleted.append(Side(item["memory_id"], item["value"]))
+    return [*parts, Listed("Deleted by the prediction", tuple(deleted))]
+
+
+def _before(record: AnsweredRecord, lists: Lists) -> list[Part]:
+    """Return the old list and the dialogues, with what old and new memories quote of them."""
+    old = record.of_sample("memory")
+    successors: dict[int, str] = {}
+    new: dict[str, Memory] = {}
+    gold = numbered_gold(record.of_sample("gold"))
+    for (name, memory), change in zip(gold.items(), lists.changes, strict=True):
+        if change.old is not None:
+            successors[change.old] = name
+        if change.action != "retain":
+            new[name] = _in_any_turn(memory)
+    sides = []
+    known = record.sample is not None and record.sample.gold is not None
+    for n, memory in enumerate(old):
+        fate = _fate(n, lists.gone, successors) if known else ""
+        sides.append(memory_side(memory.memory_id, memory, action=fate, annotated=True))
+    quoted = {memory.memory_id: memory for memory in old}
+    before, after = record.of_sample("old_dialogue"), record.of_sample("new_dialogue")
+    return [
+        Listed("Old memories", tuple(sides)),
+        Dialogue("Old dialogue", before, quoted=quoted, folded=True),
+        Dialogue("New dialogue", after, quoted=new),
+    ]
+
+
+def _fate(position: int, gone: tuple[int, ...], successors: Mapping[int, str]) -> str:
+    """Say what should become of an old memory."""
+    name = successors.get(position)
+    if position in gone:
+        return f"replaced by {name}" if name else "withdrawn"
+    return f"stays as {name}" if name else "stays"
+
+
+def _in_any_turn(memory: Memory) -> Memory:
+    """Remove the turn that the evidence of a new memory names."""
+    # Releases count the turns of the new dialogue differently.
+    if memory.evidence is None:
+        return memory
+    evidence = memory.evidence.model_copy(update={"utterance_index": None})
+    return memory.model_copy(update={"evidence": evidence})
+
+
+def _pairings(record: AnsweredRecord, lists: Lists) -> list[Pairing]:
+    """Align the gold list with the predicted one, each with its actions, changes first."""
+    old, gold = record.of_sample("memory"), record.of_sample("gold")
+    golds, gone = {}, {}
+    for (name, memory), change in zip(numbered_gold(gold).items(), lists.changes, strict=True):
+        action = str(change.action)
+        if change.action == "modify" and change.old is not None:
+            action += f" {old[change.old].memory_id}"
+        golds[name] = memory_side(name, memory, action=action, annotated=True)
+    for n, position in enumerate(lists.gone, start=len(gold) + 1):
+        value = shown_value(old[position].value)
+        gone[f"g{n}"] = Side(f"old {old[position].memory_id}", value, "should be gone")
+    score = record.score or {}
+    predictions = predicted_sides(record, dict(enumerate(score.get("actions", ()), start=1)))
+    unchanged = set()
+    for n, action in enumerate(score.get("gold_actions", ()), start=1):
+        if action == "retain":
+            unchanged.add(f"g{n}")
+
+    def is_unchanged(row: Pairing) -> bool:
+        return row.kind == "matched" and row.gold is not None and row.gold.id in unchanged
+
+    known = gone if record.sample is not None else None
+    return sorted(align(record, golds, predictions, gone=known), key=is_unchanged)
+
+
+def _kept(answer: ScoredAnswer) -> Rank:
+    kept = answer.count("kept_gone")
+    return (kept,) if answer.judged and kept else None
+
+
+def _no_change_found(answer: ScoredAnswer) -> Rank:
+    changed = answer.count("gold_add") + answer.count("gold_modify")
+    return (changed,) if answer.judged and changed and not answer.value("f1_changed") else None
+
+
+def _damaged(answer: ScoredAnswer) -> Rank:
+    damaged = answer.count("lost") + answer.count("rewritten")
+    return (damaged,) if answer.judged and damaged else None
+
+
+def _best(answer: ScoredAnswer) -> Rank:
+    f1 = answer.value("f1_changed")
+    return (f1, answer.count("gold")) if answer.judged and f1 else None
+
+
+HIGHLIGHTS = (
+    FAILED,
+    JUDGEMENT_FAILED,
+    Highlight("the most old memories kept that should be gone", 4, _kept),
+    Highlight("the most changes, and none of them found", 4, _no_change_found),
+    Highlight("the most retained memories lost or rewritten", 3, _damaged),
+    Highlight("the best answers, by what changed", 2, _best),
+)
 
 
 TASK = Task(

@@ -36,14 +36,18 @@ from alps.tasks.base import (
     Task,
     TaskOptions,
 )
-from alps.tasks.highlights import FAILED, JUDGEMENT_FAILED, Highlight, Rank, ScoredAnswer
 from alps.tasks.record_parts import (
+    FAILED,
+    JUDGEMENT_FAILED,
     AnsweredRecord,
     Dialogue,
     Facts,
+    Highlight,
     Listed,
     Part,
     Passage,
+    Rank,
+    ScoredAnswer,
     Side,
     rating_rows,
 )

@@ -26,7 +26,7 @@ from alps.llm.types import AnswerType, Read
 from alps.prompts import read_prompt
 from alps.schema import Record
 from alps.tasks.base import Metric, PublicAnswers, Row, Scored, Task, TaskOptions
-from alps.tasks.highlights import FAILED, Highlight, ScoredAnswer
+from alps.tasks.record_parts import FAILED, Highlight, ScoredAnswer
 from alps.tasks.record_parts import AnsweredRecord, Facts, Part, Passage
 
 PROMPT = read_prompt("<!-- id: year/1 -->\\nName the year that the memory is from.", "year")

@@ -14,7 +14,7 @@ from alps.schema import Memory, Prediction, UpdatedMemory, UpdateSample
 from alps.systems import baselines
 from alps.tasks.base import JUST_THE_SCORE, Scored
 from alps.tasks.update import METRICS, TASK
-from alps.tasks.update_actions import compare
+from alps.tasks.update_scores import compare
 from tests.builders import memories, memory
 
 OLD = memories("Owns a cat", "Works as a nurse", "Lives in Porto", "Plays chess")

@@ -7,8 +7,7 @@ from alps.jsonl import Row
 from alps.report.dialogue import DialogueView, Piece, excerpt
 from alps.report.record import RecordView, ShownPart, build_view, state_of
 from alps.run.opened import Key, Run, Samples, read_wanted
-from alps.tasks.highlights import Highlight, ScoredAnswer
-from alps.tasks.record_parts import AnsweredRecord
+from alps.tasks.record_parts import AnsweredRecord, Highlight, ScoredAnswer
 
 LIMIT = 20
 FOLDED_TURN = 280
