@@ -196,10 +196,7 @@ class PublicAnswers:
     """How the answers of a submission are looked at before a person believes them.
 
     Attributes:
-        longest: Characters of one answer, all its texts together, that no model comes near. The
-            longest of real models have 16,401 as JSON (update, extraction 16,062) and 4,343
-            (utilization), of 4,578 and 289 answers. A bound that followed the usual length let
-            everything pass where all answers were endless.
+        longest: Characters of one answer, all its texts together, that no model comes near.
         texts: What the system wrote, without ids: submissions that share it copied each other, and
             answers that are all the same look at no sample.
         choice: The id that an answer chooses, and its ranking, best first, of a task whose samples
@@ -209,6 +206,8 @@ class PublicAnswers:
         unit: How the compared values are counted, as in `9 of 10 predicted values are the gold's`.
     """
 
+    # The longest of 4,578 answers of real models has 16,401 as JSON (update; extraction 16,062). A
+    # bound that followed the usual length let everything pass where all answers were endless.
     longest: int = 30_000
     texts: Callable[[Row], Sequence[str]] = all_texts
     choice: Callable[[Row], tuple[str, Sequence[str]]] | None = None
@@ -262,7 +261,6 @@ class Task:
         metrics: What is reported, in this order.
         likely: The likeliest prediction for a sample with gold, before there is one: a dry run
             counts the calls that judging it takes, and without it none.
-        judge_requests: Not used any more; tasks of users' own may give it for one more version.
     """
 
     name: str
@@ -297,6 +295,7 @@ class Task:
         no_judgement
     )
     likely: Callable[[Any], dict[str, Any]] | None = None
+    # Not used any more; tasks of users' own may give it for one more version.
     judge_requests: InitVar[object] = None
 
     @property
@@ -342,6 +341,7 @@ class Task:
     @property
     def prompt_sha256(self) -> str:
         """The sha256 of its prompt and of the schema that an LLM's answer is held to."""
+        # The schema is sent with the request: another one asks for other answers.
         return asked_sha256(self.prompt, None if self.plain else schema_of(self.answer.schema))
 
     def answer_to(self, sample: Any) -> AnswerType[Any] | None:
@@ -350,6 +350,7 @@ class Task:
             return None
 
         def read(node: object) -> Read[Any]:
+            # Checked while a reply is read: what does not fit the sample is invalid, and no answer.
             found = self.answer.read(node)
             self.fits(sample, self.to_prediction(found.value))
             return found

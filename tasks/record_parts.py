@@ -159,6 +159,7 @@ def memory_side(name: str, memory: Memory, *, action: str = "", annotated: bool 
     facts += [memory.type or "no type", memory.label_suggestion or memory.label]
     if memory.confidence is not None:
         facts.append(f"{memory.confidence:.3f}".strip("0"))
+    # A system may write the mark itself: only gold is shown without it.
     value = shown_value(memory.value) if annotated else memory.value
     if value != memory.value:
         facts.append("marked as rejected by its annotators")
@@ -206,6 +207,7 @@ def align(
     # What is left in it are pairs that the judge related but that were not matched.
     related = {(pair["gold"], pair["predicted"]): pair for pair in pairs}
     rows = []
+    # Who a memory was matched with: of another that is related to it readers ask where it went.
     partners: dict[str, str] = {}
     for g, p, relation in score["matched"]:
         gold = golds.get(g) or Side(g, None)

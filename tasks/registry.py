@@ -1,9 +1,4 @@
-"""The tasks by name, each imported when it is asked for.
-
-`python:MODULE` is a task of the user's own. Its code is imported only where the user typed that
-name: what a manifest or a card names is a stranger's word, and looking at a file must not run what
-it names.
-"""
+"""The tasks by name, each imported when it is asked for; `python:MODULE` is a user's own."""
 
 import re
 import sys
@@ -30,7 +25,8 @@ PYTHON = "python:"
 # ValueErrors.
 _CALLED = ("messages", "input_row", "has_gold", "score", "record_parts")
 # The `python:MODULE` names that the user typed in this process: the only modules that may be
-# imported.
+# imported. What a manifest or a card names is a stranger's word, and looking at a file must not run
+# what it names.
 _typed: set[str] = set()
 
 
@@ -216,8 +212,8 @@ def recorded(task: Task) -> dict[str, Any]:
 def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     """Return a task that shows a run and can do nothing else.
 
-    Everything in `summary` is a file's word, so it is validated. Where it records nothing of the
-    task, as older runs and those that are not finished, the metrics are named after the scores.
+    Where `summary` records nothing of the task, as in older runs and those that are not finished,
+    the metrics are named after the scores.
 
     Args:
         names: The `python:MODULE` names of the run's manifest that must not be imported.
@@ -228,6 +224,7 @@ def stand_in(names: str, track: str, summary: Mapping[str, Any] | None) -> Task:
     def refuse(*_: object, **__: object) -> NoReturn:
         raise CodeNotImportedError(names)
 
+    # A file's word: a name that would steer a terminal, or pass for a task of ours, is none.
     found = summary or {}
     name = found.get("task")
     nothing = Prompt("none/0", "", "")
@@ -255,6 +252,7 @@ def _plain(metric: Metric) -> dict[str, Any]:
 
 def _metrics(summary: Mapping[str, Any]) -> tuple[Metric, ...]:
     scores = summary.get("scores")
+    # Older runs, and those that are not finished, record none: the names of scores are left.
     names = [name for name in scores if _NAME.match(name)] if isinstance(scores, dict) else []
     try:
         metrics = _METRICS.validate_python(summary[RECORDED]["metrics"])

@@ -1,10 +1,7 @@
 """Retrieval: a query and a pool of memories in, the one that the query calls for out.
 
-Scored by whether it is the gold.
-
-A candidate is shown under an id that is local to the pool, in a pool without duplicate values:
-neither can give the gold away. Whether the memory was used in the answer is a second figure, asked
-of a judge that can tell.
+Scored by whether it is the gold. Whether the memory was used in the answer is a second figure,
+asked of a judge that can tell.
 """
 
 import json
@@ -54,6 +51,7 @@ METRICS = (
         rates=True,
         optional=True,
         rubrics=(USED,),
+        # Recall tells nothing of it: the right memory can be found and left unused.
         own_board=True,
         checked="whether the memory was used",
     ),
@@ -89,6 +87,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     Raises:
         ValueError: If there are no candidates, one has no value, or the gold is not among them.
     """
+    # Kept once: of two equal values one would be right and the other wrong.
     values: dict[str, str] = {}
     for item in row["input"]["candidate_memories"]:
         value = _said(item, "input.candidate_memories")
@@ -96,7 +95,7 @@ def read_sample(row: Row, gold: Row | None) -> RetrievalSample:
     if not values:
         raise ValueError("input.candidate_memories: there are none")
     # Published ids are per user, repeat themselves, and give the gold away: the lowest one that
-    # occurs once found everything.
+    # occurs once was the answer in 140 of 140 pools.
     ids = _ids(len(values))
     chosen = None
     if gold is not None:
@@ -207,6 +206,7 @@ async def judge_prediction(
     sample: RetrievalSample, prediction: Prediction, judge: Judge, options: JudgingOptions
 ) -> dict[str, Any]:
     """Ask whether the memory was used in the answer, where there is one and the judge can tell."""
+    # The verdict is fine without that: recall is counted from the choice, and needs no judge.
     asked = _question(sample, prediction.prediction or {})
     verdict: dict[str, Any] = {
         "outcome": "ok",
@@ -240,6 +240,7 @@ def score(
     counts = {"ranked": int(ranked), "candidates": len(sample.candidates)}
     used = (verdict or {}).get("used")
     if verdict is None and RubricQuestion in judge.answers:
+        # It would have been asked: who fails must not be left out of the mean.
         scores[USED] = 0.0
     if used is not None:
         scores |= _use_scores(used)

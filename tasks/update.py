@@ -70,6 +70,7 @@ _SYNONYMS: Mapping[str, Action] = {
     ),
     **dict.fromkeys(("deletion", "deleted", "remove", "removed", "forget"), "delete"),
 }
+# Keys under which models give the old memories and the changed ones apart, the old ones first.
 _BOTH_LISTS = (
     "existing_memories",
     "retained_memories",
@@ -147,6 +148,7 @@ def read_answer(node: object) -> Read[tuple[UpdatedMemory, ...]]:
 
 def to_prediction(memories: Sequence[UpdatedMemory]) -> dict[str, Any]:
     """Return the release's form of a prediction; what was deleted stands at the end."""
+    # Verdicts number the items of the list: so what a judge sees as p3 is the third of the file.
     ordered = sorted(memories, key=lambda memory: memory.action == "delete")
     return {"memory_items": dumped(ordered)}
 
@@ -184,15 +186,13 @@ def likely_prediction(sample: UpdateSample) -> dict[str, Any]:
 
 
 def _dialogue(sample: UpdateSample) -> tuple[Turn, ...]:
-    """Return what the user has said in all: the memories to be kept come from the old dialogue."""
+    """Return both dialogues as one."""
+    # The memories to be kept come from the old one: detail of theirs is borne out there.
     return (*sample.old_dialogue, *sample.new_dialogue)
 
 
 def _joined(node: object) -> tuple[object, list[str]]:
-    """Join an answer that came as two lists, the old memories and the changed ones.
-
-    A later item replaces its id.
-    """
+    """Join an answer that came as two lists, the old memories and the changed ones."""
     if not isinstance(node, dict):
         return node, []
     lists = [node[key] for key in _BOTH_LISTS if isinstance(node.get(key), list)]
@@ -200,6 +200,7 @@ def _joined(node: object) -> tuple[object, list[str]]:
         return node, []
     kept: list[dict[str, object]] = []
     for items in lists:
+        # An old memory may be kept in the first list and changed in the second: the later counts.
         again = set(map(_id_of, items)) - {None}
         kept = [item for item in kept if _id_of(item) not in again] + items
     return {"memory_items": kept}, ["two lists, joined"]
@@ -229,6 +230,7 @@ def _with_action(memory: Memory, given: Mapping[str, object], notes: Counter[str
 
 def _overlap(sample: UpdateSample, answer: Row) -> Overlap:
     old = [memory.value for memory in sample.memory]
+    # Memories to be kept are handed back by every honest system: only changed gold can be copied.
     kept = set(map(fold, old))
     golds = [shown_value(m.value) for m in sample.gold or () if fold(m.value) not in kept]
     turns = [turn.text for turn in (*sample.old_dialogue, *sample.new_dialogue)]
@@ -377,6 +379,8 @@ TASK = Task(
         "rules": "baselines:update",
         "oracle": "baselines:oracle_update",
         "floor/no-op": "baselines:no_op",
+        # In 609 of 638 public records the added memory was told in the second or third turn from
+        # the end: this one uses such cues without reading.
         "floor/positional": "baselines:positional",
     },
     record_parts=record_parts,

@@ -36,6 +36,7 @@ METRICS = (
     Metric("f1_changed", "F1 of changed memories (macro)", headline=True, beside=("f1",)),
     Metric("precision_changed", "precision, changed memories"),
     Metric("recall_changed", "recall, changed memories"),
+    # An answer that changes nothing gets .68 of it on our samples: alone it would read as skill.
     Metric("f1", "F1 of the whole list (macro)", with_floors=True),
     Metric("precision", "precision, whole list"),
     Metric("recall", "recall, whole list"),
@@ -108,6 +109,7 @@ def compare(old: Sequence[Memory], gold: Sequence[Memory]) -> Lists:
 
     The same value is retained, `<id>_updated` and a rewritten id modified, others added.
     """
+    # The release has no actions: it gives both lists, and marks a modified memory by its id alone.
     retained = _retained(old, gold)
     free = {place: memory.memory_id for place, memory in enumerate(old)}
     for place in retained.values():
@@ -268,6 +270,7 @@ def score(
 
     A failed prediction keeps every contradiction and loses every other memory.
     """
+    # What it declares as deleted is not part of the list: no judge is asked about it.
     lists = compare(sample.memory, sample.gold or ())
     listed, deleted = predicted_lists(prediction)
     relations = relations_of(verdict, lists.rows, listed, judge)
@@ -309,11 +312,9 @@ def score(
 def _reworded(
     lists: Lists, matches: Sequence[Match], relations: Relations, judge: Judge, *, listed: int
 ) -> int:
-    """Return how many of the retained memories that are lost stand in the list reworded.
-
-    A judge that tells relations says which: those that it relates to a prediction which matches
-    nothing.
-    """
+    """Return how many of the retained memories that are lost stand in the list reworded."""
+    # A judge that tells relations says which: those that it relates to a prediction which matches
+    # nothing.
     lost = set(lists.retained) - {match.gold for match in matches}
     extra = set(counted_extras(listed, relations, matches))
     if "related" not in judge.relations:
@@ -367,10 +368,9 @@ def _cells(
     """Count gold action against predicted action.
 
     `none` where there is no gold, or no prediction, to stand against.
-
-    A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any
-    more.
     """
+    # A withdrawn memory has the gold action `delete`: it is deleted by not being in the list any
+    # more.
     taken = {match.gold: match.predicted for match in matches}
     cells: Counter[tuple[str, str]] = Counter()
     for row, change in enumerate(lists.changes):
@@ -406,6 +406,7 @@ def _fates(
     lists: Lists, matches: Sequence[Match], rewritten: set[int], *, failed: bool
 ) -> dict[str, float]:
     """Count what became of the memories that should stay, and of those that should be gone."""
+    # A retained memory that is missing was rewritten where an item says that it modified it.
     found = {match.gold for match in matches}
     missing = set(lists.retained) - found
     here = len(missing & _rows_of(lists, rewritten))

@@ -81,6 +81,7 @@ def _emotional(name: str, title: str, dimensions: Sequence[str] = EMOTIONAL.mark
 SYSTEMS = {
     "rules": "baselines:quote",
     "floor/generic": "baselines:generic",
+    # Where an ability did not have to be shown, a constant refusal met 28 of 28 records.
     "floor/refusal": "baselines:refusal",
     "floor/parrot": "baselines:parrot",
 }
@@ -158,13 +159,12 @@ def read_samples(
 
     Of several, each goes by the id of the query.
 
-    The system is shown the dialogue and the query, never the selected memory or anything else of
-    the row.
-
     Raises:
         ValueError: If there is no dialogue, or the id of a query stands twice.
         GoldNeeded: If nothing else is missing, and the condition shows it.
     """
+    # The system is shown the dialogue and the query alone: the selected memory, or anything else of
+    # the row, would give away what is rated.
     given = row["input"]
     dialogue = _dialogue(given)
     shown = dialogue if options.window is None else last_turns(dialogue, options.window)
@@ -173,6 +173,7 @@ def read_samples(
     samples = []
     for name, asked in zip(names, queries, strict=True):
         target = _target(row, gold, asked["query"], dialogue, ability) if gold is not None else None
+        # Shown with the dialogue, not in its place: what is left to tell systems apart is use.
         known = target.memories if target is not None and options.condition == "gold_memory" else ()
         fields = {"benchmark_id": name, "session_id": row.get("session_id") or row["benchmark_id"]}
         fields |= {"query": asked["query"], "dialogue": shown, "memories": known, "gold": target}
@@ -184,6 +185,7 @@ def read_samples(
 
 def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
     """Name the samples of a row; an id that only tells its queries apart gets the row's."""
+    # Journals and submissions know a sample by its id alone: of two alike one would be lost.
     if len(queries) == 1:
         return [benchmark_id]
     own = [str(asked["query_id"]) for asked in queries]
@@ -194,6 +196,7 @@ def _names(benchmark_id: str, queries: Sequence[Row]) -> list[str]:
 
 def last_turns(dialogue: Sequence[Turn], window: int) -> tuple[Turn, ...]:
     """Return the latest turns that fit into `window` tokens (4 bytes each), at least one."""
+    # By bytes, as no tokenizer is right for every model.
     kept: list[Turn] = []
     room = window * BYTES_A_TOKEN
     for turn in reversed(dialogue):
@@ -209,6 +212,7 @@ def preference_kind(canonical_id: str, memory: Mapping[str, Any]) -> str:
 
     By the authors' numbering, else by whether it is about how to be talked to.
     """
+    # Two parts, as in the paper; the headline is over all records, to sort a board by.
     if numbered := _NUMBERED.match(canonical_id):
         return "pf_interaction" if int(numbered[1]) >= FIRST_INTERACTION else "pf_general"
     label = str(memory.get("label") or UNMAPPED)
@@ -315,6 +319,7 @@ def score(
     target = sample.gold
     assert target is not None
     marks = (verdict or {}).get("marks") or {}
+    # Without a verdict the answer failed, and has the worst marks; without marks it was not rated.
     scores: dict[str, float] = {}
     if verdict is None or marks:
         by = rubric(target.rubric)
@@ -329,6 +334,7 @@ def score(
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
     counts = {"enforced": int((verdict or {}).get("enforced") is not None)}
+    # The rubric is about the whole dialogue, whatever part of it a window showed.
     if left_out := len(target.dialogue) - len(sample.dialogue):
         counts |= {"histories_cut": 1, "turns_left_out": left_out}
     # Told with the answer, and no score: word salad has most of the memory's words.
@@ -383,6 +389,7 @@ def _overlap(sample: UtilizationSample, answer: Row) -> Overlap:
 
 
 PUBLIC = PublicAnswers(
+    # The longest of 289 answers of real models has 4,343 characters.
     longest=10_000,
     texts=lambda answer: (answer["answer"],),
     overlap=_overlap,
