@@ -39,9 +39,8 @@ MISSING = -1
 class Scale:
     """The labels that a rubric declares, whether or not anybody used them.
 
-    Weights and chance agreement follow the declared values, never the observed ones. Numbers of an
-    ordinal or interval scale ascend; an ordinal scale may also have names, which then stand one
-    step apart.
+    Numbers of an ordinal or interval scale ascend; an ordinal scale may also have names, which then
+    stand one step apart.
 
     Raises:
         ValueError: With fewer than two values, with a value twice, or with numbers out of order.
@@ -130,6 +129,7 @@ def disagreement(scale: Scale, weights: Weights) -> Floats:
     Linear and quadratic weights are distances of the declared values over the declared range, to
     the power 1 or 2.
     """
+    # Of the declared values, never of those observed: else kappa would depend on who came by.
     numbers = scale.numbers
     if weights == "unweighted":
         return 1 - np.eye(len(numbers))
@@ -152,7 +152,7 @@ def kappa_of(tables: Floats, apart: Floats) -> Floats:
 def krippendorff(ratings: Ratings, scale: Scale) -> float | None:
     """Return Krippendorff's alpha of two or more raters; labels may be missing.
 
-    Items with fewer than two labels don't count. Distances follow the scale's kind.
+    Distances follow the scale's kind.
 
     Source: Hayes and Krippendorff, Communication Methods and Measures 1 (2007) 77.
     """
@@ -276,12 +276,14 @@ def _gwet_of_pair(tables: Floats, near: Floats) -> Floats:
 
 
 def _corrected(agreed: Floats, shares: Floats, near: Floats) -> Floats:
+    # Gwet's chance agreement: unlike kappa's it stays small where nearly all labels are the same.
     chance = near.sum() / (near.size - len(near)) * (shares * (1 - shares)).sum(axis=-1)
     return ratio(agreed - chance, 1 - chance)
 
 
 def _coincidences(counts: Floats) -> Floats:
     """Return per item the pairs of labels, each worth 1 / (labels - 1); (items, values, values)."""
+    # Items with fewer than two labels say nothing of agreement, and add nothing.
     labels = counts.sum(axis=1)
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
     return np.nan_to_num(ratio(pairs, (labels - 1)[:, None, None]))
@@ -314,7 +316,8 @@ def _middle_ranks(totals: Floats) -> Floats:
 
 
 def _spearman(tables: Floats) -> Floats:
-    """Correlate middle ranks of many resamples at once, of which scipy takes one at a time."""
+    """Correlate middle ranks."""
+    # Of thousands of resamples at once; scipy takes one at a time.
     rows, columns = tables.sum(axis=-1), tables.sum(axis=-2)
     half = rows.sum(axis=-1)[..., None] / 2
     row_ranks, column_ranks = _middle_ranks(rows) - half, _middle_ranks(columns) - half

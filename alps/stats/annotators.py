@@ -30,6 +30,7 @@ Status = Literal["passed", "failed", "underpowered"]
 ITEMS = 30
 ANNOTATORS = 3
 POWER = 0.8
+# Two closenesses that are equal differ by a rounding of their means.
 _TIE = 1e-9
 
 
@@ -105,29 +106,44 @@ def alternative_annotator(
         seed: Of the interval of rho.
         draws: Resamples for it, ≥ 1.
     """
+    groups = _groups(people, judge, clusters, score)
+    wins: list[Floats] = []
+    compared: list[AgainstOne] = []
+    tests: dict[int, _Test] = {}
+    for annotator in range(people.shape[1]):
+        own, their = _wins(people, judge, annotator, score)
+        shared = int((~np.isnan(own)).sum())
+        compared.append(AgainstOne(shared))
+        if shared >= max(minimum, 1):
+            test = tests[annotator] = _test(own, their, groups, epsilon)
+            wins.append(own)
+            shares = float(np.nanmean(own)), float(np.nanmean(their))
+            compared[annotator] = AgainstOne(shared, *shares, test.p)
+    adjusted = _benjamini_yekutieli([test.p for test in tests.values()])
+    worse = _benjamini_yekutieli([test.worse for test in tests.values()])
+    powers = []
+    for (annotator, test), corrected in zip(tests.items(), adjusted, strict=True):
+        # Benjamini and Yekutieli's threshold where the judge beats everyone: the easiest there is.
+        powers.append(test.power(epsilon, significance / _harmonic(len(tests))))
+        alone = compared[annotator]
+        compared[annotator] = replace(alone, adjusted=corrected, power=powers[-1])
+    omega = float(np.mean(np.array(adjusted) <= significance)) if tests else None
+    status = _status(omega, powers, [p <= significance for p in worse])
+    rho = _rho(wins, groups, seed=seed, draws=draws)
+    return AlternativeAnnotator(epsilon, score, omega, rho, tuple(compared), status)
+
+
+def _groups(
+    people: Floats, judge: Floats, clusters: Sequence[Hashable] | None, score: Score
+) -> list[Hashable]:
+    """Return what each item belongs to, of labels that can be tested."""
     _check(people, judge)
     if score not in get_args(Score):
         raise ValueError(f"score must be one of {', '.join(get_args(Score))}, got {score}")
-    groups = list(range(len(people)) if clusters is None else clusters)
+    groups: list[Hashable] = list(range(len(people)) if clusters is None else clusters)
     if len(groups) != len(people):
         raise ValueError(f"lengths differ: {len(people)}, {len(groups)}")
-    wins = [_wins(people, judge, annotator, score) for annotator in range(people.shape[1])]
-    counts = [int((~np.isnan(own)).sum()) for own, _ in wins]
-    tested = [annotator for annotator, count in enumerate(counts) if count >= max(minimum, 1)]
-    tests = [_test(*wins[annotator], groups, epsilon) for annotator in tested]
-    adjusted = _benjamini_yekutieli([test.p for test in tests])
-    compared = [AgainstOne(count) for count in counts]
-    for annotator, test, corrected in zip(tested, tests, adjusted, strict=True):
-        own, their = (float(np.nanmean(side)) for side in wins[annotator])
-        # Benjamini and Yekutieli's threshold where the judge beats everyone: the easiest there is.
-        power = test.power(epsilon, significance / _harmonic(len(tests)))
-        compared[annotator] = AgainstOne(counts[annotator], own, their, test.p, corrected, power)
-    omega = float(np.mean([p <= significance for p in adjusted])) if tests else None
-    rho = _rho([wins[annotator][0] for annotator in tested], groups, seed=seed, draws=draws)
-    worse = [p <= significance for p in _benjamini_yekutieli([test.worse for test in tests])]
-    powers = [against.power for against in compared if against.power is not None]
-    status = _status(omega, powers, worse)
-    return AlternativeAnnotator(epsilon, score, omega, rho, tuple(compared), status)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -151,12 +167,13 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Measure people, and a judge, against the most frequent label of all people but one.
 
-    Ties count by their expectation rather than at random. With a judge's own repeated draws as
+    With a judge's own repeated draws as
     `people`, `everyone` is one less the variance of that judge. `n` counts labels compared.
 
     Source: the evaluator metrics of AlpacaEval (Dubois et al., arXiv:2404.04475).
     """
     _check(people, judge)
+    # Ties count by their expectation rather than at random: the same labels give the same figures.
     values = _values(people) if judge is None else _values(people, judge)
     votes = _given(people, values)
     rest = _modes(votes.sum(axis=1)[:, None, :] - votes)
@@ -198,9 +215,9 @@ def alignment(
 ) -> Alignment:
     """Estimate on which share of the items a judge is fully, partially and not aligned.
 
-    Items with a verdict and at least two labels count: one annotator alone can't be aligned with
-    partially.
+    Items with a verdict and at least two labels count.
     """
+    # One annotator alone can't be aligned with partially.
     _check(people, judge)
     labels = (~np.isnan(people)).sum(axis=1)
     same = (people == judge[:, None]).sum(axis=1)
@@ -288,6 +305,7 @@ def _status(omega: float | None, powers: Sequence[float], worse: Sequence[bool])
         return "underpowered"
     if omega >= 0.5:
         return "passed"
+    # A test that fails says nothing where it would have failed a judge as good as the people.
     conclusive = median(powers) >= POWER or sum(worse) >= len(worse) / 2
     return "failed" if conclusive else "underpowered"
 

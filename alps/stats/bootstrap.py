@@ -21,7 +21,9 @@ Statistic = Callable[[Floats], Floats]
 DRAWS = 2_000
 UNIT = (0.0, 1.0)
 """Between which most scores lie."""
-_CHUNK, _ROUNDING = 2_000_000, 1e-9
+# How many counts of resamples are made at once: 16 MB of them.
+_CHUNK = 2_000_000
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ def clustered_difference(
 
 
 def _within(numerators: Floats, denominators: Floats, bounds: tuple[float, float]) -> bool:
-    """Tell whether every value lies in its bounds, as one of a user's own metric may not."""
+    """Tell whether every value lies in its bounds."""
+    # One of a user's own metric may not: it then has Student's interval, which needs no bounds.
     slack = _ROUNDING * (abs(bounds[0]) + abs(bounds[1])) * denominators
     lowest, highest = (bound * denominators for bound in bounds)
     return bool((numerators >= lowest - slack).all() and (numerators <= highest + slack).all())
@@ -159,9 +162,9 @@ def resampled_times(clusters: int, *, seed: int = 0, draws: int = DRAWS) -> Iter
 def percentile_interval(drawn: Floats) -> tuple[float, float] | None:
     """Return the percentile interval of resampled values, of which those undefined are NaN.
 
-    None where more are undefined than the interval leaves outside: their values, whatever they
-    were, could then lie on either side of both bounds.
+    None where more are undefined than the interval leaves outside.
     """
+    # The values of those, whatever they were, could lie on either side of both bounds.
     defined = drawn[~np.isnan(drawn)]
     if not len(defined) or 1 - len(defined) / len(drawn) > 1 - LEVEL:
         return None
@@ -205,6 +208,7 @@ def clustered_statistics(
         seed: Of the resampling.
         draws: Resamples, ≥ 1.
     """
+    # A statistic is a function of sums: each cluster is added up once, and not in every resample.
     sums = cluster_sums(features, clusters)
     count = len(features) if n is None else n
     if not len(sums):

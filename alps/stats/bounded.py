@@ -1,8 +1,6 @@
 """Intervals of means and ratios of bounded values whose records come in clusters.
 
 A mean is taken for a rate of as many trials as it is worth, and gets the interval of such a rate.
-Percentiles of a bootstrap covered .50 to .77 of rates near 1 on 11 to 25 records, and had no width
-where all values agree. `bench/coverage.py` chose the method, and holds it to its bounds.
 """
 
 from dataclasses import dataclass
@@ -11,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Percentiles of a bootstrap covered .50 to .77 of rates near 1 on 11 to 25 records, and had no
+# width where all values agree. `bench/coverage.py` chose this method, and holds it to its bounds.
 Floats = NDArray[np.float64]
 Numbers = Floats | float
 
@@ -96,15 +96,8 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
     The interval is Agresti and Coull's at the number of independent trials that would vary as much,
     which is that of records over the design effect, times a factor for the quantile of Student's t
     with one degree less than there are clusters (Korn and Graubard). Two things that small samples
-    hide are assumed rather than read from them:
-
-    - The design effect is averaged with that of a correlation `WITHIN`. The data's weighs as many
-      clusters as can show one: few, where almost all values are at one end.
-    - More records of the greatest possible variance are counted (`UNSEEN`), since a rare value may
-      not have been seen.
-
-    Where all values agree, other values are as frequent as failures may be that were never seen in
-    as many trials.
+    hide are assumed rather than read from them: a correlation within clusters (`WITHIN`), and
+    records of the greatest possible variance (`UNSEEN`).
 
     Sources: Agresti and Coull, The American Statistician 52 (1998) 119; Korn and Graubard, Survey
     Methodology 24 (1998) 193; design effects and weights: Kish, «Survey Sampling» (1965) §8.2 and
@@ -126,6 +119,8 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
     away, more = position, UNSEEN
     if moments.magnitude is not None:
         away, more = np.minimum(np.asarray(moments.magnitude) / highest, 0.5), UNSEEN_DIFFERENCE
+    # The design effect is averaged with that of the correlation `WITHIN`. The data's weighs as many
+    # clusters as can show one: few, where almost all values are at one end.
     informative = groups * 4 * away * (1 - away)
     effect = _design_effect(
         np.where(agree, 1.0, alone),
@@ -134,12 +129,15 @@ def bounded_interval(moments: Moments, lowest: float, highest: float) -> tuple[A
         informative,
         records / groups,
     )
+    # A rare value may not have been seen, and would be of the greatest possible variance.
     greatest = position * (1 - position)
     variance = (alone * records + more * greatest / records) / (records + more)
     wide = stdtrit(np.maximum(groups - 1, 1.0), (1 + LEVEL) / 2)
     z = float(ndtri((1 + LEVEL) / 2))
     trials = greatest / np.where(agree, 1.0, variance * effect) * (z / wide) ** 2
     low, high = _agresti_coull(position, trials, z)
+    # Where all values agree, others are as frequent as failures may be that were never seen in as
+    # many trials.
     assumed = 1 + (records / groups - 1) * WITHIN
     unseen = _agresti_coull(np.zeros_like(position), records / assumed, z)[1]
     low = np.where(agree, position * (1 - unseen), low)
@@ -163,7 +161,7 @@ def student_interval(moments: Moments) -> tuple[float, float] | None:
 def _design_effect(
     alone: Floats, together: Floats, clusters: Floats, informative: Floats, size: Floats
 ) -> Floats:
-    """Return how many times as large a variance is for the clusters, which `told` of them show."""
+    """Return how many times as large a variance is for the clusters, as `informative` ones show."""
     # Cluster by cluster and record by record the same degrees of freedom are lost, so that without
     # clusters it is 1.
     seen = together / alone * np.where(size > 1, clusters / (clusters - 1), 1.0)

@@ -5,10 +5,9 @@ scored: prediction-powered inference (`ppi`). Where error rates are carried over
 Rogan and Gladen's estimator (`rogan_gladen`), whose interval counts the noise of the score, of the
 sensitivity and of the specificity.
 
-Estimates and bounds may leave the range of possible values. They are then returned as they are and
-`Correction.outside` says so: a rate below 0 is evidence that an assumption fails, and clipping
-would hide it. Where the data can't support a correction the status is `not_correctable`, `reason`
-says why, and value and bounds are None, never NaN.
+Estimates and bounds may leave the range of possible values, as `Correction.outside` says. Where the
+data can't support a correction the status is `not_correctable`, `reason` says why, and value and
+bounds are None, never NaN.
 """
 
 from collections.abc import Hashable, Sequence
@@ -71,6 +70,7 @@ class Correction:
     @property
     def outside(self) -> bool:
         """Whether the value or a bound is impossible: outside `bounds`."""
+        # Nothing is clipped: a rate below 0 is evidence that an assumption fails.
         low, high = self.bounds
         return any(
             figure is not None and not low <= figure <= high
@@ -200,8 +200,7 @@ def clustered_rogan_gladen(
         verdicts: The judge's, on the items scored; shape (items,).
         clusters: What each of these belongs to.
         people: Labels of the labelled items, 0 or 1, or between them where people disagree; shape
-            (labelled,). Leaving out what people dispute would measure the judge where it is easy,
-            and bias the estimate.
+            (labelled,).
         judge: The judge's verdicts there.
         label_clusters: What each of these belongs to.
 
@@ -211,6 +210,8 @@ def clustered_rogan_gladen(
     if len(verdicts) != len(clusters) or not len(people) == len(judge) == len(label_clusters):
         lengths = [len(part) for part in (verdicts, clusters, people, judge, label_clusters)]
         raise ValueError(f"lengths differ: {', '.join(map(str, lengths))}")
+    # Items that people dispute count in part: to leave them out would measure the judge where it is
+    # easy, and bias the estimate.
     scored, truth, judged = (
         np.asarray(part, dtype=np.float64) for part in (verdicts, people, judge)
     )
@@ -282,6 +283,7 @@ def ppi(
             other numbers than 0 and 1.
     """
     _check(people, judge, others, clusters, interval)
+    # Clusters of the same name are the same: users whose answers are labelled have others, too.
     n, groups = len(people), None if clusters is None else [*clusters[0], *clusters[1]]
     raw = _raw(np.concatenate([judge, others]), groups, interval)
     units = n if clusters is None else len(set(clusters[0]))
@@ -294,6 +296,7 @@ def ppi(
         best = 0.0
     rest = people - best * judge
     value = float(rest.mean()) + (best * float(others.mean()) if len(others) else 0.0)
+    # What each item adds to the error: both samples are noise, the labels' and the others'.
     parts = [(rest - rest.mean()) / n]
     if len(others):
         parts.append(best * (others - others.mean()) / len(others))

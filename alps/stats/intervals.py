@@ -89,6 +89,7 @@ def clopper_pearson(successes: int, trials: int) -> Estimate:
 
 def proportion(successes: int, trials: int) -> Estimate:
     """Estimate a proportion: by Clopper and Pearson under 40 trials, by Wilson from there."""
+    # Wilson's covers on average as often as it says, and of few trials at times less.
     return (clopper_pearson if trials < SMALL else wilson)(successes, trials)
 
 
@@ -237,9 +238,8 @@ def selective_threshold(
     """Find the lowest confidence from which a judge may be believed.
 
     Candidates are walked down from 1 by `step`; the walk ends at the first whose bound exceeds
-    `risk`, and the one before it is returned: fixed-sequence testing, so the guarantee needs no
-    correction for having looked at many. Among exchangeable items a verdict at least that sure then
-    disagrees at a rate of at most `risk`, with probability 1 - `failure`. None where even the
+    `risk`, and the one before it is returned. Among exchangeable items a verdict at least that sure
+    then disagrees at a rate of at most `risk`, with probability 1 - `failure`. None where even the
     strictest candidate with 30 items fails, or none has so many.
 
     Source: Jung, Brahman and Choi, arXiv:2407.18370, §2.
@@ -258,6 +258,8 @@ def selective_threshold(
         raise ValueError(f"lengths differ: {len(confidences)}, {len(disagreements)}")
     if not (0 < risk < 1 and 0 < failure < 1):
         raise ValueError(f"risk and failure must be in (0, 1), got {risk} and {failure}")
+    # Fixed-sequence testing: the walk ends at the first that fails, so the guarantee needs no
+    # correction for having looked at many.
     lowest = None
     # Fewer items could not pass even without a disagreement: starting there would end the walk
     # before it began.

@@ -138,6 +138,8 @@ def t_tests(means: Floats, errors: Floats, clusters: Floats) -> Floats:
     """
     from scipy.special import stdtr
 
+    # Where all clusters differ by exactly as much there is no variance, and a t of infinity; two of
+    # them would then be significant, which a sign test of two can't be.
     ahead = np.abs(means)
     with np.errstate(divide="ignore", invalid="ignore"):
         ps = 2 * stdtr(clusters - 1, -ahead / errors)
@@ -150,9 +152,8 @@ def detectable_difference(
 ) -> float | None:
     """Return the smallest true difference that is found significant in 80 % of cases.
 
-    The two-sided quantile plus that of the power, times the standard error between clusters. A
-    difference observed to be smaller says little about which system is better. None with fewer than
-    two clusters.
+    A difference observed to be smaller says little about which system is better. None with fewer
+    than two clusters.
 
     Source: Bloom, Evaluation Review 19 (1995) 547.
 
@@ -166,6 +167,7 @@ def detectable_difference(
         return None
     from scipy.stats import t
 
+    # The two-sided quantile plus that of the power, times the standard error between clusters.
     freedom = len(set(groups)) - 1
     return float((t.ppf((1 + LEVEL) / 2, freedom) + t.ppf(POWER, freedom)) * error)
 
