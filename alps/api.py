@@ -83,6 +83,7 @@ class Run:
         """Yield every answer that was asked for so far, in the order of the data."""
         stages = {stage: self._read.rows(stage) for stage in ("predictions", "verdicts", "scores")}
         for key, prediction in stages["predictions"].items():
+            # A run that is under way has predictions that are not judged yet.
             score, verdict = stages["scores"].get(key, {}), stages["verdicts"].get(key, {})
             yield Record(
                 track=key.track,
@@ -97,6 +98,7 @@ class Run:
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a table with a row an answer, and a column a metric."""
+        # Here, as in `to_dataset`: no command needs either of them.
         import pandas
 
         return pandas.DataFrame(self._rows())
@@ -211,7 +213,9 @@ def _evaluated(given: Mapping[str, Any]) -> Run:
     from alps.run.start import run
     from alps.settings import RunSettings, parse_settings
 
+    # Parsed as the command parses its words, so that both refuse the same mistakes.
     finished: Finished = run(parse_settings(_plain(given), RunSettings))
+    # Where the command exits 1; an exception would keep the finished run from whoever called.
     if finished.complaint is not None:
         warnings.warn(finished.complaint, stacklevel=2)
     return Run(finished.folder)
@@ -228,6 +232,7 @@ def _called(work: Callable[[], T]) -> T:
     """Call `work`; where this thread runs an event loop, as in a notebook, apart from it."""
     import asyncio
 
+    # A notebook runs a loop in this very thread, where `asyncio.run` raises a RuntimeError.
     try:
         asyncio.get_running_loop()
     except RuntimeError:

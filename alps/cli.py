@@ -1,4 +1,4 @@
-"""The command; imports nothing heavy before it knows what is asked."""
+"""The command `alps`: its subcommands, their words and their help."""
 
 import sys
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from alps.errors import BudgetError, TooManyFailuresError
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 
 
+# Each command imports what it needs when it is called: help and Tab must not wait for libraries.
 @click.group(
     cls=ExplainedGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -406,6 +407,7 @@ def _allow_typed(words: tuple[str, ...]) -> tuple[str, ...]:
     """Let the tasks of `task=python:MODULE` among `words` be imported; return the other words."""
     from alps.tasks.registry import PYTHON, allow_modules
 
+    # Not what a manifest names: to look at a stranger's run must not run the stranger's code.
     own = [word for word in words if word.startswith(f"task={PYTHON}")]
     for word in own:
         allow_modules(word.partition("=")[2])
@@ -433,6 +435,7 @@ def _print(result: Any, form: str, print_table: Callable[[Any, Any], None]) -> N
 
 
 def _stop_at_budget(done: Any) -> None:
+    # Shown first, as what was judged before is worth seeing.
     if done.budget_spent:
         raise BudgetError("stopped by the budget; the same command with a larger one goes on")
 
@@ -449,6 +452,7 @@ def _show(finished: Any) -> None:
 
 def main() -> NoReturn:
     """Run the command; errors the user can mend are one line on stderr, without a traceback."""
+    # Before anything is opened or printed: the first file would else become a closed stdout.
     open_streams()
     encode_all()
     sys.exit(

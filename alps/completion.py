@@ -1,9 +1,6 @@
 """Settings of a command in its help, and answers to Tab: `key=` words, values, run folders.
 
-Nothing heavy is imported, as Tab waits for it.
-
-A word is answered whole (`task=extraction`). Where a single key fits, its values are answered in
-its place: the shell then fills in what they share, `key=`, and adds no space to it.
+A word is answered whole (`task=extraction`). Nothing heavy is imported, as Tab waits for it.
 """
 
 import os
@@ -235,6 +232,8 @@ def _settings(
         words = _values(name, keys[name], begun, given) if name in keys else []
         return [CompletionItem(f"{name}={word}") for word in words]
     open_keys = {key: keys[key] for key in keys if key.startswith(name) and key not in given}
+    # Where a single key fits, its values are answered in its place: the shell then fills in what
+    # they share, `key=`, and adds no space to it.
     if len(open_keys) == 1 and name:
         (key,) = open_keys
         words = _values(key, keys[key], "", given)

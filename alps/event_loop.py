@@ -19,13 +19,12 @@ _changing = threading.Lock()
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` to its end, as `asyncio.run` does.
 
-    `asyncio.run` cancels its task at Ctrl-C, but not where Ctrl-C is ignored. An exception raised
-    in the handler of a signal would then hit any line: in the start of a thread, for one, of which
-    nobody knows at exit, so that it is waited for without end.
-
     Raises:
         KeyboardInterrupt: If it was ended by `cancel_loop`.
     """
+    # `asyncio.run` cancels its task at Ctrl-C, but not where Ctrl-C is ignored. An exception raised
+    # in the handler of a signal would then hit any line: in the start of a thread, for one, of
+    # which nobody knows at exit, so that it is waited for without end.
     import asyncio  # here: most commands need none
 
     mine = threading.get_ident()

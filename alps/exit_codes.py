@@ -36,12 +36,10 @@ class _Unread(io.FileIO):
 
 
 def open_streams() -> None:
-    """Give the command standard streams that it can print to, whatever it was started with.
-
-    In the place of a closed one the null device is opened: the next file, a journal say, would get
-    its number, and with it all that is printed. A pipe that nobody reads any more breaks no run
-    off.
-    """
+    """Give the command standard streams that it can print to, whatever it was started with."""
+    # In the place of a closed one the null device is opened: the next file, a journal say, would
+    # get its number, and with it all that is printed. A pipe that nobody reads any more breaks no
+    # run off.
     for number in (0, 1, 2):
         try:
             os.fstat(number)

@@ -13,6 +13,7 @@ def user_folder(kind: Literal["cache", "config", "data"]) -> Path | None:
         folder: Path = getattr(platformdirs, f"user_{kind}_path")("alps")
     except RuntimeError:
         return None
+    # Without a home it would be a folder of the working directory.
     return folder if folder.is_absolute() else None
 
 

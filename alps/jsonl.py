@@ -20,10 +20,8 @@ _FLUSHING = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
 
 
 def dump(row: Row) -> bytes:
-    """Return `row` as one line: UTF-8, keys in their order, no NaN.
-
-    Lone surrogates, which broken escapes of models bring in, are written as escapes.
-    """
+    """Return `row` as one line: UTF-8, keys in their order, no NaN."""
+    # Lone surrogates, which broken escapes of models bring in, are written as escapes.
     text = _ENCODE(row)
     try:
         return text.encode() + b"\n"
@@ -48,12 +46,11 @@ def scan(path: Path) -> Iterator[tuple[int, int, Row | None]]:
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
     """Read one JSON value as `json.loads` does, nested at most 100 deep.
 
-    How deep the parser itself goes depends on the version of Python: 3.13 reads 3,000 lists inside
-    one another, which nothing that walks through them with a function for each can follow.
-
     Raises:
         ValueError: If it is not JSON, or nested more deeply.
     """
+    # How deep the parser itself goes depends on the version of Python: 3.13 reads 3,000 lists
+    # inside one another, which nothing that walks through them with a function for each can follow.
     try:
         value = json.loads(text, **hooks)
     except RecursionError as error:
@@ -148,12 +145,11 @@ class Appender:
     async def flushed(self) -> None:
         """Wait until everything written so far is on disk.
 
-        The disk is waited for beside the event loop. What is written meanwhile is flushed together,
-        next: a slow disk makes larger groups, not a slower run.
-
         Raises:
             OSError: If the disk fails.
         """
+        # The disk is waited for beside the event loop. What is written meanwhile is flushed
+        # together, next: a slow disk makes larger groups, not a slower run.
         wanted = self.size
         while self._durable < wanted:
             if self._flush is None:

@@ -35,6 +35,7 @@ class Fields(BaseModel):
 
     def row(self) -> Json:
         """Return the fields that were set, as JSON has them."""
+        # A folder of an older version lacks fields: read and written again it keeps its bytes.
         return self.model_dump(exclude_unset=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
@@ -182,6 +183,7 @@ class TrackSummary(Fields):
 
     def row(self) -> Json:
         """Return the row; all conditions stand behind the task."""
+        # Where those of a user's own task always stood: files keep their bytes.
         row = super().row()
         for name in reversed(self.model_extra or {}):
             row = {"task": row.pop("task"), name: row.pop(name), **row}

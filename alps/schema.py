@@ -71,6 +71,8 @@ Outcome = Literal[
 ]
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+# What models call their list, the most telling name first. Of 15 answers in another form than was
+# asked for, 12 held usable memories.
 _LIST_KEYS = (
     *("memory_items", "memories", "updated_memories", "existing_memories"),
     *("items", "answer"),
@@ -332,6 +334,7 @@ def read_gold(node: object, field: str = "gold.memory_items") -> tuple[Memory, .
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from error
     lost = next((note for note in read.notes if "left out: an item" in note), None)
+    # Of a prediction an item without a value is left out; gold that is left out changes the score.
     if lost is not None:
         raise ValueError(f"{field}: {lost.partition('left out: ')[2]}")
     return read.memories
@@ -408,6 +411,7 @@ def _memory_id(
     name = str(given) if isinstance(given, (str, int)) and str(given) else f"p{position}"
     if name not in taken:
         return name
+    # Updates and recorded verdicts name memories by their ids: two of one id would be one.
     notes[f"duplicate id '{name}' renamed"] += 1
     return next(new for n in range(2, position + 2) if (new := f"{name}~{n}") not in taken)
 

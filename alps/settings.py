@@ -440,6 +440,7 @@ def _parse(
         where = f"{config}, " if key in of_config else ""
         if key in TABLES:
             raise UsageError(f"{where}{key}: {_in_words(first)}") from error
+        # An address can hold a password, and who writes variables may write their values, too.
         shown = values[key] if not key.endswith("api_base") and key != "env" else "…"
         raise UsageError(f"{where}{key}={shown}: {_in_words(first)}") from error
 

@@ -118,13 +118,13 @@ def prototypes() -> dict[str, str]:
     """Return the prototype of every character that looks like another, by Unicode's table.
 
     UTS 39 (Unicode Security Mechanisms), 4. A character that is not there is its own prototype.
-    The library holds both directions of the table: a prototype lists all that look like it, and
-    each of these the prototype alone. Where two list only each other, the longer one, or the one
-    that sorts first, stands for both.
     """
     # Imported here: its table takes a tenth of a second to read.
     from confusable_homoglyphs.confusables import confusables_data
 
+    # The library holds both directions of the table: a prototype lists all that look like it, and
+    # each of these the prototype alone. Where two list only each other, the longer one, or the one
+    # that sorts first, stands for both.
     def rank(text: str) -> tuple[int, int, list[int]]:
         return len(confusables_data.get(text, ())), len(text), [-ord(sign) for sign in text]
 

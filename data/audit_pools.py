@@ -312,12 +312,9 @@ def candidate_id(candidate: Row) -> str:
 
 
 def near(gold: str, others: Sequence[str]) -> str | None:
-    """Say which of `others` come near `gold`, None where none does; at most three are named.
-
-    Two values can only reach `THRESHOLD` where a fair part of the pieces of the gold stand in the
-    other text, which is far cheaper to see than their similarity. The mark of rejection is no part
-    of a value.
-    """
+    """Say which of `others` come near `gold`, None where none does; at most three are named."""
+    # Two values can only reach `THRESHOLD` where a fair part of the pieces of the gold stand in the
+    # other text, which is far cheaper to see than their similarity.
     gold = shown_value(gold)
     wanted = features(gold)
     pieces = list(wanted.content.items())

@@ -263,11 +263,9 @@ _ELSEWHERE = "try again later, or give a local copy with data=FOLDER"
 
 
 def reason_of(error: Exception, repository: str) -> str:
-    """Say why something of `repository` can't be read.
-
-    The client wraps what happened: a file that the hub refuses becomes «not in the cache», with the
-    answer behind it. So the whole chain is looked through, the most telling kind first.
-    """
+    """Say why something of `repository` can't be read."""
+    # The client wraps what happened: a file that the hub refuses becomes «not in the cache», with
+    # the answer behind it. So the whole chain is looked through, the most telling kind first.
     from huggingface_hub import constants, errors
 
     causes = list(_causes(error))

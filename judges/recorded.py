@@ -8,7 +8,7 @@ the very prediction that it was made of.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,24 +137,30 @@ def _read_ratings(records: Mapping[str, Row]) -> dict[str, dict[str, dict[str, i
     """
     ratings: dict[str, dict[str, dict[str, int]]] = {}
     for name, record in records.items():
-        answered = record.get("model_output") or {}
-        answers = answered.get("responses") or []
-        output = record.get("judge_output")
-        # One verdict may be of all answers of a record.
-        verdicts = output if isinstance(output, list) else [output] * len(answers)
-        by_query = isinstance(output, list) and len(answers) > 1
-        for place, answer in enumerate(answers):
-            fields = answer or {}
-            about = str(fields.get("query_id")) if by_query else name
-            response = fold(str(fields.get("response") or ""))
-            # A verdict may quote what it is of: places can be out of step.
-            candidates = [*verdicts[place : place + 1], *verdicts]
-            verdict = next((one for one in candidates if _is_of(one or {}, response)), None)
-            ratings.setdefault(about, {})[response] = _marks(verdict or {})
+        answered, output = record.get("model_output") or {}, record.get("judge_output")
+        for about, response, marks in _ratings_of(name, answered.get("responses") or [], output):
+            ratings.setdefault(about, {})[response] = marks
         if isinstance(output, dict) and isinstance(output.get("used_memory"), bool):
             response = fold(str((answered.get("parsed_response") or {}).get("answer") or ""))
             ratings[name] = {response: {"met": int(output["used_memory"])}}
     return ratings
+
+
+def _ratings_of(
+    name: str, answers: Sequence[Row | None], output: Any
+) -> Iterator[tuple[str, str, dict[str, int]]]:
+    """Yield the id, the folded response and the marks of each answer of a record."""
+    # One verdict may be of all answers of a record.
+    verdicts = output if isinstance(output, list) else [output] * len(answers)
+    by_query = isinstance(output, list) and len(answers) > 1
+    for place, answer in enumerate(answers):
+        fields = answer or {}
+        about = str(fields.get("query_id")) if by_query else name
+        response = fold(str(fields.get("response") or ""))
+        # A verdict may quote what it is of: places can be out of step.
+        candidates = [*verdicts[place : place + 1], *verdicts]
+        verdict = next((one for one in candidates if _is_of(one or {}, response)), None)
+        yield about, response, _marks(verdict or {})
 
 
 def _is_of(verdict: Row, response: str) -> bool:

@@ -288,25 +288,31 @@ _FIRST_OF_RANKING = 5
 def record_parts(record: AnsweredRecord) -> list[Part]:
     """Show the query, gold and choice, the beginning of the ranking, and the answer."""
     answer, score = record.answer, record.score or {}
-    values = _known_values(record)
+    values, ranking = _known_values(record), list(answer.get("ranking") or ())
     gold = getattr(record.sample, "gold", None) or (score.get("gold") or {}).get("id")
-    chosen, ranking = answer.get("selected_memory_id"), list(answer.get("ranking") or ())
-    sides = [Side(gold, values.get(gold), "the gold")] if gold else []
-    if chosen:
-        right = ": the right one" if chosen == gold else ": not the gold"
-        sides.append(Side(chosen, values.get(chosen), f"chosen{right if gold else ''}"))
-    first = []
+    sides = _gold_and_choice(gold, answer.get("selected_memory_id"), values)
     # A ranking of one is the choice again.
+    first = []
     for name in ranking[:_FIRST_OF_RANKING] if len(ranking) > 1 else ():
         first.append(Side(name, values.get(name), "the gold" if name == gold else ""))
     return [
         Passage("Query", getattr(record.sample, "query", "")),
-        Listed("Gold and choice", tuple(sides)),
+        Listed("Gold and choice", sides),
         Facts("Metrics", tuple(_facts(record, gold, ranking))),
         Listed(f"The first {len(first)} of the ranking", tuple(first)),
         Passage("Answer", str(answer.get("answer") or "")),
         Passage("Reason given", str(answer.get("reason") or "")),
     ]
+
+
+def _gold_and_choice(
+    gold: str | None, chosen: str | None, values: Mapping[str, str]
+) -> tuple[Side, ...]:
+    sides = [Side(gold, values.get(gold), "the gold")] if gold else []
+    if chosen:
+        right = ": the right one" if chosen == gold else ": not the gold"
+        sides.append(Side(chosen, values.get(chosen), f"chosen{right if gold else ''}"))
+    return tuple(sides)
 
 
 def _known_values(record: AnsweredRecord) -> dict[str, str]:

@@ -320,16 +320,7 @@ def score(
     assert target is not None
     marks = (verdict or {}).get("marks") or {}
     # Without a verdict the answer failed, and has the worst marks; without marks it was not rated.
-    scores: dict[str, float] = {}
-    if verdict is None or marks:
-        by = rubric(target.rubric)
-        scores[by.name] = by.score(marks)
-        if target.language is not None:
-            scores[f"{by.name}_{target.language}"] = scores[by.name]
-        if len(by.marks) > 1:
-            scores |= by.all_marks(marks)
-        if by.name.startswith("pf_"):
-            scores["pf"] = scores[by.name]
+    scores = _scores_of(marks, target) if verdict is None or marks else {}
     answer = (prediction.prediction or {}).get("answer", "")
     if verdict is not None and verdict.get("agreement") is not None:
         scores["judge_agreement"] = verdict["agreement"]
@@ -341,6 +332,19 @@ def score(
     named = grounding(answer, target.memory, target.dialogue)
     details = {"rubric": target.rubric, "memory": target.memory}
     return Scored(scores, counts, details | ({"grounding": named} if named is not None else {}))
+
+
+def _scores_of(marks: Mapping[str, int], target: Target) -> dict[str, float]:
+    """Return what marks are worth: the score of the rubric, and that of each part it counts in."""
+    by = rubric(target.rubric)
+    scores = {by.name: by.score(marks)}
+    if target.language is not None:
+        scores[f"{by.name}_{target.language}"] = scores[by.name]
+    if len(by.marks) > 1:
+        scores |= by.all_marks(marks)
+    if by.name.startswith("pf_"):
+        scores["pf"] = scores[by.name]
+    return scores
 
 
 def _dialogue(given: Row) -> tuple[Turn, ...]:
