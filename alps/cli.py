@@ -7,14 +7,7 @@ from typing import Any, NoReturn
 import click
 
 from alps import __version__
-from alps.completion import (
-    COMPLETE_VAR,
-    SHELLS,
-    ExplainedGroup,
-    script,
-    takes,
-    words_of,
-)
+from alps.completion import COMPLETE_VAR, SHELLS, ExplainedGroup, script, takes, words_of
 from alps.errors import BudgetError, TooManyFailuresError
 from alps.exit_codes import close_streams, encode_all, guarded, open_streams
 
